@@ -39,7 +39,14 @@ def test_a_script_that_never_uses_its_gpus_is_an_error(here: Path) -> None:
 
 
 def test_a_module_that_the_script_imports_counts(here: Path) -> None:
-    write_files(here, {"train.py": TRAIN, "net.py": NET + "# .to(device)", "gpuproof.yaml": JOB})
+    write_files(
+        here,
+        {
+            "train.py": TRAIN,
+            "net.py": NET + "def place(x, where): return x.to(where)\n",
+            "gpuproof.yaml": JOB,
+        },
+    )
     assert "PT101" not in {hit.code for hit in check_job(load(here))}
 
 

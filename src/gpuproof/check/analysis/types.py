@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from gpuproof.check.analysis.call import Call, calls_named, local_function, origin_call
+from gpuproof.check.analysis.call import Call, calls_named, calls_within, local_function, origin_call
 from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.known_types import (
     DATASET_MAKERS,
@@ -22,6 +22,7 @@ from gpuproof.check.analysis.known_types import (
 )
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
+from gpuproof.check.analysis.usage import moves_name
 
 Device = Literal["cpu", "gpu"]
 """`gpu` means moved to some device, which may be a CPU if the script finds no GPU."""
@@ -288,11 +289,7 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
             base in ("torch.nn.Module", "torch.jit.ScriptModule") or base.startswith("torch.nn.")
             for base in bases
         ):
-            own = module.text(owner)
-            # A model that moves itself or its input in its methods may not be on the CPU.
-            return InferredType(
-                TypeKind.MODULE, None if ".to(" in own or "cuda" in own or "device" in own else "cpu"
-            )
+            return InferredType(TypeKind.MODULE, None if _moves_inside(module, owner) else "cpu")
         if any(_is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
             return InferredType(TypeKind.KERAS_MODEL)
         return UNKNOWN_TYPE
@@ -306,6 +303,15 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
         if isinstance(one, ast.Return) and one.value is not None and module.function_of(one) is function
     ]
     return _common_type([type_of(module, one, depth + 3) for one in returns]) if returns else UNKNOWN_TYPE
+
+
+def _moves_inside(module: Module, owner: ast.ClassDef) -> bool:
+    """Whether a model may move itself or its input in its methods, so that it may not be on the CPU."""
+    calls = calls_within(calls_named(module, "to", "cuda", "device"), owner)
+    return bool(calls) or any(
+        one.arg in ("device", "device_map") and module.tree.is_within(one, owner)
+        for one in module.nodes(ast.keyword)
+    )
 
 
 def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredType:
@@ -359,11 +365,9 @@ def _device_of(call: Call) -> Device | None:
 
 
 def _moved_in_place(module: Module, name: ast.Name) -> bool:
-    """Whether `model.to(device)` or `model.cuda()` is called on the name anywhere: modules move in place."""
-    return any(
-        isinstance(call.receiver, ast.Name) and call.receiver.id == name.id
-        for call in calls_named(module, "to", "cuda")
-    )
+    """Whether `model.to(device)` or `model.cuda()` is called on the variable anywhere: modules move in place."""
+    moves = [one for one in calls_named(module, "to", "cuda") if isinstance(one.receiver, ast.Name)]
+    return moves_name(module, name, moves)
 
 
 def _is_keras(name: str) -> bool:

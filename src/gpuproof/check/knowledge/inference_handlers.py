@@ -8,11 +8,13 @@ one more argument for a context where the function takes it. 2026-11-21.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpuproof.check.analysis.call import Call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.analysis.usage import uses
 
 PARAMETERS = {
     "model_fn": ("model_dir",),
@@ -46,6 +48,7 @@ _LOADERS = frozenset(
         "timm.create_model",
     ]
 )
+_ESTIMATORS = re.compile(r"^(tensorflow|tensorflow\.compat\.v1)\.estimator(\.|$)|(^|\.)EstimatorSpec$")
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor", "Scheduler", "Tokenize")
 """Words in the names of classes whose `from_pretrained` does not load a model."""
 
@@ -57,13 +60,13 @@ def is_handler(module: Module) -> bool:
     have a `predict_fn`; two of the functions must be there, and nothing of the estimators.
     """
     own = {name for name in PARAMETERS if name in module.functions}
-    if not own or module.mentions("tf.estimator", "tensorflow.estimator", "EstimatorSpec"):
+    if not own or uses(module, _ESTIMATORS, "name", "call"):
         return False
     if "model_fn" in own:
         first = (first_parameter(module.functions["model_fn"]) or "").lower()
         if "dir" in first or "path" in first:
             return True
-    if module.mentions("import shap", "import lime"):
+    if module.imports("shap", "lime"):
         return False
     if "model_fn" in own:
         return bool(own & {"predict_fn", "output_fn", "transform_fn"})

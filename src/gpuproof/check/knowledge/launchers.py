@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
+from gpuproof.check.analysis.call import calls_named
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 
+_SHARDED = re.compile(r"^ShardedByS3Key$")
 _OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
 
 
@@ -54,3 +61,37 @@ def host_count(job: JobDefinition) -> int | None:
 def distribution_value(job: JobDefinition, *path: str) -> Value:
     """The value in the `distribution` of a job at a path of keys."""
     return job.distribution.at(*path)
+
+
+def shards_input(job: JobDefinition) -> bool:
+    """Whether the job gives each host its own part of an input: `distribution="ShardedByS3Key"` in its channels."""
+    if any(_is_sharded(value) for value in (*job.channels.values(), *job.arguments.values())):
+        return True
+    if job.module is None or job.call is None:
+        return False
+    module, made = job.module, job.call.node
+    inputs = [
+        one.expression("inputs", 0)
+        for one in calls_named(module, "fit", "train", "run", "TrainingStep")
+        if one.receiver is None or module.origin(one.receiver) is made
+    ]
+    code = [one for node in inputs if node is not None for one in (node, *_values_in(module, node))]
+    return uses(module, _SHARDED, "string", within=[made, *code])
+
+
+def _values_in(module: Module, node: ast.expr) -> list[ast.AST]:
+    """The expressions behind the names in an expression."""
+    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    values = [
+        binding.value for name in names for binding in module.reaching(name) if binding.value is not None
+    ]
+    inner = [one for value in values for one in ast.walk(value) if isinstance(one, ast.Name)]
+    return [*values, *(made for one in inner if (made := module.origin(one)) is not None)]
+
+
+def _is_sharded(value: Value) -> bool:
+    if value.entries is not None:
+        return any(_is_sharded(one) for one in value.entries.values())
+    if value.items is not None:
+        return any(_is_sharded(one) for one in value.items)
+    return value.text == "ShardedByS3Key"

@@ -7,28 +7,47 @@ import re
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import MAX_MODULES, local_modules, local_units
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 
-_MULTI_GPU_WORDS = re.compile(
+_LIBRARIES = re.compile(
     r"""
-    DistributedDataParallel | \bDDP\b | DataParallel | FullyShardedDataParallel | \bFSDP\b | fully_shard
-    | torch\.distributed | torch\.multiprocessing | \bdist\.init_process_group | init_process_group | torchrun
-    | tf\.distribute | tensorflow\.distribute | MirroredStrategy | distribute\.\w*Strategy | keras\.distribution
-    | keras\.utils\.multi_gpu_model | \bhorovod\b | \bhvd\b | smdistributed | deepspeed | accelerat | lightning
-    | device_map | tensor_parallel | device_ids | \bgpus\s*= | num_gpus | device_count | nccl | multiprocessing
-    | cuda:\{ | cuda:[1-9] | GPU:[1-9] | GPU:\{ | subprocess | os\.system | os\.exec | local_rank | LOCAL_RANK | xla
+    ^\.*(torch\.distributed|torch\.multiprocessing|tensorflow\.distribute|tensorflow\.keras\.distribution|keras\.distribution
+        |horovod|smdistributed|deepspeed|accelerate|lightning|pytorch_lightning|lightning_fabric|torch_xla|multiprocessing
+        |subprocess|ray|concurrent\.futures\.ProcessPoolExecutor)(\.|$)
+    | (^|\.)hvd\.
     """,
     re.VERBOSE,
 )
-"""Words that, anywhere in a script and even in a comment, indicate that it may use more than one GPU."""
+"""Libraries that start processes, connect them, or spread a model over GPUs."""
+_CALLS = re.compile(
+    r"(^|\.)(\w*DataParallel|DDP|FSDP|fully_shard|init_process_group|\w*Strategy|multi_gpu_model|device_count|num_gpus"
+    r"|list_(physical|logical)_devices|Accelerator|parallelize_module|os\.(system|popen|exec\w*|spawn\w*|fork))$"
+)
+_KEYWORDS = re.compile(
+    r"^(device_map|device_ids|gpus|num_gpus|n_gpus|tensor_parallel\w*|tp_size|distribute\w*|devices)$"
+)
+_ATTRIBUTES = re.compile(r"^(local_rank|num_gpus|n_gpus?|world_size)$")
+_TEXTS = re.compile(
+    r"LOCAL_RANK|WORLD_SIZE|SM_NUM_GPUS|^nccl$|torchrun|^cuda:([1-9]|$)|GPU:([1-9]|$)|^(--)?(local[_-]rank|n(um)?[_-]gpus?|gpus)$"
+)
 
 
 def may_use_several_gpus(script: Module) -> bool:
     """Whether the script, or a project module that it imports, may use more than one GPU; true if in doubt."""
-    units = local_units(script)
     found = script.loader.cached(
-        "uses several GPUs", script.unit, lambda: any(_MULTI_GPU_WORDS.search(unit.source) for unit in units)
+        "uses several GPUs", script.unit, lambda: any(_may_use_several(one) for one in local_modules(script))
     )
-    return found or len(units) >= MAX_MODULES
+    return found or len(local_units(script)) >= MAX_MODULES
+
+
+def _may_use_several(module: Module) -> bool:
+    return (
+        uses(module, _LIBRARIES, "name", "call")
+        or uses(module, _CALLS, "name", "call")
+        or uses(module, _KEYWORDS, "keyword")
+        or uses(module, _ATTRIBUTES, "attribute")
+        or uses(module, _TEXTS, "string")
+    )
 
 
 def trains_model(script: Module) -> bool:

@@ -8,6 +8,7 @@ from gpuproof.check.analysis.call import Call, all_calls, calls_named, local_fun
 from gpuproof.check.analysis.container_env import PROCESSING_DIR
 from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import find_uses
 from gpuproof.check.jobs.definition import JobDefinition
 
 OWN_MOUNTS = (
@@ -29,7 +30,6 @@ _WRITES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Names of methods and functions that may write a file."""
-_COMMENT = re.compile(r"^\s*#.*$|\s#\s.*$", re.MULTILINE)
 
 
 def mounted_folders(job: JobDefinition) -> list[str] | None:
@@ -47,11 +47,6 @@ def is_under(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def source_without_comments(module: Module) -> str:
-    """The source of a module without comments."""
-    return _COMMENT.sub("", module.unit.source)
-
-
 def may_write(module: Module) -> bool:
     """Whether a module calls something that may write a file, by name; creating folders does not count."""
     return any(_writes(call) for call in all_calls(module))
@@ -59,16 +54,28 @@ def may_write(module: Module) -> bool:
 
 def _writes(call: Call) -> bool:
     if call.method == "open":
-        mode = call.argument("mode", 1 if call.receiver is None else 0)
-        return mode.text is None or bool(set(mode.text) & set("wax+")) if not mode.is_absent else False
+        return may_open_to_write(call)
     return bool(_WRITES.search(call.method)) and local_function(call) is None
 
 
+def may_open_to_write(call: Call) -> bool:
+    """Whether a call of `open` may open a file to write."""
+    mode = call.argument("mode", 1 if call.receiver is None else 0)
+    return not mode.is_absent and (mode.text is None or bool(set(mode.text) & set("wax+")))
+
+
 def mentions_folder(module: Module, folder: str) -> bool:
-    """Whether a module mentions a folder, a path in it, or the last part of its path: `output` in `base / "output"`."""
-    text = source_without_comments(module)
+    """Whether a text in a module is a folder, a path in it, or the last part of its path: `output` in `base / "output"`."""
     last = folder.rstrip("/").rpartition("/")[2]
-    return folder in text or re.search(rf"""["'/]{re.escape(last)}["'/]""", text) is not None
+    texts = [one.text for one in find_uses(module, "string")]
+    return any(folder in text or last in text.split("/") for text in texts)
+
+
+def mentions_parent(module: Module, folder: str) -> bool:
+    """Whether a text in a module is a parent of a folder, to which the script may add the rest."""
+    parts = folder.rstrip("/").split("/")
+    above = {"/".join(parts[:end]) for end in range(2, len(parts))}
+    return any(one.text.rstrip("/") in above for one in find_uses(module, "string"))
 
 
 def created_folders(module: Module) -> list[str]:

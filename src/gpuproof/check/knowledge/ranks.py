@@ -9,6 +9,7 @@ from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
 
@@ -17,21 +18,22 @@ _GUARD = re.compile(
     re.IGNORECASE,
 )
 """Words in conditions that may restrict the code to a single process."""
-_SEVERAL_PROCESSES = re.compile(
-    r"local_rank|LOCAL_RANK|\.spawn\(|start_processes\(|torchrun|torch\.distributed\.(launch|run)"
+_SEVERAL_CALLS = re.compile(
+    r"(^|\.)(mp|multiprocessing)\.spawn$|^torch\.multiprocessing\.|(^|\.)start_processes$"
 )
+_SEVERAL_NAMES = re.compile(r"^local_?rank$")
+_SEVERAL_TEXTS = re.compile(r"LOCAL_RANK|torchrun|torch\.distributed\.(launch|run)|^(--)?local[_-]rank$")
 _ENTRY_POINTS = frozenset(
     {"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"}
 )
 _LIBRARIES = re.compile(
-    r"lightning|accelerat|\bfabric\b|deepspeed|horovod|\bhvd\b|smdistributed|\bray\b|ignite|composer|colossalai"
-    r"|transformers\.Trainer|\bTrainer\b|fairseq|megatron|torch_xla|\bxm\.|fairscale|fastai|mosaicml|torchtitan"
+    r"""
+    ^\.*(lightning|pytorch_lightning|lightning_fabric|accelerate|deepspeed|horovod|smdistributed|ray|ignite|composer|colossalai
+        |fairseq|megatron|torch_xla|fairscale|fastai|mosaicml|torchtitan|fabric)(\.|$)
+    | (^|\.)(Accelerator|Trainer|Seq2SeqTrainer|Fabric)$ | (^|\.)(hvd|xm)\.
+    """,
+    re.VERBOSE,
 )
-
-
-def source_matches(script: Module, pattern: re.Pattern[str]) -> bool:
-    """Whether a pattern occurs in the script or in a project module that it imports, also in comments."""
-    return any(pattern.search(module.unit.source) for module in local_modules(script))
 
 
 def process_group_inits(module: Module) -> list[Call]:
@@ -47,12 +49,21 @@ def process_group_inits(module: Module) -> list[Call]:
 
 def uses_distribution_library(script: Module) -> bool:
     """Whether the script uses a library that handles ranks itself; true if in doubt."""
-    return source_matches(script, _LIBRARIES)
+    return script_uses(script, _LIBRARIES, "name", "call")
 
 
 def runs_several_processes_per_host(script: Module) -> bool:
     """Whether the script is written for several processes per host, each with its own GPU."""
-    return source_matches(script, _SEVERAL_PROCESSES)
+    return (
+        script_uses(script, _SEVERAL_CALLS, "call")
+        or script_uses(script, _SEVERAL_NAMES, "name", "attribute", "keyword")
+        or script_uses(script, _SEVERAL_TEXTS, "string")
+        or any(
+            isinstance(node, ast.Name) and _SEVERAL_NAMES.match(node.id)
+            for module in local_modules(script)
+            for node in module.nodes(ast.Name)
+        )
+    )
 
 
 def has_one_gpu_per_host(module: Module, project: Project) -> bool:

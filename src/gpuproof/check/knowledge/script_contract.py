@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpuproof.check.analysis.argparse_model import CommandLine
 from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.evaluate import command_line, evaluate
-from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
@@ -33,6 +35,7 @@ _NO_COMMAND_LINE = frozenset(
     ]
 )
 """Libraries that do not read the command line or the environment of a script."""
+_REMAINDER = re.compile(r"(^|\.)REMAINDER$")
 
 
 def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
@@ -75,7 +78,7 @@ def reads_command_line(script: Module) -> bool:
     line = command_line(script)
     if not line.parses or not line.complete:
         return False
-    if calls_named(script, "add_subparsers") or script.mentions("REMAINDER"):
+    if calls_named(script, "add_subparsers") or uses(script, _REMAINDER, "name"):
         return False
     return not has_positionals(line) and reads_argv(script)
 
@@ -103,11 +106,6 @@ def accepts_flag(line: CommandLine, flag: str) -> bool:
 def hidden_imports(script: Module) -> list[str]:
     """Imports that may read the command line, environment or data of the script."""
     return [one for one in unseen_imports(script) if one not in _NO_COMMAND_LINE]
-
-
-def source_text(script: Module) -> str:
-    """The source of a script and of the project modules that it imports."""
-    return "\n".join(one.unit.source for one in local_modules(script))
 
 
 def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]:

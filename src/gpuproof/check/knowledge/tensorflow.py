@@ -10,9 +10,15 @@ from typing import Literal, NamedTuple
 
 from gpuproof.check.analysis.call import Call, local_function, origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.util.csv_table import read_rows
+
+_OLD_NAMES = re.compile(r"^(tensorflow\.contrib|tf_keras)(\.|$)")
+_OLD_TEXTS = re.compile(r"^TF_USE_LEGACY_KERAS$|tensorflow==1\b")
+_OLD_COMMANDS = re.compile(r"^\s*[!%].*(tensorflow_version 1|tensorflow(-gpu)?==1\b)")
+"""IPython lines that select TensorFlow 1."""
 
 Ternary = Literal["yes", "no", "unknown"]
 
@@ -68,13 +74,11 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
 
 def targets_old_tensorflow(module: Module) -> bool:
     """Whether a script is clearly written for TensorFlow 1, or selects the legacy Keras."""
-    return module.mentions(
-        "tf.contrib",
-        "tensorflow.contrib",
-        "TF_USE_LEGACY_KERAS",
-        "tf_keras",
-        "tensorflow_version 1",
-        "tensorflow==1",
+    return (
+        module.imports("tensorflow.contrib", "tf_keras")
+        or uses(module, _OLD_NAMES, "name", "call")
+        or uses(module, _OLD_TEXTS, "string")
+        or any(_OLD_COMMANDS.search(line) for line in module.unit.magic_lines)
     )
 
 

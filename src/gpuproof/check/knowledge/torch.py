@@ -9,6 +9,7 @@ from gpuproof.check.analysis.call import Call, calls_named, calls_within, origin
 from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
 
@@ -16,6 +17,8 @@ _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftes
 _EVALUATES = re.compile(
     r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
 )
+_COLLATE = re.compile(r"^collate_fn$")
+_CUDA = re.compile(r"^torch\.cuda\.")
 _DEVICE_MANAGERS = (
     "accelerate",
     "lightning",
@@ -67,7 +70,9 @@ def moves_to_gpu(call: Call) -> bool:
         return any(text.startswith("cuda") for text in value.texts)
     if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
         return False
-    return "cuda" in call.module.text(made)
+    return any(isinstance(one, ast.Constant) and "cuda" in str(one.value) for one in ast.walk(made)) or uses(
+        call.module, _CUDA, "name", "call", within=made
+    )
 
 
 def moved_names(module: Module, around: ast.AST) -> set[str]:
@@ -80,15 +85,34 @@ def moved_names(module: Module, around: ast.AST) -> set[str]:
 
 
 def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
-    """Whether a `with` or decorator around a node, in the same function, contains one of these words."""
+    """Whether a `with` or decorator around a node, in the same function, uses a name that contains one of these words."""
     for ancestor in module.tree.ancestors(node):
-        if isinstance(ancestor, (ast.With, ast.AsyncWith)):
-            heads = " ".join(module.text(item.context_expr) for item in ancestor.items)
-            if any(word in heads for word in words):
-                return True
+        heads = ancestor.items if isinstance(ancestor, (ast.With, ast.AsyncWith)) else ()
+        if any(_names_one(item.context_expr, words) for item in heads):
+            return True
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            heads = " ".join(module.text(one) for one in ancestor.decorator_list)
-            return any(word in heads for word in words)
+            return any(_names_one(one, words) for one in ancestor.decorator_list)
+    return False
+
+
+def _names_one(node: ast.expr, words: tuple[str, ...]) -> bool:
+    names = (
+        one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else ""
+        for one in ast.walk(node)
+    )
+    return any(word in name for name in names for word in words)
+
+
+def is_collated(module: Module, node: ast.AST) -> bool:
+    """Whether a loader whose batches a loop around a node reads has its own `collate_fn`, which may move them."""
+    for loop in module.loops_around(node):
+        iterated = getattr(loop, "iter", None)
+        names = (
+            [one for one in ast.walk(iterated) if isinstance(one, ast.Name)] if iterated is not None else []
+        )
+        for made in (iterated, *(module.origin(one) for one in names)):
+            if made is not None and uses(module, _COLLATE, "keyword", within=made):
+                return True
     return False
 
 

@@ -71,6 +71,12 @@ class Unit:
         return self.source.split("\n")
 
     @property
+    def magic_lines(self) -> list[str]:
+        """The lines of a notebook that are not Python: IPython magics, shell commands, and cells such as `%%bash`."""
+        pairs = zip(self.raw.split("\n"), self.lines, strict=False) if self.raw else ()
+        return [written for written, line in pairs if written != line]
+
+    @property
     def is_notebook(self) -> bool:
         """Whether the text comes from a notebook, including `%%writefile` cells."""
         return self.kind in ("notebook", "cell-file")

@@ -47,9 +47,16 @@ Quiet: a production script that deploys to a CPU instance
     model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
 """
 
+<<<<<<< HEAD
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.call import calls_named
+=======
+import re
+
+from gpuproof.check.analysis.call import calls_named, origin_call
+>>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.check.knowledge.torch import is_test
@@ -61,15 +68,12 @@ rule = Rule("CO101", "endpoint-not-deleted", Severity.WARNING)
 
 _HOURS_PER_MONTH = 730
 _DELETES = ("delete_endpoint", "delete_inference_component", "DeleteEndpoint")
-_MAY_DELETE = (
-    "delete-endpoint",
-    "%store",
-    "register_scalable_target",
-    "application-autoscaling",
-    "cleanup",
-    "clean_up",
-    "teardown",
+_MAY_DELETE = re.compile(
+    r"(^|[._])(cleanup|clean_up|teardown|tear_down)(_\w+)?$|(^|\.)register_scalable_target$"
 )
+_SCALING = re.compile(r"^application-autoscaling$|delete-endpoint")
+_COMMANDS = re.compile(r"^(?!\s*#).*\bdelete-endpoint\b|^\s*%store\b")
+"""Lines of a notebook for the shell or IPython; other notebooks read what `%store` stores."""
 
 
 @rule.job
@@ -85,7 +89,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "endpoint") if name else None
-    if name is None or price is None or calls_named(module, *_DELETES) or _may_delete(module):
+    if name is None or price is None or _is_deleted(job, module) or _may_delete(module):
         return
     severity = Severity.WARNING
     if not module.unit.is_notebook and not calls_named(
@@ -115,7 +119,24 @@ def _is_created(job: JobDefinition, module: Module) -> bool:
     )
 
 
+def _is_deleted(job: JobDefinition, module: Module) -> bool:
+    """Whether a call may delete the endpoint of this job, and not certainly that of another `deploy`."""
+    for call in calls_named(module, *_DELETES):
+        predictor = origin_call(module, call.receiver)
+        if (
+            job.call is None
+            or predictor is None
+            or predictor.method != "deploy"
+            or predictor.node is job.call.node
+        ):
+            return True
+    return False
+
+
 def _may_delete(module: Module) -> bool:
     """Whether something else may delete it: a shell command, a helper, another notebook, or scaling to zero."""
-    text = module.unit.source + module.unit.raw
-    return any(word in text for word in _MAY_DELETE)
+    return (
+        uses(module, _MAY_DELETE, "call")
+        or uses(module, _SCALING, "string")
+        or any(_COMMANDS.search(line) for line in module.unit.magic_lines)
+    )

@@ -41,6 +41,10 @@ Quiet: a job of ten minutes
     )
 """
 
+import ast
+
+from gpuproof.check.analysis.call import calls_named
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
@@ -71,9 +75,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         or any(not job.argument(name).is_absent for name in _CHECKPOINTS)
     ):
         return
-    if job.module is not None and job.module.mentions(
-        "checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig"
-    ):
+    if _is_set_later(job):
         return
     limit = _time_limit(job)
     if limit is not None and limit <= _SHORT_SECONDS:
@@ -105,3 +107,24 @@ def _time_limit(job: JobDefinition) -> float | None:
         *(condition.at("MaxRuntimeInSeconds"), job.argument("max_runtime_in_seconds")),
     )
     return next((value.number for value in values if value.number is not None), None)
+
+
+def _is_set_later(job: JobDefinition) -> bool:
+    """Whether code sets a checkpoint location on the job: `estimator.checkpoint_s3_uri = ...`, `.with_checkpoint_config()`."""
+    if job.module is None or job.call is None:
+        return False
+    module, made = job.module, job.call.node
+    assigned = [
+        one.value
+        for one in module.nodes(ast.Attribute)
+        if one.attr in _CHECKPOINTS and isinstance(one.ctx, ast.Store)
+    ]
+    chained = [one.receiver for one in calls_named(module, "with_checkpoint_config")]
+    keys = [
+        one.value
+        for one in module.nodes(ast.Subscript)
+        if isinstance(one.ctx, ast.Store) and evaluate(module, one.slice).text in _CHECKPOINTS
+    ]
+    targets = [module.origin(one) for one in (*assigned, *chained, *keys)]
+    passed = [module.origin(one.value) for one in job.call.node.keywords]
+    return any(one is made or one in passed or not isinstance(one, ast.Call) for one in targets)

@@ -52,10 +52,12 @@ Quiet: cuDF uses the GPU
     LogisticRegression().fit(cudf.read_csv("table.csv"), [])
 """
 
+import re
 import sys
 
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import find_instance, hourly_price, hourly_text
 from gpuproof.check.project import Project
@@ -86,7 +88,9 @@ _CPU_LIBRARIES = frozenset(
         "s3fs",
     }
 )
-_WORDS = ("gpu", "cuda", "GPU", "CUDA", "subprocess", "os.system", "importlib", "exec(")
+_GPU = re.compile(r"gpu|cuda", re.IGNORECASE)
+_OPAQUE = re.compile(r"^(subprocess|importlib)\.|^os\.(system|popen|exec\w*)$|^(exec|eval|__import__)$")
+"""Code that may run something else."""
 
 
 @rule.job
@@ -124,7 +128,7 @@ def _is_cpu_xgboost(job: JobDefinition) -> bool:
     entries = job.hyperparameters.entries
     if entries is not None and (not entries.complete or {"device", "tree_method"} & set(entries)):
         return False
-    return not any(one.mentions(*_WORDS) for one in local_modules(job.script))
+    return not _may_use_gpu(job.script)
 
 
 def _is_cpu_script(script: Module) -> bool:
@@ -137,4 +141,11 @@ def _is_cpu_script(script: Module) -> bool:
     }
     known = all(root in _CPU_LIBRARIES or root in sys.stdlib_module_names for root in roots)
     works = bool(roots & {"sklearn", "pandas"})
-    return known and works and not any(one.names.has_star or one.mentions(*_WORDS) for one in modules)
+    return known and works and not any(one.names.has_star for one in modules) and not _may_use_gpu(script)
+
+
+def _may_use_gpu(script: Module) -> bool:
+    """Whether code of the script names a GPU or CUDA, or runs other programs."""
+    return script_uses(script, _GPU, "string", "keyword", "attribute", "name", "call") or script_uses(
+        script, _OPAQUE, "call"
+    )

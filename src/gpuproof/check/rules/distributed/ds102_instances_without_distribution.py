@@ -74,18 +74,25 @@ import re
 
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
+<<<<<<< HEAD
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
 from gpuproof.check.knowledge.launchers import has_no_launcher, host_count
+=======
+from gpuproof.check.knowledge.instances import hourly_price
+from gpuproof.check.knowledge.launchers import has_no_launcher, host_count, shards_input
+>>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
-from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
 
 rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
 
-_READS_HOSTS = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resourceconfig|resourceConfig|current_host")
+_HOSTS_TEXT = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resource_?config|current_host", re.IGNORECASE)
+_HOSTS_NAME = re.compile(r"^(current_host|hosts)$")
 
 
 @rule.job
@@ -95,9 +102,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
         return
-    if not trains_model(script) or may_use_several_gpus(script) or source_matches(script, _READS_HOSTS):
+    if not trains_model(script) or may_use_several_gpus(script) or _reads_hosts(script):
         return
-    if unseen_imports(script) or (job.module is not None and job.module.mentions("ShardedByS3Key")):
+    if unseen_imports(script) or shards_input(job):
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
@@ -113,3 +120,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         ),
         severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
     )
+
+
+def _reads_hosts(script: Module) -> bool:
+    """Whether the script reads the names of the hosts, by which it may share the work."""
+    return script_uses(script, _HOSTS_TEXT, "string") or script_uses(script, _HOSTS_NAME, "attribute")

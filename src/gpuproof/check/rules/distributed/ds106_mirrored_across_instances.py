@@ -73,10 +73,16 @@ import re
 
 from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
+<<<<<<< HEAD
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
 from gpuproof.check.knowledge.launchers import host_count
 from gpuproof.check.knowledge.ranks import source_matches
+=======
+from gpuproof.check.knowledge.instances import hourly_price
+from gpuproof.check.knowledge.launchers import host_count, shards_input
+>>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -84,9 +90,11 @@ from gpuproof.findings import Severity
 rule = Rule("DS106", "mirrored-across-instances", Severity.ERROR, when="link")
 
 _OTHERS = re.compile(
-    r"MultiWorkerMirrored|CollectiveAllReduce|ParameterServerStrategy|TF_CONFIG|horovod|\bhvd\b|smdistributed|SM_HOSTS"
-    r"|herring|estimator\.RunConfig|train_distribute|current_host"
+    r"(^|\.)(MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy|ParameterServerStrategy\w*|RunConfig)$"
+    r"|^(horovod|smdistributed|herring)\."
 )
+_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST")
+_NAMES = re.compile(r"^(train_distribute|current_host)$")
 
 
 @rule.job
@@ -96,9 +104,12 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     modules = local_modules(script)
     uses = any(calls_to(one, "tensorflow.distribute.MirroredStrategy") for one in modules)
-    if not uses or source_matches(script, _OTHERS):
-        return
-    if job.module is not None and job.module.mentions("ShardedByS3Key"):
+    connects = (
+        script_uses(script, _OTHERS, "call", "name")
+        or script_uses(script, _TEXTS, "string")
+        or script_uses(script, _NAMES, "keyword", "attribute")
+    )
+    if not uses or connects or shards_input(job):
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None

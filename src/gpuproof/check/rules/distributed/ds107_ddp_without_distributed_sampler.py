@@ -61,11 +61,14 @@ Quiet: Accelerate splits the loader
         model(x).sum().backward()
 """
 
+import ast
 import re
 
 from gpuproof.check.analysis.call import calls_named, calls_to
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.ranks import process_group_inits, source_matches, uses_distribution_library
+from gpuproof.check.analysis.usage import script_uses
+from gpuproof.check.knowledge.launchers import shards_input
+from gpuproof.check.knowledge.ranks import process_group_inits, uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -73,11 +76,11 @@ from gpuproof.findings import Severity
 rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("init_process_group",))
 
 _SPLITS = re.compile(
-    r"DistributedSampler|Distributed\w*Sampler|shard|partition|num_replicas|IterableDataset|webdataset|\bwds\b"
-    r"|split_dataset_by_node|range\([^)]*rank|\[\s*rank\s*::|StatefulDataLoader"
-    r"|BatchSampler|rank\s*\*|seed\s*\+\s*\w*rank|\brpc\b|\bpipeline|tensor_parallel|DTensor"
+    r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler|split_dataset_by_node|IterableDataset|StatefulDataLoader|shard\w*|partition\w*"
+    r"|DTensor|parallelize_module|PipelineStage|Pipe)$|^(webdataset|wds|torch\.distributed\.(rpc|pipelining|tensor))\."
 )
-"""If any of these texts occurs, the ranks may read different data."""
+"""Samplers, datasets and functions that give each rank its own data."""
+_KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
 
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 
@@ -87,12 +90,11 @@ def check(module: Module, project: Project) -> Hits:
     starts = process_group_inits(module)
     if not starts or not calls_named(module, "backward"):
         return
-    if source_matches(module, _SPLITS) or uses_distribution_library(module):
+    if script_uses(module, _SPLITS, "call", "name") or script_uses(module, _KEYWORDS, "keyword"):
         return
-    if any(
-        job.module is not None and job.module.mentions("ShardedByS3Key")
-        for job in project.jobs_running(module)
-    ):
+    if uses_distribution_library(module) or _seeds_by_rank(module):
+        return
+    if any(shards_input(job) for job in project.jobs_running(module)):
         return
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
@@ -101,7 +103,14 @@ def check(module: Module, project: Project) -> Hits:
             continue
         data = call.expression("dataset", 0)
         origin = module.origin(data)
-        if any(one is not None and _RANKED.search(module.text(one)) for one in (data, origin)):
+        names = [
+            one.id if isinstance(one, ast.Name) else one.attr
+            for made in (data, origin)
+            if made is not None
+            for one in ast.walk(made)
+            if isinstance(one, (ast.Name, ast.Attribute))
+        ]
+        if any(_RANKED.search(name) for name in names):
             continue
         yield rule.hit(
             call.span,
@@ -111,3 +120,13 @@ def check(module: Module, project: Project) -> Hits:
             "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
         )
         return
+
+
+def _seeds_by_rank(module: Module) -> bool:
+    """Whether code computes something from the rank, such as a seed or the start of a slice."""
+    nodes = (*module.nodes(ast.BinOp), *module.nodes(ast.Slice))
+    return any(
+        isinstance(one, ast.Name) and "rank" in one.id and "local" not in one.id
+        for node in nodes
+        for one in ast.iter_child_nodes(node)
+    )

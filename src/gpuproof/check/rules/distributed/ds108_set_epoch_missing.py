@@ -88,9 +88,10 @@ import ast
 import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import insert_line
-from gpuproof.check.knowledge.ranks import source_matches, uses_distribution_library
+from gpuproof.check.knowledge.ranks import uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -98,7 +99,6 @@ from gpuproof.findings import Severity
 
 rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
 
-_SET = re.compile(r"set_epoch")
 _NOT_TRAINING = re.compile(r"val|test|eval|dev|infer|pred", re.IGNORECASE)
 _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 
@@ -107,7 +107,7 @@ _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distribute
 def check(module: Module, _: Project) -> Hits:
     if (
         not calls_named(module, "backward")
-        or source_matches(module, _SET)
+        or any(calls_named(one, "set_epoch") for one in local_modules(module))
         or uses_distribution_library(module)
     ):
         return

@@ -76,8 +76,12 @@ Quiet: Gloo for host tensors in addition to NCCL
     model = torch.nn.Linear(8, 1).cuda()
 """
 
+import re
+
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
+from gpuproof.check.knowledge.device_use import touches_device
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.knowledge.ranks import process_group_inits
@@ -85,6 +89,8 @@ from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
+
+_OFFLOAD = re.compile(r"offload", re.IGNORECASE)
 
 rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
 
@@ -97,10 +103,14 @@ def check(module: Module, project: Project) -> Hits:
     if not jobs or None in gpus or len(starts) != 1 or calls_named(module, "new_group"):
         return
     backend = starts[0].argument("backend", 0)
-    if not backend.is_known or module.mentions("offload", "is_nccl_available"):
+    if (
+        not backend.is_known
+        or calls_named(module, "is_nccl_available")
+        or uses(module, _OFFLOAD, "keyword", "call")
+    ):
         return
     name = jobs[0].instance_type.text
-    if backend.text == "gloo" and all(gpus) and module.mentions("cuda"):
+    if backend.text == "gloo" and all(gpus) and touches_device(module):
         other = "nccl"
         message = f"gloo copies the gradients of `{name}`'s GPUs through host memory"
     elif backend.text == "nccl" and not any(gpus):

@@ -76,16 +76,17 @@ Quiet: one process on each host
     torch.save(model.state_dict(), "/opt/ml/model/model.pth")
 """
 
+import ast
 import re
 
 from gpuproof.check.analysis.call import Call, calls_to
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.knowledge.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
     runs_on_every_rank,
     runs_several_processes_per_host,
-    source_matches,
     uses_distribution_library,
 )
 from gpuproof.check.project import Project
@@ -94,22 +95,21 @@ from gpuproof.findings import Severity
 
 rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=("torch",))
 
-_WRAPS = re.compile(r"DistributedDataParallel|\bDDP\b")
+_WRAPS = re.compile(r"(^|\.)(DistributedDataParallel|DDP)$")
 _SHARDED = re.compile(
-    r"\bFSDP\b|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type|SHARDED|\brpc\b"
+    r"(^|\.)(FSDP|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type)$|^torch\.distributed\.rpc\b"
 )
 _OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|BytesIO|buffer", re.IGNORECASE)
+"""Names of values that differ between ranks."""
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     if not process_group_inits(module) or not calls_to(module, "torch.save"):
         return
-    if (
-        not source_matches(module, _WRAPS)
-        or source_matches(module, _SHARDED)
-        or uses_distribution_library(module)
-    ):
+    if not script_uses(module, _WRAPS, "call", "name") or script_uses(module, _SHARDED, "call", "name"):
+        return
+    if uses_distribution_library(module):
         return
     if not runs_several_processes_per_host(module) or has_one_gpu_per_host(module, project):
         return
@@ -125,6 +125,12 @@ def check(module: Module, project: Project) -> Hits:
 def _has_own_file(module: Module, call: Call) -> bool:
     path = call.expression("f", 1)
     origin = module.origin(path)
-    return path is None or any(
-        one is not None and _OWN_FILE.search(module.text(one)) for one in (path, origin)
-    )
+    if path is None or (call.argument("f", 1).text or "").startswith("/tmp"):  # noqa: S108
+        return True
+    nodes = [one for made in (path, origin) if made is not None for one in ast.walk(made)]
+    names = [
+        one.id if isinstance(one, ast.Name) else one.attr
+        for one in nodes
+        if isinstance(one, (ast.Name, ast.Attribute))
+    ]
+    return any(_OWN_FILE.search(name) for name in names)

@@ -69,13 +69,14 @@ import ast
 import re
 
 from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.knowledge.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
     runs_several_processes_per_host,
-    source_matches,
     uses_distribution_library,
 )
 from gpuproof.check.project import Project
@@ -84,10 +85,10 @@ from gpuproof.findings import Severity
 
 rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=("init_process_group",))
 
-_INDEXED = re.compile(
-    r"cuda:|cuda\(\s*\w*(rank|gpu|device|id)|\.to\(\s*\w*(rank|gpu)|device\(\s*[\"']cuda[\"']\s*,|set_device"
-    r"|CUDA_VISIBLE_DEVICES|cuda\.device\(|set_device_index|output_device|device_ids|index\s*="
-)
+_SELECTS = re.compile(r"(^|\.)(set_device|set_device_index|set_default_device)$|^torch\.cuda\.device$")
+_KEYWORDS = re.compile(r"^(output_device|device_ids|index)$")
+_TEXTS = re.compile(r"^cuda:|CUDA_VISIBLE_DEVICES")
+_RANK = re.compile(r"rank|gpu|device_?id", re.IGNORECASE)
 
 
 @rule.module
@@ -114,13 +115,36 @@ def check(module: Module, project: Project) -> Hits:
                     remedy='Call torch.cuda.set_device(local_rank) before anything is moved to "cuda".',
                 )
                 return
-        elif not settings and not source_matches(module, _INDEXED):
+        elif not settings and not _selects_gpu(module):
             yield rule.hit(
                 move.span,
                 "The model is on GPU 0 in every process: torch.cuda.set_device() is never called.",
                 remedy='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is moved to "cuda".',
             )
             return
+
+
+def _selects_gpu(script: Module) -> bool:
+    """Whether the script, or a module of it, selects the GPU of each process in another way."""
+    if script_uses(script, _SELECTS, "call") or script_uses(script, _TEXTS, "string"):
+        return True
+    if script_uses(script, _KEYWORDS, "keyword"):
+        return True
+    for module in local_modules(script):
+        for call in calls_named(module, "cuda", "to", "device"):
+            given = [
+                one for argument in (*call.node.args, *call.keywords.values()) for one in ast.walk(argument)
+            ]
+            names = [
+                one.id if isinstance(one, ast.Name) else one.attr
+                for one in given
+                if isinstance(one, (ast.Name, ast.Attribute))
+            ]
+            if any(_RANK.search(name) for name in names) or (
+                call.method == "device" and len(call.node.args) > 1
+            ):
+                return True
+    return False
 
 
 def _to_plain_cuda(module: Module, call: Call) -> bool:

@@ -56,9 +56,11 @@ Quiet: DeepSpeed's launcher passes the argument
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.ranks import process_group_inits, uses_distribution_library
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
@@ -72,6 +74,7 @@ rule = Rule(
     needs=("torch.distributed.launch", "local_rank", "local-rank"),
 )
 
+_LOCAL_RANK = re.compile(r"LOCAL_RANK")
 _RUNNERS = ("run", "call", "check_call", "Popen", "check_output", "system")
 
 
@@ -87,7 +90,11 @@ def check(module: Module, _: Project) -> Hits:
                 "torch.distributed.launch is deprecated.",
                 remedy="Use torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
             )
-    if module.mentions("LOCAL_RANK") or not process_group_inits(module) or uses_distribution_library(module):
+    if (
+        uses(module, _LOCAL_RANK, "string")
+        or not process_group_inits(module)
+        or uses_distribution_library(module)
+    ):
         return
     for call in calls_named(module, "add_argument"):
         flags = {one.value for one in call.node.args if isinstance(one, ast.Constant)}

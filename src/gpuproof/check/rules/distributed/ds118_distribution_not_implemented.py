@@ -93,11 +93,11 @@ Quiet: Accelerate uses the processes that torchrun starts
 import re
 
 from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.knowledge.launchers import enabled_launchers, host_count
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
-from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -105,8 +105,10 @@ from gpuproof.findings import Severity
 rule = Rule("DS118", "distribution-not-implemented", Severity.WARNING, when="link")
 
 _TAKES_PART = re.compile(
-    r"estimator|train_and_evaluate|TF_CONFIG|train\.Server|MonitoredTraining|Strategy|tf\.distribute|SM_HOSTS|hosts"
+    r"^tensorflow\.(compat\.v1\.)?(estimator|distribute)(\.|$)|(^|\.)(train_and_evaluate|\w*Strategy|Server|MonitoredTrainingSession)$"
 )
+_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST|resource_?config", re.IGNORECASE)
+_HOSTS = re.compile(r"^(hosts|current_host)$")
 _INSTEAD = {
     "parameter_server": '{"multi_worker_mirrored_strategy": {"enabled": True}} with MultiWorkerMirroredStrategy',
     "multi_worker_mirrored_strategy": "tf.distribute.MultiWorkerMirroredStrategy() in the script",
@@ -126,7 +128,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if (
         may_use_several_gpus(script)
-        or source_matches(script, _TAKES_PART)
+        or script_uses(script, _TAKES_PART, "call", "name")
+        or script_uses(script, _TEXTS, "string")
+        or script_uses(script, _HOSTS, "attribute")
         or unseen_imports(script)
         or not trains_model(script)
     ):

@@ -61,7 +61,8 @@ import re
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.ranks import process_group_inits, source_matches, uses_distribution_library
+from gpuproof.check.analysis.usage import script_uses
+from gpuproof.check.knowledge.ranks import process_group_inits, uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -69,12 +70,13 @@ from gpuproof.findings import Severity
 rule = Rule("DS119", "process-group-without-ddp", Severity.ERROR, needs=("init_process_group",))
 
 _SHARES = re.compile(
-    r"DistributedDataParallel|\bDDP\b|FSDP|FullySharded|fully_shard|\breplicate\b|all_reduce|reduce\(|reduce_scatter"
-    r"|all_gather|allreduce|broadcast|\brpc\b|ZeroRedundancy|average_|parallelize|DTensor|DeviceMesh|device_mesh|Pipe"
-    r"|pipelin|LocalSGD|isend|irecv|dist\.send|dist\.recv|\.gather\(|Distributed\w*Optimizer|parameter_server|_spawn"
-    r"|Parallel\w*\(model|hook|process_group\s*="
+    r"(^|\.)(DistributedDataParallel\w*|FullyShardedDataParallel|DDP|FSDP|fully_shard|replicate|all_reduce\w*|allreduce\w*|reduce|reduce_scatter\w*|all_gather\w*"
+    r"|broadcast\w*|ZeroRedundancyOptimizer|average_\w+|parallelize\w*|DTensor|DeviceMesh|init_device_mesh|Pipe\w*|LocalSGD\w*"
+    r"|Distributed\w*Optimizer|register_\w*hook)$"
+    r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
 )
-"""If any of these texts occurs, the ranks may exchange gradients or weights."""
+"""Functions and classes through which ranks exchange gradients or weights."""
+_GROUP = re.compile(r"^process_group$")
 
 
 @rule.module
@@ -89,7 +91,8 @@ def check(module: Module, _: Project) -> Hits:
     ]
     if (
         not trains
-        or source_matches(module, _SHARES)
+        or script_uses(module, _SHARES, "call", "name")
+        or script_uses(module, _GROUP, "keyword")
         or uses_distribution_library(module)
         or unseen_imports(module)
     ):

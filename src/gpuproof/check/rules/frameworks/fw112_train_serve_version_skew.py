@@ -46,21 +46,26 @@ Quiet: only the patch release differs
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.jobs import sdk_v2
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
 from gpuproof.util.versions import version_key
 
+_CONVERTS = re.compile(r"^(torch\.jit|torch\.onnx|onnx|onnxruntime)\.")
+"""Formats that do not depend on the version."""
+
 rule = Rule("FW112", "train-serve-version-skew", Severity.WARNING, when="link", needs=("model_data",))
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("sagemaker") or module.mentions("jit", "TorchScript", "torchscript", "onnx"):
+    if not module.imports("sagemaker") or uses(module, _CONVERTS, "call", "name"):
         return
     for model in sdk_v2.models(module):
         data = module.origin(model.call.expression("model_data", 0)) if model.call is not None else None

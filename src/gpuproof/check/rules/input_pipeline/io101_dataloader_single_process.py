@@ -53,10 +53,13 @@ Quiet: the arguments may contain the number of workers
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.knowledge.device_use import touches_device
 from gpuproof.check.knowledge.instances import find_instance, largest_job
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
@@ -66,13 +69,13 @@ from gpuproof.findings import Severity
 
 rule = Rule("IO101", "dataloader-single-process", Severity.WARNING, needs=("DataLoader",))
 
-_READS = ("open(", "imread", "read_", ".read", "load(", "Image", "transform")
+_READS = re.compile(r"(^|[._])(open|imread|read\w*|load|transforms?|target_transform)$|(^|\.)Image\.|read_")
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     trains = any(one.receiver is not None for one in calls_named(module, "backward"))
-    if not trains or not module.mentions("cuda") or is_test(module) or runs_without_gpu(module, project):
+    if not trains or not touches_device(module) or is_test(module) or runs_without_gpu(module, project):
         return
     job = largest_job(project, module)
     instance = find_instance(project, job.instance_type) if job is not None else None
@@ -120,4 +123,4 @@ def _own_dataset_reads(module: Module, call: Call) -> bool:
     if owner is None or not any(base.startswith("torch.utils.data") for base in module.bases(owner)):
         return False
     items = [one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__getitem__"]
-    return any(word in module.text(one) for one in items for word in _READS)
+    return uses(module, _READS, "call", "attribute", within=items)

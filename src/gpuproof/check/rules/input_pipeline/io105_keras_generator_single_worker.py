@@ -42,9 +42,11 @@ Quiet: the dataset sets it
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, calls_named, origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -57,6 +59,7 @@ rule = Rule(
     needs=("ImageDataGenerator", "Sequence", "PyDataset"),
 )
 
+_WORKERS = re.compile(r"^(workers|use_multiprocessing)$")
 _FLOWS = ("flow", "flow_from_directory", "flow_from_dataframe")
 _BASES = ("keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence")
 
@@ -90,6 +93,10 @@ def _generator(module: Module, origin: Call) -> str | None:
             return f"ImageDataGenerator.{origin.method}"
         return None
     owner = module.classes.get(origin.method) if isinstance(origin.node.func, ast.Name) else None
-    if owner is None or "workers" in module.text(owner) or not origin.argument("workers").is_absent:
+    if (
+        owner is None
+        or uses(module, _WORKERS, "keyword", within=owner)
+        or not origin.argument("workers").is_absent
+    ):
         return None
     return origin.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None

@@ -85,9 +85,13 @@ Quiet: only on request
         model = model.cuda()
 """
 
-from gpuproof.check.analysis.call import calls_named
+import ast
+import re
+
+from gpuproof.check.analysis.call import all_calls, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import find_uses, uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.knowledge.instances import find_instance
@@ -98,16 +102,8 @@ from gpuproof.findings import Severity
 
 rule = Rule("IN104", "cpu-instance-for-gpu-work", Severity.ERROR, when="link")
 
-_CHECKS = (
-    "is_available",
-    "device_count",
-    "use_cuda",
-    "no_cuda",
-    "use_gpu",
-    "SM_NUM_GPUS",
-    "num_gpus",
-    "mock",
-)
+_CHECKS = re.compile(r"(^|\.)(is_available|device_count|(use|no)_(cuda|gpu)|num_gpus|get_device_capability)$")
+_VARIABLES = re.compile(r"SM_NUM_GPUS|CUDA_VISIBLE_DEVICES")
 
 
 @rule.job
@@ -135,7 +131,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 def _needs_cuda(script: Module) -> int | None:
     """The line that always fails without a GPU; None if the script checks for one."""
-    if not script.imports("torch") or any(one.mentions(*_CHECKS) for one in local_modules(script)):
+    if not script.imports("torch") or any(_checks_for_gpu(one) for one in local_modules(script)):
         return None
     for call in calls_named(script, "cuda", "to", "device"):
         if call.method == "cuda":
@@ -149,3 +145,25 @@ def _needs_cuda(script: Module) -> int | None:
         if uses_cuda and always_runs(script, call.node):
             return script.unit.file_position(call.node.lineno, 1)[1]
     return None
+
+
+def _checks_for_gpu(module: Module) -> bool:
+    """Whether a condition of the module depends on a GPU, or tests replace CUDA."""
+    if module.imports("mock", "unittest.mock"):
+        return True
+    tests: list[ast.AST] = [one.test for one in module.nodes(ast.If, ast.IfExp, ast.While, ast.Assert)]
+    tests += module.nodes(ast.BoolOp, ast.Compare, ast.UnaryOp)
+    # `use_cuda = torch.cuda.is_available()` is tested by its name.
+    tests += [one.value for one in module.nodes(ast.Assign, ast.Return) if one.value is not None]
+    tests += [
+        argument for call in all_calls(module) for argument in (*call.node.args, *call.keywords.values())
+    ]
+    quiet = [call.node for call in calls_named(module, "print", "info", "debug", "warning")]
+    checked = [
+        one
+        for one in find_uses(module, "call", "name", "attribute", within=tests)
+        if _CHECKS.search(one.text)
+    ]
+    return uses(module, _VARIABLES, "string") or any(
+        not any(module.tree.is_within(one.node, each) for each in quiet) for one in checked
+    )

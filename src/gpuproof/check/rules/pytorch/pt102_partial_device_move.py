@@ -63,21 +63,23 @@ import re
 from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import InferredType, TypeKind, type_of
-from gpuproof.check.knowledge.torch import imports_device_manager, is_test, moves_to_gpu, runs_without_gpu
+from gpuproof.check.analysis.usage import moves_name, uses
+from gpuproof.check.knowledge.torch import (
+    imports_device_manager,
+    is_collated,
+    is_inside_with,
+    is_test,
+    moves_to_gpu,
+    runs_without_gpu,
+)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.findings import Severity
 
 rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("cuda",))
 
-_MOVES_INPUT = (
-    "DataParallel",
-    "set_default_device",
-    "set_default_tensor_type",
-    "collate_fn",
-    "device_map",
-    "with torch.device",
-)
+_MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
+_WRAPPER = re.compile(r"DataParallel$")
 _WEIGHTLESS = re.compile(
     r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
 )
@@ -92,7 +94,7 @@ def check(module: Module, project: Project) -> Hits:
         or runs_without_gpu(module, project)
     ):
         return
-    if module.mentions(*_MOVES_INPUT) or _something_moves_inside(module):
+    if uses(module, _MOVES_INPUT, "call") or _something_moves_inside(module):
         return
     moves = [one for one in calls_named(module, "to", "cuda") if moves_to_gpu(one)]
     for call in all_calls(module):
@@ -107,7 +109,12 @@ def check(module: Module, project: Project) -> Hits:
             continue
         if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
             continue
-        if _in_place(module, call.node.args[0]):
+        made = module.origin(call.node.func) or call.node
+        if _in_place(module, call.node.args[0]) or any(
+            is_inside_with(module, one, ("device",)) for one in (call.node, made)
+        ):
+            continue
+        if _is_wrapped(module, call.node.func) or is_collated(module, call.node):
             continue
         yield _hit(module, call, model)
 
@@ -125,12 +132,24 @@ def _hit(module: Module, call: Call, model: InferredType) -> Hit:
 
 
 def _something_moves_inside(module: Module) -> bool:
-    """Whether a class of the file moves tensors in its own methods: a dataset, or a model's `forward`."""
-    return any(
-        module.enclosing(one.node, ast.ClassDef) is not None
-        for one in calls_named(module, "to", "cuda")
-        if one.receiver is not None
-    )
+    """Whether a model or dataset of the file moves tensors in its own methods, such as `forward`."""
+    for one in calls_named(module, "to", "cuda"):
+        owner = module.enclosing(one.node, ast.ClassDef)
+        if (
+            one.receiver is not None
+            and owner is not None
+            and any(base.startswith("torch.") for base in module.bases(owner))
+        ):
+            return True
+    return False
+
+
+def _is_wrapped(module: Module, node: ast.expr) -> bool:
+    """Whether the model is in `DataParallel`, which moves its input."""
+    if not isinstance(node, ast.Name):
+        return False
+    values = [one.value for one in module.reaching(node) if one.value is not None]
+    return uses(module, _WRAPPER, "call", within=values)
 
 
 def _has_no_weights(module: Module, call: Call) -> bool:
@@ -141,8 +160,4 @@ def _has_no_weights(module: Module, call: Call) -> bool:
 
 def _in_place(module: Module, node: ast.expr) -> bool:
     """Whether `x.data = x.data.cuda()` or `x = x.cuda()` in a branch may have moved it."""
-    return isinstance(node, ast.Name) and any(
-        isinstance(one.receiver, (ast.Name, ast.Attribute))
-        and module.text(one.receiver).split(".")[0] == node.id
-        for one in calls_named(module, "cuda", "to")
-    )
+    return isinstance(node, ast.Name) and moves_name(module, node, calls_named(module, "cuda", "to"))

@@ -52,7 +52,7 @@ from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import replace_node
-from gpuproof.check.knowledge.torch import imports_device_manager, is_test
+from gpuproof.check.knowledge.torch import imports_device_manager, is_collated, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -63,18 +63,13 @@ rule = Rule("PT103", "discarded-tensor-to", Severity.ERROR, needs=(".to(", ".cud
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if (
-        not module.imports("torch")
-        or is_test(module)
-        or imports_device_manager(module)
-        or module.mentions("collate_fn")
-    ):
+    if not module.imports("torch") or is_test(module) or imports_device_manager(module):
         return
     for statement in module.nodes(ast.Expr):
         call = origin_call(module, statement.value) if isinstance(statement.value, ast.Call) else None
         if call is None or call.method not in ("to", "cuda") or not isinstance(call.receiver, ast.Name):
             continue
-        if type_of(module, call.receiver).kind is not TypeKind.TENSOR:
+        if type_of(module, call.receiver).kind is not TypeKind.TENSOR or is_collated(module, call.node):
             continue
         name, text = call.receiver.id, module.text(call.node)
         yield rule.hit(

@@ -65,9 +65,10 @@ Quiet: the arguments may contain it
 import ast
 import re
 
-from gpuproof.check.analysis.call import Call, calls_to, calls_within, origin_call
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import moves_name
 from gpuproof.check.fixing.edits import add_keyword
 from gpuproof.check.knowledge.inference_handlers import is_handler
 from gpuproof.check.knowledge.instances import gpus_per_host
@@ -78,7 +79,6 @@ from gpuproof.findings import Severity
 
 rule = Rule("PT106", "load-without-map-location", Severity.WARNING, needs=("torch.load", "load("))
 
-_FROM_CPU = re.compile(r"\.cpu\(\)|\.to\(\s*[\"']cpu[\"']|torch\.device\(\s*[\"']cpu[\"']\s*\)")
 _NO_MODEL = re.compile(r"vocab|info|config|param|args|label|class|word", re.IGNORECASE)
 
 
@@ -89,8 +89,10 @@ def check(module: Module, project: Project) -> Hits:
     endpoints = [job for job in project.jobs_running(module) if job.kind in ("endpoint", "transform")]
     if endpoints and all(gpus_per_host(project, job) for job in endpoints):
         return
-    scripts = [job.script for job in project.jobs if job.script is not None]
-    if any(_FROM_CPU.search(one.unit.source) for one in (*local_modules(module), *scripts)):
+    trained = [
+        job.model.script for job in endpoints if job.model is not None and job.model.script is not None
+    ]
+    if any(_saves_from_cpu(one) for script in (module, *trained) for one in local_modules(script)):
         return
     for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
@@ -116,6 +118,33 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
+def _saves_from_cpu(module: Module) -> bool:
+    """Whether a `torch.save` of a module certainly saves what was moved to the CPU before."""
+    for save in calls_to(module, "torch.save"):
+        saved, function = save.expression("obj", 0), module.function_of(save.node)
+        moves = [
+            one
+            for one in calls_named(module, "cpu", "to")
+            if (one.method == "cpu" or one.argument("device", 0).text == "cpu")
+            and module.function_of(one.node) is function
+        ]
+        if saved is None:
+            continue
+        made = module.origin(saved)
+        if any(
+            module.tree.is_within(one.node, each)
+            for one in moves
+            for each in (saved, made)
+            if each is not None
+        ):
+            return True
+        before = [one for one in moves if one.node.lineno <= save.node.lineno]
+        names = [one for one in ast.walk(made or saved) if isinstance(one, ast.Name)]
+        if any(moves_name(module, name, before) for name in names):
+            return True
+    return False
+
+
 def _loads_no_model(call: Call) -> bool:
     """Whether a vocabulary or a configuration is loaded, which is small and has no device."""
     statement = call.module.tree.statement(call.node)
@@ -123,6 +152,17 @@ def _loads_no_model(call: Call) -> bool:
     if isinstance(statement, ast.Assign) and statement.value is call.node:
         target = call.module.text(statement.targets[0])
     argument = call.module.origin(call.expression("f", 0))
-    return bool(
-        _NO_MODEL.search(target) or (argument is not None and _NO_MODEL.search(call.module.text(argument)))
-    )
+    if argument is None:
+        return bool(_NO_MODEL.search(target))
+    # `args.checkpoint` names a checkpoint: only the last part of a dotted name counts.
+    parts = [one for one in ast.walk(argument) if not isinstance(call.module.parent(one), ast.Attribute)]
+    words = [
+        one.attr
+        if isinstance(one, ast.Attribute)
+        else one.id
+        if isinstance(one, ast.Name)
+        else str(one.value)
+        for one in parts
+        if isinstance(one, (ast.Attribute, ast.Name, ast.Constant))
+    ]
+    return any(_NO_MODEL.search(word) for word in (target, *words))

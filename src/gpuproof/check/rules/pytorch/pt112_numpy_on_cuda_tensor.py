@@ -53,6 +53,7 @@ import ast
 from gpuproof.check.analysis.call import calls_named, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
+from gpuproof.check.analysis.usage import moves_name
 from gpuproof.check.fixing.edits import wrap
 from gpuproof.check.knowledge.torch import is_test, moved_names, moves_to_gpu, runs_without_gpu
 from gpuproof.check.project import Project
@@ -143,10 +144,7 @@ def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:
 def _is_moved_model(module: Module, function: ast.expr) -> bool:
     if not isinstance(function, ast.Name) or function.id in module.functions:
         return False
-    if any(
-        isinstance(one.receiver, ast.Name) and one.receiver.id == function.id
-        for one in calls_named(module, "cpu")
-    ):
+    if moves_name(module, function, calls_named(module, "cpu")):
         return False
     tagged = type_of(module, function)
     if tagged.kind is TypeKind.MODULE:

@@ -70,8 +70,11 @@ Quiet: an endpoint without a GPU
         return model(data)
 """
 
+import re
+
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.inference_handlers import is_handler
 from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text
@@ -91,7 +94,10 @@ _STAYS_PUT = frozenset(
     }
 )
 """Libraries that leave a model in host memory by default."""
-_CHOOSES = ("pipeline(", "pipelines", "SentenceTransformer", "device_map", "Trainer", "ORTModel", "onnx")
+_CHOOSES = re.compile(
+    r"(^|\.)(pipeline|SentenceTransformer|CrossEncoder|Trainer|ORTModel\w*|InferenceSession)$|^(onnx\w*|optimum)\."
+)
+"""Functions and classes that choose a device themselves."""
 
 
 @rule.module
@@ -103,7 +109,7 @@ def check(module: Module, project: Project) -> Hits:
     ):
         return
     own = module.functions.get("predict_fn") or module.functions.get("transform_fn")
-    if own is None or module.mentions(*_CHOOSES) or may_use_device(module):
+    if own is None or uses(module, _CHOOSES, "name", "call") or may_use_device(module):
         return
     if set(unseen_imports(module)) - _STAYS_PUT:
         return

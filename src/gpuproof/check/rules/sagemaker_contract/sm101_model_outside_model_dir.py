@@ -1,8 +1,10 @@
-"""SageMaker only keeps the contents of `/opt/ml/model` when a training job ends.
+"""SageMaker packs `/opt/ml/model` as the job's model; a model that is saved elsewhere is usually lost.
 
-A model that is saved to the working directory or to an input channel is lost with the instance: the job ends as
-`Completed`, with an empty or missing `model.tar.gz`. The rule checks scripts that are a job's entry point or read
-SageMaker's variables, and does not report them if anything in the script saves or copies to the right place.
+SageMaker keeps three folders of a training job: `/opt/ml/model` (SM_MODEL_DIR) as model.tar.gz, `/opt/ml/output/data`
+(SM_OUTPUT_DATA_DIR) as output.tar.gz, and, where the job has a checkpoint configuration, `/opt/ml/checkpoints`. A model
+in the working directory or in an input channel is deleted with the instance: the job ends as `Completed`, with an
+empty or missing `model.tar.gz`. The rule checks scripts that are a job's entry point or read SageMaker's variables, and
+does not report them if code in the script saves or copies to one of these folders, or uploads to S3.
 
 Bad:
 
@@ -78,17 +80,26 @@ from gpuproof.check.analysis.call import Call, calls_named, calls_to
 from gpuproof.check.analysis.container_env import MODEL_DIR
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import Use, find_uses, uses
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.inference_handlers import PARAMETERS
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
 
 rule = Rule("SM101", "model-outside-model-dir", Severity.ERROR, needs=("save", "export"))
 
-_KEPT = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)|model_dir|copytree|copy2?\(|upload")
-_S3 = re.compile(r"s3://|\bboto3\b")
-"""If any of these occurs in a script, files saved elsewhere may still reach the right place."""
+_KEPT_FOLDERS = (MODEL_DIR, "/opt/ml/output", "/opt/ml/checkpoints")
+_KEPT_TEXT = re.compile(r"SM_MODEL_DIR|SM_OUTPUT_DATA_DIR|/opt/ml/(model|checkpoints|output)")
+_KEPT_NAME = re.compile(r"^(model_dir|output_data_dir|checkpoint_dir)$")
+_COPIES = re.compile(
+    r"(^|\.)(copy\w*|move|copytree|upload\w*|put_object|log_model|log_artifacts?)$|^(shutil|s3fs|awswrangler)\."
+)
+_S3 = re.compile(r"s3://")
+_SUBMITS = re.compile(r"^boto3\.|^s3fs\.")
+"""With any of these, files that are saved elsewhere may still reach the right place."""
+_VARIABLES = re.compile(r"SM_CHANNEL|SM_HOSTS|SM_NUM_GPUS|SM_CURRENT_HOST")
 _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 
 
@@ -96,26 +107,43 @@ _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     jobs += [job for job in project.jobs if job.module is module and _holds_script(module, job)]
-    if not jobs and not module.mentions("SM_CHANNEL", "SM_HOSTS", "SM_NUM_GPUS", "SM_CURRENT_HOST"):
+    if not jobs and not uses(module, _VARIABLES, "string"):
         return
     if any(job.source == "what-if" for job in jobs):
         return
     modules = {one for job in jobs if job.script is not None for one in local_modules(job.script)} | {module}
-    if any(_KEPT.search(one.unit.source) for one in modules):
+    if any(_may_be_kept(one) for one in modules):
         return
     # In a file that also launches the job, S3 addresses belong to the job.
-    if any(_S3.search(one.unit.source) for one in modules - {job.module for job in jobs}):
+    others = modules - {job.module for job in jobs}
+    if any(uses(one, _S3, "string") or uses(one, _SUBMITS, "call") for one in others):
         return
     for call, path in _saves(module):
         text = path.text
-        if text is None or text.startswith((MODEL_DIR, "s3:", "/tmp")):  # noqa: S108
+        if text is None or text.startswith((*_KEPT_FOLDERS, "s3:", "/tmp")):  # noqa: S108
             continue
         yield rule.hit(
             path.span or call.span,
-            f"`{text}` is not under `{MODEL_DIR}` (SM_MODEL_DIR): the model is lost when the job ends.",
+            f"`{text}` is not under `{MODEL_DIR}` (SM_MODEL_DIR): it is not in model.tar.gz, and is deleted when the job ends.",
             remedy=f'Save to os.path.join(os.environ["SM_MODEL_DIR"], "{text.rpartition("/")[2]}").',
             severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
         )
+
+
+def _may_be_kept(module: Module) -> bool:
+    """Whether code names a folder that SageMaker keeps, or copies or uploads files; handlers only read that folder."""
+    handlers = [module.functions[name] for name in PARAMETERS if name in module.functions]
+    used = [
+        *(one for one in find_uses(module, "string") if _KEPT_TEXT.search(one.text)),
+        *(one for one in find_uses(module, "attribute", "keyword") if _KEPT_NAME.match(one.text)),
+        *(one for one in find_uses(module, "call") if _COPIES.search(one.text)),
+        *(
+            Use(one.id, one)
+            for one in module.nodes(ast.Name)
+            if _KEPT_NAME.match(one.id) and isinstance(one.ctx, ast.Load)
+        ),
+    ]
+    return any(not any(module.tree.is_within(one.node, each) for each in handlers) for one in used)
 
 
 def _holds_script(module: Module, job: JobDefinition) -> bool:

@@ -73,29 +73,34 @@ Quiet: an unknown library may save it
 
 import re
 
-from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, local_function
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.processing_mounts import may_write
-from gpuproof.check.knowledge.script_contract import source_text, training_jobs
+from gpuproof.check.analysis.usage import uses
+from gpuproof.check.knowledge.processing_mounts import may_open_to_write
+from gpuproof.check.knowledge.script_contract import training_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
 
 rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("backward", "fit"))
 
-_KEEPS = re.compile(
-    r"SM_MODEL_DIR|model_dir|/opt/ml|checkpoint|ModelCheckpoint|\bmlflow\b|\bwandb\b|upload|\bboto3\b|subprocess"
-    r"|benchmark|profil|\btimeit\b|perf_counter|throughput|warm_?up|smoke|\btest_",
+_NO_TRAINING = re.compile(r"benchmark|profil|smoke|\btest_", re.IGNORECASE)
+"""Names of files that train only to measure or to test."""
+_MEASURES = re.compile(r"^(timeit|torch\.profiler|torch\.utils\.benchmark|tensorflow\.profiler|cProfile)\.")
+_SAVES = re.compile(
+    r"save|dump|export|write|checkpoint|upload|persist|(^|\.)store|(^|[._])(copy\w*|move|put_\w+|to_disk|log_model|log_artifacts?)$"
+    r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
     re.IGNORECASE,
 )
+_FOLDERS = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)")
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in training_jobs(module, project) if job.module is not module]
     trains = _training_calls(module)
-    if not jobs or not trains or _KEEPS.search(module.title) or _KEEPS.search(source_text(module)):
+    if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
         return
     if unseen_imports(module) or any(_may_save(one) for one in local_modules(module)):
         return
@@ -118,8 +123,11 @@ def _training_calls(module: Module) -> list[Call]:
 
 
 def _may_save(module: Module) -> bool:
-    """Whether anything other than the training itself may write; `fit` and `main` do not."""
-    text = module.unit.source
-    return bool(re.search(r"save|dump|export|\bwrite", text, re.IGNORECASE)) or (
-        may_write(module) and bool(re.search(r"copy|move|put_|persist|store", text, re.IGNORECASE))
-    )
+    """Whether code of a module calls something that may save a model, or opens a file to write."""
+    if uses(module, _FOLDERS, "string"):
+        return True
+    if any(
+        _SAVES.search(call.name or call.method) and local_function(call) is None for call in all_calls(module)
+    ):
+        return True
+    return any(may_open_to_write(call) for call in calls_named(module, "open"))

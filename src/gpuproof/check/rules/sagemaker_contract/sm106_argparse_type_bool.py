@@ -44,7 +44,7 @@ Quiet: another library's parser, which gets booleans from JSON
 
 import ast
 
-from gpuproof.check.analysis.call import calls_named
+from gpuproof.check.analysis.call import Call, calls_named, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
@@ -56,17 +56,18 @@ rule = Rule("SM106", "argparse-type-bool", Severity.ERROR, needs=("add_argument"
 
 _PARSER = 'lambda text: text.lower() not in ("", "0", "false", "no")'
 _OTHERS = ("flask_restful", "flask_restx", "flask_restplus", "reqparse", "tap", "click")
+"""Libraries whose parsers read `type=bool` as `true` or `false`."""
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if module.imports(*_OTHERS) or module.mentions("reqparse"):
-        return
     for call in calls_named(module, "add_argument"):
         kind = call.expression("type")
         if not isinstance(kind, ast.Name) or kind.id != "bool" or module.reaching(kind):
             continue
         if call.receiver is None or "bool" in module.names.imports:
+            continue
+        if _is_of_another_library(module, call):
             continue
         flag = call.argument(position=0).text or "this argument"
         fix = Fix("Parse the text as a boolean", (replace_node(module, kind, _PARSER),), safe=True)
@@ -77,3 +78,11 @@ def check(module: Module, _: Project) -> Hits:
             "if no SageMaker hyperparameter sets it.",
             fix=fix,
         )
+
+
+def _is_of_another_library(module: Module, call: Call) -> bool:
+    """Whether a parser may be one of another library: it was created by it, or is unknown in a file that imports it."""
+    parser = origin_call(module, call.receiver)
+    if parser is not None and parser.name is not None:
+        return parser.name.startswith(_OTHERS)
+    return module.imports(*_OTHERS)

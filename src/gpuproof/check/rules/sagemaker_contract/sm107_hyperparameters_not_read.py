@@ -58,14 +58,18 @@ Quiet: an unknown module may read them
     main()
 """
 
+import ast
 import re
 
+from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
     hidden_imports,
     passed_hyperparameters,
     receives_hyperparameters,
-    source_text,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -75,15 +79,17 @@ rule = Rule("SM107", "hyperparameters-not-read", Severity.WARNING, when="link")
 
 _READERS = re.compile(
     r"""
-    \bargv\b | argparse | ArgumentParser | ArgParser | \bclick\b | \btyper\b | \bfire\b | \babsl\b | docopt | optparse
-    | getopt | \btyro\b | hydra | omegaconf | jsonargparse | simple_parsing | \bCLI\b | LightningCLI | app\.flags
-    | tf\.flags | SM_HP | SM_USER_ARGS | SM_TRAINING_ENV | hyperparameters | /opt/ml/input/config | SM_INPUT_CONFIG
-    | sagemaker_containers | sagemaker_training | environ\.items | environ\.copy | dict\(os\.environ | vars\(os
-    | \bplac\b | \btap\b | configargparse | DataclassArg | cli\(
+    ^(argparse|click|typer|fire|absl|docopt|optparse|getopt|tyro|hydra|omegaconf|jsonargparse|simple_parsing|plac|tap
+      |configargparse|sagemaker_containers|sagemaker_training)(\.|$)
+    | ^sys\.(argv|orig_argv)\b | ^tensorflow\.(compat\.v1\.)?(app\.)?flags\b | (^|\.)(\w*ArgumentParser|\w*ArgParser|\w*CLI|cli)$
+    | (^|\.)hyperparameters$ | ^gpuproof\.runtime\b
     """,
     re.VERBOSE,
 )
-"""If any of these occurs in a script, it may read the hyperparameters."""
+"""Command-line libraries, and functions that return the hyperparameters."""
+_TEXTS = re.compile(
+    r"SM_HPS?(_|$)|SM_USER_ARGS|SM_TRAINING_ENV|hyperparameters|/opt/ml/input/config|SM_INPUT_CONFIG"
+)
 
 
 @rule.job
@@ -92,7 +98,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     names = list(passed_hyperparameters(job))
     if script is None or not names or not receives_hyperparameters(job) or not job.hyperparameters.is_known:
         return
-    if script is job.module or _READERS.search(source_text(script)) or hidden_imports(script):
+    if script is job.module or _reads(script) or hidden_imports(script):
         return
     listed = ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
     yield rule.hit(
@@ -101,3 +107,27 @@ def check(job: JobDefinition, _: Project) -> Hits:
         remedy=f'Declare them in the script: parser.add_argument("--{names[0]}", ...) and '
         "args, _ = parser.parse_known_args().",
     )
+
+
+def _reads(script: Module) -> bool:
+    """Whether code of the script or its modules may read the hyperparameters."""
+    if script_uses(script, _READERS, "call", "name") or script_uses(script, _TEXTS, "string"):
+        return True
+    # The first MXNet and Chainer containers called `train(hyperparameters, ...)` of the script.
+    old = script.functions.get("train")
+    if old is not None and any(one.arg in ("hyperparameters", "hps") for one in old.args.args):
+        return True
+    return any(_reads_environment(one) for one in local_modules(script))
+
+
+def _reads_environment(module: Module) -> bool:
+    """Whether the module reads environment variables whose names it does not write out."""
+    for node in module.nodes(ast.Attribute):
+        if module.qualified(node) != "os.environ":
+            continue
+        parent = module.parent(node)
+        if isinstance(parent, ast.Subscript) and evaluate(module, parent.slice).text is not None:
+            continue
+        if not (isinstance(parent, ast.Attribute) and parent.attr in ("get", "setdefault", "pop")):
+            return True
+    return False

@@ -60,9 +60,10 @@ import re
 
 from gpuproof.check.analysis.call import Call, calls_to
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.script_contract import passed_hyperparameters, source_text, training_jobs
+from gpuproof.check.knowledge.script_contract import passed_hyperparameters, training_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -92,11 +93,13 @@ _READERS = frozenset(
         "tensorflow.data.TFRecordDataset",
     }
 )
-_ELSEWHERE = re.compile(
-    r"SM_CHANNEL|SM_INPUT|/opt/ml/input|urlretrieve|download|\bwget\b|\bcurl\b|extractall|unpack|\bboto3\b|s3fs|gsutil|awswrangler|copytree|subprocess"
-    r"|os\.system|requests\.get|\.save\(|savez|to_csv|to_parquet|to_pickle|shutil"
+_CHANNELS = re.compile(r"SM_CHANNEL|SM_INPUT|/opt/ml/input")
+_CREATES = re.compile(
+    r"(^|\.)(urlretrieve|urlopen|download\w*|extractall|unpack\w*|copytree|copy2?|savez\w*|to_(csv|parquet|pickle|json)|os\.system"
+    r"|np\.save|numpy\.save)$|^(boto3|s3fs|awswrangler|shutil|subprocess|requests|wget|gdown)\.|_download$"
 )
-"""If any of these occurs in a script, it reads channels or may have created the data itself."""
+"""Calls that may create the data."""
+_DOWNLOAD = re.compile(r"^download$")
 
 
 @rule.module
@@ -104,7 +107,11 @@ def check(module: Module, project: Project) -> Hits:
     jobs = training_jobs(module, project)
     if not jobs or any(job.module is module for job in jobs):
         return
-    if _ELSEWHERE.search(source_text(module)):
+    if (
+        script_uses(module, _CHANNELS, "string")
+        or script_uses(module, _CREATES, "call")
+        or script_uses(module, _DOWNLOAD, "keyword")
+    ):
         return
     for call in calls_to(module, *_READERS):
         path = call.argument(position=0)

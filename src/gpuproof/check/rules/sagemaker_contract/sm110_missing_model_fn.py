@@ -59,7 +59,10 @@ Quiet: it comes from another module
     from handlers import model_fn
 """
 
+import re
+
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.inference_handlers import PARAMETERS, defines_name
 from gpuproof.check.project import Project
@@ -67,17 +70,22 @@ from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 
+_SCRIPTS = re.compile(r"^torch\.jit\.|(^|\.)to_torchscript$")
+_SCRIPTED = re.compile(r"torchscript", re.IGNORECASE)
+
 rule = Rule("SM110", "missing-model-fn", Severity.ERROR, when="link")
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if defines_name(module, "model_fn") or module.mentions("jit", "TorchScript", "torchscript"):
+    if defines_name(module, "model_fn") or uses(module, _SCRIPTS, "call", "name"):
         return
     for job in project.jobs_running(module):
         if not _needs_model_fn(job) or job.script is not module or job.module is module:
             continue
-        if job.module is not None and job.module.mentions("jit", "torchscript", "TorchScript"):
+        if job.module is not None and (
+            uses(job.module, _SCRIPTS, "call", "name") or uses(job.module, _SCRIPTED, "string")
+        ):
             continue
         yield rule.hit(
             _anchor(module),

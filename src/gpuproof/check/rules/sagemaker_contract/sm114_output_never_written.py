@@ -79,13 +79,20 @@ Quiet: a library writes
     evaluate("/opt/ml/processing/output")
 """
 
+import re
+
 from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.processing_mounts import may_write, mentions_folder
 from gpuproof.check.knowledge.script_contract import hidden_imports
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
+
+_DYNAMIC = re.compile(r"^(os\.(environ|getenv)|sys\.argv|argparse|click|typer|fire)\b")
+"""Ways to get a path that is not written in the script."""
+_CONFIG = re.compile(r"processingjobconfig")
 
 rule = Rule("SM114", "output-never-written", Severity.WARNING, when="link")
 
@@ -99,7 +106,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     modules = local_modules(script)
     writes = any(may_write(one) for one in modules)
-    dynamic = any(one.mentions("os.environ", "getenv", "argv", "processingjobconfig") for one in modules)
+    dynamic = script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _CONFIG, "string")
     for output in job.outputs:
         folder = output.path.text if output.path.is_known else None
         if folder is None or not folder.startswith("/"):

@@ -62,9 +62,11 @@ Quiet: a helper loads the model
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, all_calls, calls_within
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import reached, uses
 from gpuproof.check.knowledge.inference_handlers import (
     first_parameter,
     is_handler,
@@ -79,7 +81,8 @@ from gpuproof.findings import Severity
 
 rule = Rule("SM117", "model-fn-ignores-model-dir", Severity.WARNING, needs=("model_fn",))
 
-_FOLDER = ("/opt/ml", "SM_MODEL_DIR", "MODEL_DIR", "MODEL_PATH", "model_path", "os.environ", "getenv")
+_FOLDER = re.compile(r"/opt/ml|MODEL_DIR|MODEL_PATH")
+_VARIABLES = re.compile(r"^os\.(environ|getenv)\b")
 
 
 @rule.module
@@ -90,7 +93,10 @@ def check(module: Module, project: Project) -> Hits:
     name = first_parameter(function)
     if name is None or name.startswith("_") or function.args.kwarg or any(uses_of(function, name)):
         return
-    if module.mentions(*_FOLDER) or any(isinstance(node, ast.Global) for node in ast.walk(function)):
+    code = reached(module, function)
+    if uses(module, _FOLDER, "string", within=code) or uses(module, _VARIABLES, "name", "call", within=code):
+        return
+    if any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return
     loads = [call for call in calls_within(all_calls(module), function) if loads_model(call)]
     served = [

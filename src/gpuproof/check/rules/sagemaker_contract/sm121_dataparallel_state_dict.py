@@ -69,9 +69,11 @@ Quiet: the loading code is unknown
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import reached, uses
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -85,8 +87,9 @@ _WRAPPERS = (
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.DistributedDataParallel",
 )
-_STRIPS = ("module.", "consume_prefix", "strict=False", "removeprefix")
-"""If any of these occurs in the loading function, it may remove the prefix."""
+_STRIPS = re.compile(r"(^|\.)(consume_prefix\w*|removeprefix|\w*DataParallel|DDP)$")
+_PREFIX = re.compile(r"^module\.")
+"""With any of these, the loading function may remove the prefix, or load into a wrapped model."""
 
 
 @rule.module
@@ -94,8 +97,13 @@ def check(module: Module, _: Project) -> Hits:
     loader = module.functions.get("model_fn")
     if loader is None or not calls_within(calls_named(module, "load_state_dict"), loader):
         return
-    text = module.text(loader)
-    if "Parallel" in text or "DDP" in text or any(word in text for word in _STRIPS):
+    code = reached(module, loader)
+    if uses(module, _STRIPS, "call", "name", within=code) or uses(module, _PREFIX, "string", within=code):
+        return
+    if any(
+        one.argument("strict", 1).flag is False
+        for one in calls_within(calls_named(module, "load_state_dict"), loader)
+    ):
         return
     for save in calls_to(module, "torch.save"):
         state = origin_call(module, save.expression("obj", 0))

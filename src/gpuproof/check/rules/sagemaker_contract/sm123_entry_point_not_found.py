@@ -69,6 +69,8 @@ Quiet: a notebook that writes the file
 import re
 from pathlib import Path, PurePosixPath
 
+from gpuproof.check.analysis.call import all_calls
+from gpuproof.check.analysis.usage import find_uses, uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -76,9 +78,11 @@ from gpuproof.findings import Severity
 
 rule = Rule("SM123", "entry-point-not-found", Severity.ERROR)
 
-_FETCHES = re.compile(
-    r"git clone|\bwget\b|\bcurl\b|urlretrieve|!cp\b|!mv\b|!aws s3|copytree|copyfile|writefile|!cat\b"
+_FETCHES = re.compile(r"(^|\.)(urlretrieve|copytree|copyfile|copy2?|move|download_file|clone_from)$")
+_COMMANDS = re.compile(
+    r"(^|[!&|;]\s*)\s*(sudo\s+)?(git clone|wget|curl|cp|mv|cat|aws s3)\s|^\s*%%writefile\s.*[${]"
 )
+"""Calls and shell commands that may create the script."""
 
 
 @rule.job
@@ -92,9 +96,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
         return
-    name, text = PurePosixPath(entry.text), job.span.unit.raw or job.span.unit.source
-    mentions = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
-    if name.is_absolute() or _FETCHES.search(text) or len(mentions) > _job_mentions(project, job, entry.text):
+    name = PurePosixPath(entry.text)
+    if name.is_absolute() or _may_be_created(job, project, entry.text, name.name):
         return
     here = job.span.unit.absolute.parent
     source = job.source_dir.text if job.source_dir.is_known else None
@@ -115,6 +118,26 @@ def check(job: JobDefinition, project: Project) -> Hits:
         if len(others) == 1
         else "Correct entry_point, or move the script there.",
     )
+
+
+def _may_be_created(job: JobDefinition, project: Project, entry: str, name: str) -> bool:
+    """Whether code or a shell command of the launcher may create the script, or names it for something else than jobs."""
+    module = job.module
+    if module is None:
+        return False
+    run = [
+        call.node for call in all_calls(module) if (call.name or "").startswith(("os.system", "subprocess."))
+    ]
+    commands = [*module.unit.magic_lines, *(one.text for one in find_uses(module, "string", within=run))]
+    if uses(module, _FETCHES, "call") or any(_COMMANDS.search(one) for one in commands):
+        return True
+    named = re.compile(rf"(^|[/\s]){re.escape(name)}\b")
+    mentions = [
+        one
+        for one in (*(use.text for use in find_uses(module, "string")), *module.unit.magic_lines)
+        if named.search(one)
+    ]
+    return len(mentions) > _job_mentions(project, job, entry)
 
 
 def _job_mentions(project: Project, job: JobDefinition, entry: str) -> int:

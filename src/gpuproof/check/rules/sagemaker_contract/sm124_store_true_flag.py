@@ -73,6 +73,7 @@ Quiet: flags of the Hugging Face parser take a value
     (training_args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.evaluate import command_line
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
@@ -95,7 +96,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
-    if script is None or not receives_hyperparameters(job) or script.mentions("HfArgumentParser"):
+    if script is None or not receives_hyperparameters(job) or calls_named(script, "HfArgumentParser"):
         return
     line = command_line(script)
     if not reads_argv(script) or has_positionals(line):

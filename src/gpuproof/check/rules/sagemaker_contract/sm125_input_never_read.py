@@ -80,12 +80,13 @@ Quiet: a module that comes with the script
 import re
 
 from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.processing_mounts import (
     OWN_MOUNTS,
     is_under,
     mentions_folder,
-    source_without_comments,
+    mentions_parent,
 )
 from gpuproof.check.knowledge.script_contract import hidden_imports
 from gpuproof.check.project import Project
@@ -95,8 +96,10 @@ from gpuproof.findings import Severity
 rule = Rule("SM125", "input-never-read", Severity.WARNING, when="link")
 
 _DYNAMIC = re.compile(
-    r"environ|getenv|argv|processingjobconfig|sys\.path|requirements|subprocess|os\.system|\.jar"
+    r"^(os\.(environ|getenv|system|popen)|sys\.(argv|path)|subprocess|argparse|click|typer|fire)\b"
 )
+"""Ways to get or use a path that is not written in the script."""
+_TEXTS = re.compile(r"processingjobconfig|requirements|\.jar")
 
 
 @rule.job
@@ -107,16 +110,13 @@ def check(job: JobDefinition, _: Project) -> Hits:
     if not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
-    texts = [source_without_comments(one) for one in modules]
-    if any(_DYNAMIC.search(text) for text in texts):
+    if script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _TEXTS, "string"):
         return
     for mount in job.inputs:
         folder = mount.path.text if mount.path.is_known else None
         if folder is None or not folder.startswith("/") or any(is_under(folder, own) for own in OWN_MOUNTS):
             continue
-        if any(mentions_folder(one, folder) for one in modules) or any(
-            _names_parent(text, folder) for text in texts
-        ):
+        if any(mentions_folder(one, folder) or mentions_parent(one, folder) for one in modules):
             continue
         address = mount.address.text or mount.address.prefix or "its data"
         yield rule.hit(
@@ -124,10 +124,3 @@ def check(job: JobDefinition, _: Project) -> Hits:
             f"`{job.script_title}` never reads `{folder}`: `{address}` is downloaded needlessly.",
             remedy="Read it in the script, or remove this input.",
         )
-
-
-def _names_parent(text: str, folder: str) -> bool:
-    """Whether a text names a parent of this folder."""
-    parents = folder.rstrip("/").split("/")
-    above = ["/".join(parents[:end]) for end in range(2, len(parents))]
-    return any(re.search(rf"""["']{re.escape(one)}/?["'{{]""", text) for one in above)

@@ -51,16 +51,23 @@ Quiet: a TensorFlow 1 script
 """
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
 from gpuproof.util.csv_table import read_rows
+
+_OLD = re.compile(
+    r"^tensorflow\.(compat\.v1|contrib)(\.|$)|^tensorflow\.(__version__|VERSION|version\.VERSION)"
+)
+"""The file uses the old API by its new name, or distinguishes versions."""
 
 rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
 
@@ -69,9 +76,7 @@ rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow") or is_test(module) or targets_old_tensorflow(module):
         return
-    if module.imports("tensorflow.compat", "tensorflow.contrib") or module.mentions(
-        "tf.__version__", "compat.v1", "tf.VERSION"
-    ):
+    if uses(module, _OLD, "name", "call"):
         return
     pinned: str | None = None
     for node in module.nodes(ast.Attribute):

@@ -48,10 +48,12 @@ Quiet: the instance has a single GPU
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import calls_named, origin_call
 from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.instances import gpus_per_host, largest_job
 from gpuproof.check.knowledge.torch import is_test
@@ -59,6 +61,8 @@ from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
+
+_VISIBLE = re.compile(r"^CUDA_VISIBLE_DEVICES$")
 
 rule = Rule("TF106", "memory-growth-partial", Severity.ERROR, needs=("set_memory_growth",))
 
@@ -68,7 +72,9 @@ def check(module: Module, project: Project) -> Hits:
     calls = [
         one for one in calls_named(module, "set_memory_growth") if (one.name or "").startswith("tensorflow.")
     ]
-    if len(calls) != 1 or is_test(module) or module.mentions("set_visible_devices", "CUDA_VISIBLE_DEVICES"):
+    if len(calls) != 1 or is_test(module):
+        return
+    if calls_named(module, "set_visible_devices") or uses(module, _VISIBLE, "string"):
         return
     call, job = calls[0], largest_job(project, module)
     gpus = gpus_per_host(project, job) if job is not None else None

@@ -65,15 +65,20 @@ Quiet: without gradients
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_within
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import uses
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.torch import is_inside_with, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
+
+_NUMBERS = re.compile(r"(^|\.)(item|detach|numpy|tolist|float|no_grad)$")
+_DATA = re.compile(r"^data$")
 
 rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
 
@@ -125,8 +130,7 @@ def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop:
 
 
 def _is_number(module: Module, value: ast.expr) -> bool:
-    text = module.text(value)
-    return any(word in text for word in (".item()", ".detach()", "float(", ".data", "no_grad", ".numpy()"))
+    return uses(module, _NUMBERS, "call", within=value) or uses(module, _DATA, "attribute", within=value)
 
 
 def _is_reset(module: Module, total: str, loop: ast.AST) -> bool:

@@ -75,6 +75,7 @@ from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.analysis.usage import reached, uses
 from gpuproof.check.knowledge.inference_handlers import is_handler
 from gpuproof.check.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.check.project import Project
@@ -84,21 +85,26 @@ from gpuproof.findings import Severity
 rule = Rule("PF104", "no-grad-missing", Severity.WARNING, needs=(".eval()", "predict_fn", "transform_fn"))
 
 _SWITCHES = re.compile(
-    r"no_grad|inference_mode|grad_enabled|backward|autograd|requires_grad|\.grad\b|hook|captum|\.step\(|train_step|yield"
+    r"(^|\.)(no_grad|inference_mode|set_grad_enabled|enable_grad|backward|requires_grad_|step|train_step|register_\w*hook)$"
+    r"|^torch\.(autograd|func)\.|^captum\."
 )
-_WITHOUT = ("transformers.pipeline", "diffusers", "sentence_transformers")
+"""Calls of a function that disables autograd, or needs it."""
+_GRADIENTS = re.compile(r"^(grad|requires_grad)$")
+_LOADS = re.compile(r"^torch\.(jit\.)?load$|(^|\.)(load_state_dict|eval)$")
+_WITHOUT = re.compile(r"^(diffusers|sentence_transformers)\.|(^|\.)pipeline$")
+"""Models that disable autograd themselves."""
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or imports_device_manager(module) or is_test(module):
         return
-    if module.mentions("set_grad_enabled(False)", "keras"):
+    if _is_off(module):
         return
     handler = is_handler(module)
     for function in module.nodes(ast.FunctionDef):
         run = _runs_model(module, function, handler)
-        if run is None or _SWITCHES.search(module.text(function)) or _is_called_without(module, function):
+        if run is None or _switches(module, function) or _is_called_without(module, function):
             continue
         yield rule.hit(
             run.span,
@@ -106,6 +112,25 @@ def check(module: Module, _: Project) -> Hits:
             "for a backward pass that never happens.",
             remedy="Put it under `with torch.inference_mode():`.",
         )
+
+
+def _is_off(module: Module) -> bool:
+    """Whether the file disables autograd for the whole process, with a statement at its top level."""
+    return any(
+        call.argument("mode", 0).flag is False
+        and module.parent(module.parent(call.node) or call.node) is module.tree.root
+        for call in calls_named(module, "set_grad_enabled")
+        if isinstance(module.parent(call.node), ast.Expr)
+    )
+
+
+def _switches(module: Module, function: FunctionNode) -> bool:
+    """Whether the function disables autograd, needs gradients, or is a generator, whose caller may do either."""
+    return (
+        uses(module, _SWITCHES, "call", "name", within=function)
+        or uses(module, _GRADIENTS, "attribute", "keyword", within=function)
+        or any(module.function_of(one) is function for one in module.nodes(ast.Yield, ast.YieldFrom))
+    )
 
 
 def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
@@ -126,10 +151,12 @@ def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call |
 def _loads_module(module: Module) -> bool:
     """Whether the handler's model is certainly a `torch.nn.Module` and not a pipeline that disables autograd itself."""
     load = module.functions.get("model_fn")
-    if load is None or module.imports(*_WITHOUT) or module.mentions("pipeline(", "SentenceTransformer"):
+    if load is None:
         return False
-    text = module.text(load)
-    return any(word in text for word in ("jit.load", "load_state_dict", ".eval()", "torch.load"))
+    code = reached(module, load)
+    return uses(module, _LOADS, "call", within=code) and not uses(
+        module, _WITHOUT, "call", "name", within=code
+    )
 
 
 def _is_called_without(module: Module, function: FunctionNode) -> bool:
@@ -141,10 +168,10 @@ def _is_called_without(module: Module, function: FunctionNode) -> bool:
             if is_inside_with(other, call.node, ("no_grad", "inference_mode", "set_grad_enabled")):
                 return True
             around = other.function_of(call.node)
-            if around is not None and around is not function and _SWITCHES.search(_heads(other, around)):
+            if (
+                around is not None
+                and around is not function
+                and uses(other, _SWITCHES, "call", "name", within=around.decorator_list)
+            ):
                 return True
     return False
-
-
-def _heads(module: Module, function: FunctionNode) -> str:
-    return " ".join(module.text(one) for one in function.decorator_list)

@@ -80,11 +80,12 @@ Quiet: from_pretrained returns a model in evaluation mode
 import ast
 import re
 
-from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.analysis.types import TypeKind, type_of
+from gpuproof.check.analysis.usage import moves_name, uses
 from gpuproof.check.knowledge.torch import (
     has_evaluation_name,
     imports_device_manager,
@@ -97,10 +98,8 @@ from gpuproof.findings import Severity
 
 rule = Rule("PF105", "eval-missing", Severity.ERROR, needs=("torch",))
 
-_EVALUATES = re.compile(
-    r"\.eval\(|\.train\(\s*(mode\s*=\s*)?(False|[a-z_]+)\s*\)|from_pretrained|\.training\b|jit\.load"
-)
-_BEHAVES = re.compile(r"\bDropout\w*\(|\bBatchNorm\w*\(")
+_BACKWARD = re.compile(r"(^|\.)backward$")
+_BEHAVES = re.compile(r"(^|\.)(Dropout|BatchNorm)\w*$")
 _WITH_BATCH_NORM = re.compile(
     r"torchvision\.models\.(resnet|resnext|wide_resnet|densenet|mobilenet|efficientnet|\w+_bn)"
 )
@@ -115,19 +114,53 @@ def check(module: Module, _: Project) -> Hits:
         or module.names.has_star
     ):
         return
-    if any(_EVALUATES.search(one.unit.source) for one in local_modules(module)):
-        return
     for function in module.nodes(ast.FunctionDef):
-        if not has_evaluation_name(function) or "backward" in module.text(function):
+        if not has_evaluation_name(function) or uses(module, _BACKWARD, "call", within=function):
             continue
         run = _runs_model(module, function)
-        if run is not None:
+        if run is not None and not _may_be_switched(module, run):
             yield rule.hit(
                 run.span,
                 f"`{module.text(run.node.func)}` is never put into evaluation mode: dropout and batch normalization stay "
                 f"in training mode, and the results of `{function.name}` are wrong.",
                 remedy=f"Call {module.text(run.node.func)}.eval() first, and .train() before the next epoch.",
             )
+
+
+def _may_be_switched(module: Module, run: Call) -> bool:
+    """Whether a call may put the model that runs into evaluation mode: `eval()`, or `train(mode)` with an argument.
+
+    The model may have another name where it is switched: in a function of the project that gets it, or in a method.
+    """
+    model = run.node.func
+    assert isinstance(model, ast.Name)
+    function = module.function_of(run.node)
+    for one in local_modules(module):
+        for call in calls_named(one, "eval", "train"):
+            if call.receiver is None or (
+                call.method == "train" and not (call.node.args or call.node.keywords)
+            ):
+                continue
+            if call.method == "train" and call.argument("mode", 0).flag is True:
+                continue
+            if one is not module or not isinstance(call.receiver, ast.Name):
+                return True
+            if moves_name(module, model, [call]):
+                return True
+            if function is not None and _is_of_caller(module, function, call):
+                return True
+    return False
+
+
+def _is_of_caller(module: Module, function: FunctionNode, switch: Call) -> bool:
+    """Whether a caller of the evaluation function switches the model that it passes."""
+    passed = [
+        one
+        for call in calls_named(module, function.name)
+        for one in (*call.node.args, *call.keywords.values())
+        if isinstance(one, ast.Name)
+    ]
+    return any(moves_name(module, one, [switch]) for one in passed)
 
 
 def _runs_model(module: Module, function: FunctionNode) -> Call | None:
@@ -143,7 +176,7 @@ def _behaves(module: Module, node: ast.Name) -> bool:
     """Whether the model certainly has layers that differ between training and evaluation."""
     for maker in model_creations(module, node):
         owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
-        if owner is not None and _BEHAVES.search(module.text(owner)):
+        if owner is not None and uses(module, _BEHAVES, "call", "name", within=owner):
             return True
         if maker.name is not None and _WITH_BATCH_NORM.match(maker.name):
             return True

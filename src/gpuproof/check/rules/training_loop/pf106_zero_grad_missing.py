@@ -54,10 +54,13 @@ Quiet: a helper may do it
 """
 
 import ast
+import re
 
-from gpuproof.check.analysis.call import all_calls, calls_named, calls_within, local_function
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, calls_within, local_function
+from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
+from gpuproof.check.analysis.usage import code_around, moves_name, uses
 from gpuproof.check.knowledge.torch import imports_device_manager, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -65,17 +68,13 @@ from gpuproof.findings import Severity
 
 rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=("backward",))
 
-_CLEARS = ("zero_grad", ".grad", "closure", "accum", "horovod", "apex", "parallel_state")
+_CLEARS = re.compile(r"(^|\.)zero_grad$|^(horovod|apex|megatron)\.|(^|\.)clear_grad\w*$")
+_GRADIENTS = re.compile(r"^grad$")
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if (
-        not module.imports("torch")
-        or module.mentions(*_CLEARS)
-        or is_test(module)
-        or imports_device_manager(module)
-    ):
+    if not module.imports("torch") or is_test(module) or imports_device_manager(module):
         return
     for call in calls_named(module, "step"):
         receiver, loops = call.receiver, module.loops_around(call.node)
@@ -85,7 +84,7 @@ def check(module: Module, _: Project) -> Hits:
             calls_named(module, "backward"), loops[0]
         ):
             continue
-        if _is_passed_on(module, receiver.id):
+        if _is_cleared(module, receiver, loops[-1]) or _is_passed_on(module, receiver):
             continue
         yield rule.hit(
             call.span,
@@ -94,11 +93,38 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _is_passed_on(module: Module, name: str) -> bool:
+def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
+    """Whether code that runs with the training loop clears or assigns gradients, or any code those of the optimizer."""
+    around = code_around(module, loop)
+    return (
+        moves_name(module, optimizer, calls_named(module, "zero_grad"))
+        or uses(module, _CLEARS, "call", "name", within=around)
+        or uses(module, _GRADIENTS, "attribute", within=around)
+        or any(
+            call.receiver is not None and _clears_elsewhere(call)
+            for call in calls_within(all_calls(module), loop)
+        )
+    )
+
+
+def _clears_elsewhere(call: Call) -> bool:
+    """Whether a method of the project's own class, which may be in another file, clears gradients."""
+    return any(
+        function.name == call.method and uses(one, _CLEARS, "call", within=function)
+        for one in local_modules(call.module)
+        for function in one.nodes(ast.FunctionDef)
+    )
+
+
+def _is_passed_on(module: Module, optimizer: ast.Name) -> bool:
     """Whether the optimizer is passed to an unknown function, which may clear its gradients."""
+    bindings = module.reaching(optimizer)
     for call in all_calls(module):
         given = [*call.node.args, *call.keywords.values()]
-        passed = any(isinstance(one, ast.Name) and one.id == name for one in given)
+        passed = any(
+            isinstance(one, ast.Name) and any(each in bindings for each in module.reaching(one))
+            for one in given
+        )
         if passed and local_function(call) is None and "lr_scheduler" not in (call.name or ""):
             return True
     return False

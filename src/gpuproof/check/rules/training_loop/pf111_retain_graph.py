@@ -46,9 +46,11 @@ Quiet: gradients of gradients
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import code_around, uses
 from gpuproof.check.fixing.edits import remove_keyword
 from gpuproof.check.knowledge.torch import imports_device_manager, is_test
 from gpuproof.check.project import Project
@@ -56,14 +58,15 @@ from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
+_SECOND_PASS = re.compile(r"^torch\.autograd\.(grad|functional\.\w+)$|^higher\.")
+_GRAPH = re.compile(r"^(create_graph|grad_fn)$")
+
 rule = Rule("PF111", "retain-graph", Severity.WARNING, needs=("retain_graph",))
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module) or imports_device_manager(module):
-        return
-    if module.mentions("autograd.grad", "create_graph", "grad_fn", "higher"):
         return
     for call in calls_named(module, "backward"):
         flag, loops = call.argument("retain_graph"), module.loops_around(call.node)
@@ -73,6 +76,11 @@ def check(module: Module, _: Project) -> Hits:
         if len(calls_named(module, "backward")) > 1 or module.enclosing(call.node, ast.ClassDef) is not None:
             continue
         if len(loops) > 1 and not _is_over_batches(loops[0]):
+            continue
+        around = code_around(module, call.node)
+        if uses(module, _SECOND_PASS, "call", within=around) or uses(
+            module, _GRAPH, "keyword", "attribute", within=around
+        ):
             continue
         edit = remove_keyword(call, "retain_graph")
         yield rule.hit(
@@ -86,4 +94,7 @@ def check(module: Module, _: Project) -> Hits:
 def _is_over_batches(loop: ast.AST) -> bool:
     """Whether a loop iterates over something like a loader, and not over several losses of one step."""
     iterated = getattr(loop, "iter", None)
-    return iterated is not None and "load" in ast.dump(iterated).lower()
+    names = (
+        [one for one in ast.walk(iterated) if isinstance(one, (ast.Name, ast.Attribute))] if iterated else []
+    )
+    return any("load" in (one.id if isinstance(one, ast.Name) else one.attr).lower() for one in names)

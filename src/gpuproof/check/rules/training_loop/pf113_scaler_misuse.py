@@ -72,13 +72,17 @@ Quiet: clipped in another branch, without the scaler
 """
 
 import ast
+import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.usage import code_around, uses
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
+
+_UNSCALES = re.compile(r"(^|[._])unscale_?(gradients)?$")
 
 rule = Rule("PF113", "scaler-misuse", Severity.ERROR, needs=("GradScaler",))
 
@@ -98,10 +102,10 @@ def check(module: Module, _: Project) -> Hits:
             "scale never changes, and the next step is rejected.",
             remedy="Call update() after each step.",
         )
-    if calls_named(module, "unscale_") or module.mentions("unscale"):
-        return
     for clip in calls_to(module, "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
         block = _block(module, clip)
+        if uses(module, _UNSCALES, "call", within=code_around(module, clip.node)):
+            continue
         scales = [
             one
             for one in calls_named(module, "scale")

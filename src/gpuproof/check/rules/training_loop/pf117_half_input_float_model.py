@@ -38,10 +38,12 @@ Quiet: the model may be converted elsewhere
 """
 
 import ast
+import re
 
-from gpuproof.check.analysis.call import all_calls, calls_named
+from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
+from gpuproof.check.analysis.usage import code_around, moves_name, uses
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -49,26 +51,21 @@ from gpuproof.findings import Severity
 
 rule = Rule("PF117", "half-input-float-model", Severity.ERROR, needs=(".half()",))
 
-_MAY_HALVE = (
-    "float16",
-    "autocast",
-    "amp",
-    "fp16",
-    "torch_dtype",
-    "apex",
-    "set_default_dtype",
-    "bfloat16",
-    "jit.load",
+_MAY_HALVE = re.compile(
+    r"(^|\.)(autocast|set_default_dtype|set_default_tensor_type)$|^torch\.(float16|bfloat16|half|amp|cuda\.amp|jit\.load)\b|^apex\."
 )
+_HALF = re.compile(r"(^|\.)half$")
+_DTYPE = re.compile(r"^(torch_dtype|fp16|bf16)$")
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or module.mentions(*_MAY_HALVE) or is_test(module):
+    if not module.imports("torch") or is_test(module):
         return
     halves = [one for one in calls_named(module, "half") if one.receiver is not None]
-    if any(type_of(module, one.receiver).kind not in (TypeKind.TENSOR, TypeKind.BATCH) for one in halves):
-        return
+    tensors = [
+        one for one in halves if type_of(module, one.receiver).kind in (TypeKind.TENSOR, TypeKind.BATCH)
+    ]
     for call in all_calls(module):
         if (
             not isinstance(call.node.func, ast.Name)
@@ -76,10 +73,26 @@ def check(module: Module, _: Project) -> Hits:
         ):
             continue
         given = [module.origin(one) for one in call.node.args]
-        half = [one for one in halves if one.node in given]
-        if half:
+        half = [one for one in tensors if one.node in given]
+        if half and not _may_be_half(module, call):
             yield rule.hit(
                 call.span,
                 f"`{module.text(half[0].node)}` is float16 and `{call.node.func.id}` is float32: the types do not match.",
                 remedy=f"Convert both ({call.node.func.id}.half()), or neither and run under torch.autocast.",
             )
+
+
+def _may_be_half(module: Module, call: Call) -> bool:
+    """Whether the model may be float16, or run under autocast: by its creation, or by the function that runs it."""
+    model = module.origin(call.node.func)
+    if model is not None and uses(module, _HALF, "call", within=model):
+        return True
+    if isinstance(call.node.func, ast.Name) and moves_name(
+        module, call.node.func, calls_named(module, "half")
+    ):
+        return True
+    around: list[ast.AST] = code_around(module, call.node)
+    around += [model] if model is not None else []
+    return uses(module, _MAY_HALVE, "call", "name", within=around) or uses(
+        module, _DTYPE, "keyword", within=around
+    )

@@ -1,0 +1,138 @@
+"""Comments, docstrings, parameter names and unrelated functions of a file do not silence a rule."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuproof.check.docs.examples import Example, read_documentation
+from gpuproof.check.engine import CheckOptions, check_paths
+from gpuproof.check.registry import Selection, all_rules
+from gpuproof.check.rule import Rule
+
+WORDS = """
+accelerate accelerator accum all_gather all_reduce allreduce amp apex argparse argv autocast autograd backward benchmark boto3
+broadcast callback capture checkpoint checkpoint_s3_uri checkpoint_config CheckpointConfig cleanup clean_up click closure
+collate_fn compat.v1 copytree copy2 cpu .cpu() cuda CUDA_VISIBLE_DEVICES create_graph curl current_host DataParallel DDP
+deepspeed delete_endpoint delete-endpoint detach device device_count device_ids device_map distributed DistributedDataParallel
+DistributedSampler download dump EstimatorSpec eval .eval() export float16 fp16 fsdp generate getenv gpu GPU grad .grad
+grad_enabled grad_fn GradScaler HfArgumentParser higher hook horovod hosts hvd hyperparameters importlib inference_mode
+is_available is_nccl_available jit jit.load keras lightning local_rank LOCAL_RANK manual_seed map_location mlflow mock model_dir
+MODEL_DIR model_path module. multiprocessing MultiWorkerMirroredStrategy nccl no_cuda no_grad noqa_not num_gpus num_workers offload onnx
+/opt/ml/model /opt/ml/input /opt/ml/checkpoints os.environ os.system parallel_state persist pipeline perf_counter prefetch
+processingjobconfig profile put_object rank read REMAINDER removeprefix reqparse requires_grad resourceconfig retain_graph rpc s3://bucket
+save set_device set_epoch set_grad_enabled(False) set_visible_devices shap lime shard ShardedByS3Key SM_CHANNEL_TRAIN
+SM_CURRENT_HOST SM_HOSTS SM_HP_X SM_MODEL_DIR SM_NUM_GPUS smdistributed spawn .step( store Strategy subprocess sys.argv sys.path
+tape teardown test_ tf.__version__ tf.contrib tf.distribute tf.estimator TF_CONFIG tf_keras tensorflow==1 timeit torch.distributed torch_dtype torch.device
+torchrun TorchScript torchscript Trainer train_step training transformers unscale upload urlretrieve use_cuda wandb warmup
+wget workers world_size write xla yield zero_grad zero_grad() %store register_scalable_target application-autoscaling
+"""
+
+PARAMETERS = ", ".join(
+    dict.fromkeys(word for word in WORDS.split() if word.isidentifier() and word != "yield")
+)
+
+UNRELATED = """
+def _unrelated(tensor, other, optimizer, scaler, loader, path):
+    import torch
+
+    with torch.no_grad():
+        other.eval()
+    optimizer.zero_grad()
+    scaler.unscale_(optimizer)
+    other.register_forward_hook(print)
+    other.requires_grad_(False)
+    loader.collate_fn = None
+    torch.load(path, map_location="cpu")
+    torch.autograd.grad(tensor, other)
+    return tensor.cpu().half().detach().numpy(), other.from_pretrained(path), other.training, tensor.grad, torch.jit.load(path)
+"""
+
+NOISE = {
+    "comment": "".join(f"# {line}\n" for line in WORDS.strip().splitlines()),
+    "docstring": f'def _unrelated():\n    """{WORDS}"""\n',
+    "parameters": f"def _unrelated({PARAMETERS}):\n    pass\n",
+    "text that is not used": f'"""{WORDS}"""\n',
+}
+
+EXAMPLES = [
+    (rule, number, example)
+    for rule in all_rules()
+    for number, example in enumerate(read_documentation(rule.doc).examples)
+    if example.kind == "Bad" and any(name.endswith((".py", ".ipynb")) for name in example.files)
+]
+CASES = [
+    pytest.param(rule, example, NOISE[noise], id=f"{rule.code}-{number}-{noise}")
+    for rule, number, example in EXAMPLES
+    for noise in NOISE
+]
+IN_FUNCTIONS = [
+    pytest.param(rule, example, id=f"{rule.code}-{number}")
+    for rule, number, example in EXAMPLES
+    if any("def " in text for text in example.files.values())
+]
+LOCAL = [
+    pytest.param(rule, example, id=f"{rule.code}-{number}")
+    for rule, number, example in EXAMPLES
+    if rule.code.startswith(("PF", "PT")) and any("torch" in text for text in example.files.values())
+]
+
+
+def add_noise(name: str, text: str, noise: str) -> str:
+    if name.endswith(".py"):
+        return f"{text}\n\n{noise}"
+    if name.endswith(".ipynb"):
+        notebook = json.loads(text)
+        notebook["cells"].append({**notebook["cells"][0], "source": noise})
+        return json.dumps(notebook)
+    return text
+
+
+def add_docstrings(name: str, text: str) -> str:
+    if not name.endswith(".py"):
+        return text
+    words = " ".join(WORDS.split())
+    return re.sub(
+        r"^( *)def .*:\n(?= )",
+        lambda match: f'{match[0]}{match[1]}    """{words}"""\n',
+        text,
+        flags=re.MULTILINE,
+    )
+
+
+def findings(rule: Rule, files: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines with findings, sorted."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    monkeypatch.chdir(folder)
+    report = check_paths(["."], CheckOptions(Selection(select=(rule.code,))))
+    return sorted(f"{one.span.unit.path}: {one.span.text.strip()}" for one in report.hits)
+
+
+@pytest.mark.parametrize(("rule", "example", "noise"), CASES)
+def test_words_outside_the_code_do_not_silence_a_rule(
+    rule: Rule, example: Example, noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = findings(rule, example.files, tmp_path, monkeypatch)
+    noisy = {name: add_noise(name, text, noise) for name, text in example.files.items()}
+    assert not set(before) - set(findings(rule, noisy, tmp_path, monkeypatch))
+
+
+@pytest.mark.parametrize(("rule", "example"), IN_FUNCTIONS)
+def test_docstrings_of_the_functions_in_question_do_not_silence_a_rule(
+    rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = findings(rule, example.files, tmp_path, monkeypatch)
+    noisy = {name: add_docstrings(name, text) for name, text in example.files.items()}
+    assert findings(rule, noisy, tmp_path, monkeypatch) == before
+
+
+@pytest.mark.parametrize(("rule", "example"), LOCAL)
+def test_calls_in_an_unrelated_function_do_not_silence_a_rule(
+    rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = findings(rule, example.files, tmp_path, monkeypatch)
+    noisy = {name: add_noise(name, text, UNRELATED) for name, text in example.files.items()}
+    assert not set(before) - set(findings(rule, noisy, tmp_path, monkeypatch))
