@@ -47,14 +47,10 @@ Quiet: a production script that deploys to a CPU instance
     model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
 """
 
-<<<<<<< HEAD
-from gpuproof.catalogue.prices import cost_text
-from gpuproof.check.analysis.call import calls_named
-=======
 import re
 
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.call import calls_named, origin_call
->>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import uses
 from gpuproof.check.jobs.definition import JobDefinition

@@ -77,13 +77,8 @@ from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
-<<<<<<< HEAD
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
-from gpuproof.check.knowledge.launchers import has_no_launcher, host_count
-=======
-from gpuproof.check.knowledge.instances import hourly_price
 from gpuproof.check.knowledge.launchers import has_no_launcher, host_count, shards_input
->>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered

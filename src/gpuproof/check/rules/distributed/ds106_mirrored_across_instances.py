@@ -75,14 +75,8 @@ from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
-<<<<<<< HEAD
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
-from gpuproof.check.knowledge.launchers import host_count
-from gpuproof.check.knowledge.ranks import source_matches
-=======
-from gpuproof.check.knowledge.instances import hourly_price
 from gpuproof.check.knowledge.launchers import host_count, shards_input
->>>>>>> a36f31a1 (check: rules stay silent because of code that belongs to the finding, not because of words anywhere in a file)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
