@@ -114,7 +114,7 @@ class Runner:
         from gpuproof.agent.monitor import Monitor
 
         visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        monitor = Monitor(self._job, isolation.reaper.pid, visible, self._environment.show_sample)
+        monitor = Monitor(self._job, isolation.reaper.script_parent, visible, self._environment.show_sample)
         monitor.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = self._wait_for_script(isolation, monitor)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import itertools
 import json
 import os
@@ -12,6 +14,7 @@ from typing import Any
 
 _LONGEST_NAME = 200
 """Characters of the file's own name in the temporary one: most file systems take 255 bytes."""
+_DESCRIPTORS = "/proc/self/fd"
 _serial = itertools.count()
 
 
@@ -42,6 +45,27 @@ def replacing(path: Path, *, sync: bool = False) -> Generator[Path, None, None]:
         sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def replacing_file(path: Path, *, sync: bool = False) -> Generator[io.FileIO, None, None]:
+    """Yield a new file that replaces `path` when the block ends; as `replacing`, for large files.
+
+    The file has no name until then, so that a process that is killed in the meantime leaves nothing behind. Where the file
+    system has no such files (O_TMPFILE, open(2)), it has a temporary name.
+    """
+    descriptor = _open_unnamed(path.parent)
+    if descriptor is None:
+        with replacing(path, sync=sync) as partial, io.FileIO(partial, "w") as file:
+            yield file
+        return
+    with io.FileIO(descriptor, "w") as file:
+        yield file
+        if sync:
+            os.fsync(descriptor)
+        _give_name(descriptor, path)
+    if sync:
+        sync_folder(path.parent)
+
+
 def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file atomically; the arguments and errors are those of `replacing`."""
     with replacing(path, sync=sync) as partial:
@@ -66,6 +90,32 @@ def sync_folder(folder: Path) -> None:
         pass  # some network file systems cannot; the content itself is on the disk by now
     finally:
         os.close(descriptor)
+
+
+def _open_unnamed(folder: Path) -> int | None:
+    flag = getattr(os, "O_TMPFILE", 0)
+    if not flag or not os.path.isdir(_DESCRIPTORS):  # noqa: PTH112 - called for every file of a folder
+        return None
+    try:
+        return os.open(folder, flag | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            return None
+        raise
+
+
+def _give_name(descriptor: int, path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        # With a descriptor of a folder, os.link calls linkat(2), which can follow /proc's link to a file without a name.
+        source = f"{_DESCRIPTORS}/{descriptor}"
+        try:
+            os.link(source, path, src_dir_fd=folder, follow_symlinks=True)
+        except FileExistsError:
+            with replacing(path) as partial:
+                os.link(source, partial, src_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
 
 
 def _sync_file(path: Path) -> None:

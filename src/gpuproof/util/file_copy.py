@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from pathlib import Path
 
-from gpuproof.util.atomic import replacing
+from gpuproof.util.atomic import replacing_file
+
+_CHUNK = 1 << 20
 
 
 def copy_file(source: Path, destination: Path) -> None:
@@ -16,8 +19,12 @@ def copy_file(source: Path, destination: Path) -> None:
         OSError: the destination could not be written; it stays as it was.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(destination) as partial:
-        shutil.copyfile(source, partial)
+    with replacing_file(destination) as target, source.open("rb") as content:
+        # Unlike the raw file, it writes everything or raises: a full disk may take a part.
+        writer = io.BufferedWriter(target)
+        shutil.copyfileobj(content, writer, _CHUNK)
+        writer.flush()
+        writer.detach()
 
 
 def merge_folder(source: Path, destination: Path) -> None:

@@ -107,23 +107,41 @@ def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Reaper
     assert gone(pid)
 
 
-def test_when_the_agent_is_killed_everything_below_it_dies() -> None:
+@pytest.mark.parametrize(
+    "killed",
+    [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)],
+    ids=["agent", "backstop", "reaper", "agent-backstop", "agent-reaper", "backstop-reaper"],
+)
+def test_when_agent_backstop_or_reaper_or_two_of_them_are_killed_everything_below_dies(
+    killed: tuple[int, ...],
+) -> None:
     agent = """
 import os, sys, time
 from gpuproof.agent.isolation.reaper import Reaper, Launch
+from gpuproof.util.process_tree import adopt_orphans, end_descendants
+adopt_orphans()
 reaper = Reaper.start(None, ())
 reaper.message()
 script = "import os, time\\nos.setsid()\\nif os.fork():\\n    os._exit(0) if os.fork() else time.sleep(600)\\ntime.sleep(600)"
 reaper.launch(Launch([sys.executable, "-c", "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(600)" % script], dict(os.environ), "/"))
-reaper.message()
-print("ready", flush=True)
-time.sleep(600)
+script = reaper.message()["started"]
+print(reaper.pid, reaper.script_parent, script, flush=True)
+try:
+    reaper.message()
+except Exception:
+    pass
+end_descendants()
 """
     process = subprocess.Popen([sys.executable, "-c", agent], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    below = until(lambda: len(found := descendants(process.pid)) >= 4 and found, "the whole tree")
-    process.kill()
+    guards = [process.pid, *map(int, process.stdout.readline().split())]
+    below = until(lambda: len(found := descendants(process.pid)) >= 5 and found, "the whole tree")
+    for number in killed:
+        os.kill(guards[number], signal.SIGKILL)
+    if killed == (1,):
+        # The agent has lost nothing: the run goes on.
+        assert not gone(guards[3], 0.2)
+        process.kill()
     process.wait()
     process.stdout.close()
     assert [pid for pid in below if not gone(pid)] == []
@@ -134,7 +152,7 @@ def test_when_the_reaper_is_killed_the_script_dies_and_the_agent_knows(start: Ca
     reaper.message()
     reaper.launch(python("import time; time.sleep(600)"))
     script = reaper.message()["started"]
-    os.kill(reaper.pid, signal.SIGKILL)
+    os.kill(reaper.script_parent, signal.SIGKILL)
     with pytest.raises(ReaperLost):
         reaper.message()
     assert gone(script)

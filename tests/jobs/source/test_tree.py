@@ -266,6 +266,13 @@ def test_an_entry_point_that_is_a_link_out_travels_as_a_file(project: Path, tmp_
     assert (tmp_path / "out" / "entry.py").read_text() == "linked"
 
 
+def test_a_link_to_a_folder_around_the_source_folder_brings_nothing_along(project: Path) -> None:
+    write(project.parent / "private" / "notes.txt")
+    (project / "up").symlink_to("..")
+    (project / "lib" / "top").symlink_to("/")
+    assert names(collect(project, "train.py")) == {"train.py", "lib/model.py"}
+
+
 def test_dead_links_circles_and_pipes_stay_at_home(project: Path) -> None:
     (project / "dead").symlink_to("nowhere")
     (project / "ring").symlink_to("ring")

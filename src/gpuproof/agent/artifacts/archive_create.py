@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuproof.util.atomic import sync_folder
+from gpuproof.util.atomic import replacing_file
 
 # Weights are close to noise: level 1 makes float32 ones 7.1 % smaller, level 6 makes them 7.4 % smaller and is slower.
 COMPRESSION_LEVEL = 1
@@ -134,6 +134,9 @@ class _Packer:
             return
         if end is not path and self._link_stays_inside(path):
             self._add_link(path, name)
+        elif stat.S_ISDIR(mode) and end is not path and _contains(end, self.root):
+            # Its other content, such as the code and the configuration, is none of the artifact.
+            self._leave_out(name, "it is a link to a folder that contains it")
         elif stat.S_ISDIR(mode):
             self.add_folder(end, name, above)
         elif stat.S_ISREG(mode):
@@ -218,6 +221,10 @@ def _moved(path: Path, roots: Sequence[tuple[Path, Path]]) -> Path:
     return path
 
 
+def _contains(folder: Path, path: Path) -> bool:
+    return _below(Path(os.path.realpath(path)), Path(os.path.realpath(folder)))
+
+
 def _below(path: Path, folder: Path) -> bool:
     return path == folder or folder in path.parents
 
@@ -266,21 +273,10 @@ class _HashingSink(io.RawIOBase):
 @contextmanager
 def _replacing_archive(archive: Path) -> Generator[io.FileIO]:
     """Yield a file that replaces `archive` once it is complete and on the disk; an incomplete one is removed."""
-    part = archive.with_name(f".{archive.name[:200]}.{os.getpid()}.part")
     with _as_artifact_error(archive):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        raw = io.FileIO(part, "w")
-    try:
-        with raw:
+        with replacing_file(archive, sync=True) as raw:
             yield raw
-            with _as_artifact_error(archive):
-                os.fsync(raw.fileno())
-        with _as_artifact_error(archive):
-            part.replace(archive)
-            sync_folder(archive.parent)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 The agent forks it before it starts a thread. The reaper enters the private `/opt/ml`, starts the script on request,
 adopts the processes that the script leaves behind, and kills all of them when the script or the agent ends. The run's
 lock stays held until the reaper has ended.
+
+There is a third process between the two, the backstop. The kernel makes each of them the parent of the processes that one
+below it leaves behind, so that nothing stays when any two of the three are killed.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Callable
 
 from gpuproof.agent.isolation.opt_ml_mounts import NamespaceUnavailable, enter_private_contract
 from gpuproof.agent.job import Mount
 from gpuproof.util.process_guard import STOP_SIGNALS, Guard, GuardClient, Message, fork_guard
-from gpuproof.util.process_tree import descendants, die_with_parent, end_descendants
+from gpuproof.util.process_tree import adopt_orphans, descendants, die_with_parent, end_descendants
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,15 @@ class Reaper(GuardClient):
     """The agent's end of the reaper.
 
     Args:
-        pid: the reaper's process id.
+        pid: the backstop's process id.
         output: file descriptor from which the script's standard output and error can be read.
     """
 
     def __init__(self, pid: int, channel: socket.socket, output: int) -> None:
         super().__init__(pid, channel)
         self.output = output
+        self.script_parent = pid
+        """The reaper's process id, once the script has been started: the script and what it starts are below it."""
         self._messages: deque[Message] = deque()
 
     @classmethod
@@ -68,7 +74,7 @@ class Reaper(GuardClient):
 
         def run(channel: socket.socket) -> None:
             os.close(readable)
-            _ReaperProcess(channel, writable).run(ml, mounts)
+            _backstop(lambda: _ReaperProcess(channel, writable).run(ml, mounts), [channel.fileno(), writable])
 
         pid, channel = fork_guard(run)
         os.close(writable)
@@ -105,7 +111,31 @@ class Reaper(GuardClient):
             if not received:
                 raise ReaperLost
             self._messages.extend(self.lines.feed(received))
-        return self._messages.popleft()
+        message = self._messages.popleft()
+        self.script_parent = message.get("reaper", self.script_parent)
+        return message
+
+
+def _backstop(run: Callable[[], None], files: Sequence[int]) -> None:
+    """Fork: the child runs the reaper; this process waits for its end and kills what it leaves behind.
+
+    Args:
+        run: the reaper's program.
+        files: descriptors that only the reaper keeps: the agent learns of its end when they are closed.
+    """
+    adopt_orphans()
+    pid = os.fork()
+    if pid == 0:
+        run()
+        return
+    for file in files:
+        os.close(file)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(ChildProcessError):
+        while os.wait()[0] != pid:
+            pass
+    end_descendants()
 
 
 class _ReaperProcess(Guard):
@@ -177,7 +207,7 @@ class _ReaperProcess(Guard):
             self._script = None
             self.send({"refused": reason.decode(errors="replace")})
         else:
-            self.send({"started": self._script})
+            self.send({"started": self._script, "reaper": os.getpid()})
 
     def _become(self, launch: Launch, failing: int) -> None:
         subject = launch.folder

@@ -245,6 +245,8 @@ class _TreeWalk:
             below = rules
         if is_link and (target := self._inside(Path(entry.path))) is not None:
             yield SourceFile(name, 0, 0o777, target)
+        elif is_link and is_folder and _is_below(self._real_root, os.path.realpath(entry.path)):
+            return  # it leads to a folder that contains the source folder, and with it to everything beside it
         elif is_folder:
             yield from self._folder(name, above, below)
         elif is_file:

@@ -334,6 +334,15 @@ def test_links_are_followed_and_circles_end(data: Path, tmp_path: Path) -> None:
     assert not any(name.startswith("a/back") for name in folder.files)
 
 
+def test_a_link_to_a_folder_around_the_input_brings_nothing_along(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("x")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.csv").write_text("1")
+    (folder / "up").symlink_to("..")
+    assert list(hash_folder(folder).files) == ["a.csv"]
+
+
 def test_a_link_to_nothing_is_named(data: Path) -> None:
     (data / "lost").symlink_to(data / "nothing")
     with pytest.raises(UsageError, match="lost is a broken link"):

@@ -81,7 +81,9 @@ def _names(root: Path) -> Iterator[str]:
     def fail(error: OSError) -> None:
         raise unreadable_error(Path(error.filename or root), error) from error
 
-    seen: set[tuple[int, int]] = set()
+    # A link to a folder that contains the input would add everything beside it.
+    parents = [root.resolve(), *root.resolve().parents]
+    seen = {(status.st_dev, status.st_ino) for status in map(os.stat, parents[1:])}
     for current, folders, files in os.walk(root, onerror=fail, followlinks=True):
         status = os.stat(current)  # noqa: PTH116 - os.walk gives strings
         if (status.st_dev, status.st_ino) in seen:
