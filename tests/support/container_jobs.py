@@ -52,6 +52,10 @@ class Jobs:
         run_id = f"{name}-20260501-12{self._count // 60:02}{self._count % 60:02}-{secrets.token_hex(2)}"
         if send:
             self._send(run_id, kind, name, script)
+        else:
+            # AWS rejects a job whose channel has no objects.
+            key = f"gpuproof/runs/{run_id}/code/empty"
+            self.emulator.client("s3").put_object(Bucket=self.bucket, Key=key)
         known = {
             "gpuproof:run": run_id,
             "gpuproof:job": name,

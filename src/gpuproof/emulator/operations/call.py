@@ -54,8 +54,19 @@ class OperationCall:
 
 
 def request_tags(request: dict[str, Any]) -> dict[str, str]:
-    """The tags of a request that creates a resource."""
-    return {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
+    """The tags of a request.
+
+    Raises:
+        AwsError: a key occurs twice, or is reserved: https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
+    """
+    tags = request.get("Tags") or ()
+    found = {tag["Key"]: tag["Value"] for tag in tags}
+    if len(found) < len(tags):
+        raise AwsError("ValidationException", "Duplicate tag keys found in the request.")
+    for key in found:
+        if key.lower().startswith("aws:"):
+            raise AwsError("ValidationException", f"The tag key {key} is reserved: it begins with 'aws:'.")
+    return found
 
 
 def check_role(call: OperationCall, arn: str) -> None:

@@ -9,6 +9,7 @@ from gpuproof.emulator.execution.s3_sync import S3Location
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
 from gpuproof.emulator.operations.list import Listing
+from gpuproof.emulator.operations.request_checks import check_image, check_keys, check_network
 from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import ENDPOINT, ENDPOINT_CONFIG, MODEL, Resource, resource_arn
 
@@ -34,7 +35,9 @@ def create_model(call: OperationCall) -> dict[str, Any]:
         raise AwsError("ValidationException", "Either PrimaryContainer or Containers must be specified.")
     if role := request.get("ExecutionRoleArn"):
         check_role(call, role)
+    check_network(call, request.get("VpcConfig"))
     for container in request.get("Containers") or [request["PrimaryContainer"]]:
+        check_image(container.get("Image"))
         _check_model_data(call, container)
     return {"ModelArn": _create(call, MODEL, request["ModelName"])}
 
@@ -46,6 +49,7 @@ def create_config(call: OperationCall) -> dict[str, Any]:
     for variant in variants:
         if name := variant.get("ModelName"):
             _find(call, MODEL, name)
+    check_keys(call, call.request.get("KmsKeyId"))
     return {"EndpointConfigArn": _create(call, ENDPOINT_CONFIG, call.request["EndpointConfigName"])}
 
 

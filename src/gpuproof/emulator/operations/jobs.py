@@ -9,7 +9,7 @@ from gpuproof.emulator.job_kinds import JobKind
 from gpuproof.emulator.operations.call import OperationCall
 from gpuproof.emulator.operations.list import Listing
 from gpuproof.emulator.protocol import AwsError
-from gpuproof.emulator.store import Resource
+from gpuproof.emulator.store import TRAINING, Resource
 
 MAX_RUNTIME_S = 86_400
 """Default of `MaxRuntimeInSeconds`."""
@@ -34,7 +34,11 @@ class JobOperations:
         self._missing = missing
         self._visible = visible
         self._listing = Listing(
-            kind.resource, f"{kind.word}JobSummaries", kind.status_member, visible=visible
+            kind.resource,
+            f"{kind.word}JobSummaries",
+            kind.status_member,
+            visible=visible,
+            status_after_paging=kind.resource == TRAINING,
         )
 
     def table(self) -> dict[str, Callable[[OperationCall], dict[str, Any]]]:

@@ -25,6 +25,7 @@ class Listing:
         status: member of the document that holds the status; empty if there is none.
         order: `Ascending` or `Descending`, unless the request specifies one.
         visible: returns the current document of a resource.
+        status_after_paging: whether StatusEquals together with MaxResults filters a page of resources of any status.
     """
 
     kind: str
@@ -32,14 +33,17 @@ class Listing:
     status: str = ""
     order: str = "Ascending"
     visible: Callable[[Resource], dict[str, Any]] = lambda resource: resource.document
+    status_after_paging: bool = False
 
     def list_page(self, call: OperationCall) -> dict[str, Any]:
         """Return one page of the resources that match the call."""
         request = call.request
+        # Source: the documentation of ListTrainingJobs.
+        late = self.status_after_paging and "StatusEquals" in request and "MaxResults" in request
         found = [
             self.visible(item)
             for item in call.context.store.all(self.kind, call.region)
-            if self._matches(item, request)
+            if self._matches(item, request, any_status=late)
         ]
         pool_status = request.get("WarmPoolStatusEquals")
         if pool_status:
@@ -48,20 +52,27 @@ class Listing:
         name = next((key for key in found[0] if key.endswith("Name")), "") if found else ""
         found.sort(
             key=lambda item: item[name] if by_name else self._sort_key(item, request),
-            reverse=request.get("SortOrder", self.order) == "Descending",
+            reverse=request.get("SortOrder", "Descending" if late else self.order) == "Descending",
         )
-        return page(self.summaries, found, request)
+        response = page(self.summaries, found, request)
+        if late:
+            status = request["StatusEquals"]
+            response[self.summaries] = [
+                item for item in response[self.summaries] if item[self.status] == status
+            ]
+        return response
 
     def _sort_key(self, item: Mapping[str, Any], request: Mapping[str, Any]) -> Any:
         if request.get("SortBy") == "Status":
             return item.get(self.status, "")
         return item["CreationTime"]
 
-    def _matches(self, item: Resource, request: Mapping[str, Any]) -> bool:
+    def _matches(self, item: Resource, request: Mapping[str, Any], *, any_status: bool) -> bool:
         document = item.document
         if (part := request.get("NameContains")) and part.lower() not in item.name.lower():
             return False
-        if (status := request.get("StatusEquals")) and document.get(self.status) != status:
+        status = request.get("StatusEquals")
+        if status and not any_status and document.get(self.status) != status:
             return False
         made, changed = document["CreationTime"], document.get("LastModifiedTime", document["CreationTime"])
         return all(

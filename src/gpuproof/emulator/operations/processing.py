@@ -9,6 +9,7 @@ from gpuproof.emulator.job_kinds import PROCESSING_JOB
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
 from gpuproof.emulator.operations.jobs import MAX_RUNTIME_S, JobOperations
+from gpuproof.emulator.operations.request_checks import check_image, check_keys, check_network
 from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import PROCESSING, Resource, resource_arn
 
@@ -20,10 +21,15 @@ def create(call: OperationCall) -> dict[str, Any]:
     """`CreateProcessingJob`."""
     request = call.request
     _check(request)
-    check_role(call, request["RoleArn"])
+    tags = request_tags(request)
     cluster = request["ProcessingResources"]["ClusterConfig"]
+    check_image(request["AppSpecification"]["ImageUri"])
+    check_role(call, request["RoleArn"])
+    check_network(call, (request.get("NetworkConfig") or {}).get("VpcConfig"))
+    outputs = request.get("ProcessingOutputConfig") or {}
+    check_keys(call, outputs.get("KmsKeyId"), cluster.get("VolumeKmsKeyId"))
     name = request["ProcessingJobName"]
-    job = Resource(PROCESSING, call.region, name, _document(call), request_tags(request))
+    job = Resource(PROCESSING, call.region, name, _document(call), tags)
     with call.context.store.locked():
         check_quota_and_capacity(call, "processing", name, cluster["InstanceType"], cluster["InstanceCount"])
         arn = add_resource(call, job, _DUPLICATE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuproof.emulator.operations.call import OperationCall
+from gpuproof.emulator.operations.call import OperationCall, request_tags
 from gpuproof.emulator.operations.list import page
 from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
@@ -15,7 +15,7 @@ _MAX_TAGS = 50  # of one resource: https://docs.aws.amazon.com/sagemaker/latest/
 def add_tags(call: OperationCall) -> dict[str, Any]:
     """`AddTags`."""
     resource = _find(call)
-    merged = {**resource.tags, **{tag["Key"]: tag["Value"] for tag in call.request["Tags"]}}
+    merged = {**resource.tags, **request_tags(call.request)}
     if len(merged) > _MAX_TAGS:
         raise AwsError("ResourceLimitExceeded", f"A resource can have at most {_MAX_TAGS} tags.")
     with call.context.store.modify(resource):

@@ -12,6 +12,13 @@ from gpuproof.emulator.job_kinds import TRAINING_JOB
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
 from gpuproof.emulator.operations.jobs import MAX_RUNTIME_S, JobOperations
+from gpuproof.emulator.operations.request_checks import (
+    check_image,
+    check_input_data,
+    check_keys,
+    check_metrics,
+    check_network,
+)
 from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import TRAINING, Resource, resource_arn
 
@@ -26,14 +33,18 @@ def create(call: OperationCall) -> dict[str, Any]:
     """`CreateTrainingJob`."""
     request = call.request
     _check(call)
-    check_role(call, request["RoleArn"])
+    tags = request_tags(request)
     config = request["ResourceConfig"]
+    check_role(call, request["RoleArn"])
+    check_network(call, request.get("VpcConfig"))
+    check_keys(call, request["OutputDataConfig"].get("KmsKeyId"), config.get("VolumeKmsKeyId"))
+    check_input_data(call, request.get("InputDataConfig") or (), request["RoleArn"])
     market = "spot" if request.get("EnableManagedSpotTraining") else "on-demand"
     counts: Counter[str] = Counter()
     for group in config.get("InstanceGroups") or [config]:
         counts[group["InstanceType"]] += group["InstanceCount"]
     name = request["TrainingJobName"]
-    job = Resource(TRAINING, call.region, name, _document(call), request_tags(request))
+    job = Resource(TRAINING, call.region, name, _document(call), tags)
     with call.context.store.locked():
         for instance_type, count in counts.items():
             check_quota_and_capacity(call, "training", name, instance_type, count, market)
@@ -58,6 +69,8 @@ def _check(call: OperationCall) -> None:
             "ValidationException",
             f"Could not find algorithm {algorithm['AlgorithmName']}. Specify TrainingImage instead.",
         )
+    check_image(algorithm["TrainingImage"])
+    check_metrics(algorithm.get("MetricDefinitions") or ())
     config = request.get("ResourceConfig")
     if not config or not (config.get("InstanceGroups") or config.get("InstanceType")):
         raise AwsError("ValidationException", "ResourceConfig must name InstanceType and InstanceCount.")

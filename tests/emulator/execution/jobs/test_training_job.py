@@ -174,9 +174,12 @@ def test_a_manifest_names_the_files_of_a_channel(aws: Account) -> None:
     assert aws.log(job["TrainingJobName"]) == ["a.txt", "c.txt"]
 
 
-def test_a_prefix_that_meets_nothing_fails_the_download(aws: Account) -> None:
-    job = aws.trained("true", InputDataConfig=[channel("train", f"s3://{aws.bucket}/nothing/")])
-    assert job["FailureReason"].startswith("ClientError: Data download failed:No S3 objects found")
+def test_a_manifest_that_lists_a_missing_file_fails_the_download(aws: Account) -> None:
+    manifest = aws.put(
+        "lists/missing.json", json.dumps([{"prefix": f"s3://{aws.bucket}/in/"}, "missing.txt"])
+    )
+    job = aws.trained("true", InputDataConfig=[channel("train", manifest, S3DataType="ManifestFile")])
+    assert job["FailureReason"].startswith("ClientError: Data download failed:")
     assert secondary(job)[-2:] == ["Downloading", "Failed"]
 
 

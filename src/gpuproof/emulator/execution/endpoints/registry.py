@@ -22,6 +22,9 @@ from gpuproof.emulator.execution.endpoints.container_spec import (
 from gpuproof.emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
 from gpuproof.emulator.store import ENDPOINT, ENDPOINT_CONFIG, MODEL, Resource
 
+MAX_BODY = 6 << 20
+"""Bytes of the body of an invocation: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html"""
+
 
 class RunningModel(Protocol):
     """A container that serves `/ping` and `/invocations`."""
@@ -139,6 +142,8 @@ class EndpointRegistry:
             raise AwsError("ValidationError", f"Endpoint {name} of account {ACCOUNT} not found.")
         if request.path.endswith("/async-invocations"):
             raise AwsError("ValidationError", f"Endpoint {name} of account {ACCOUNT} is not asynchronous.")
+        if request.size > MAX_BODY:
+            raise AwsError("413", f"HTTP content length exceeded {MAX_BODY} bytes.", 413)
         variant = request.header("x-amzn-sagemaker-target-variant") or deployment.choose_variant()
         if variant not in deployment.models:
             raise AwsError("ValidationError", f"Variant {variant} not found for the endpoint {name}.")
