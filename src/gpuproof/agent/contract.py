@@ -212,7 +212,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
         "num_gpus": machine.gpus,
         "num_neurons": 0,
         "model_dir": paths.model,
-        "module_dir": paths.code,
+        "module_dir": job.hyperparameters.get(_SUBMIT_DIRECTORY, paths.code),
         "output_intermediate_dir": paths.output_intermediate,
     }
     training_env = {
@@ -241,11 +241,12 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
     }
 
 
+_SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 # The toolkit does not pass these on; any other `sagemaker_…` is a parameter of the framework's container.
 _TOOLKITS_OWN = frozenset(
     {
         "sagemaker_program",
-        "sagemaker_submit_directory",
+        _SUBMIT_DIRECTORY,
         "sagemaker_enable_cloudwatch_metrics",
         "sagemaker_region",
         "sagemaker_container_log_level",

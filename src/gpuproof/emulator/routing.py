@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -57,6 +58,10 @@ _S3: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
+# Smithy's RPC v2 protocol, as of CloudWatch: https://smithy.io/2.0/additional-specs/protocols/smithy-rpc-v2.html
+_CBOR_PATH = re.compile(r"/service/[^/]+/operation/(\w+)")
+
+
 class OperationName(NamedTuple):
     """A request's service, by the name of its endpoint (`s3`, `logs`, `sagemaker`), and its operation."""
 
@@ -75,6 +80,8 @@ def identify_operation(request: AwsRequest) -> OperationName:
     service = request.scope[2] or (prefix.partition("_")[0].lower() if prefix else "s3")
     if operation:
         return OperationName(service, operation)
+    if found := _CBOR_PATH.fullmatch(request.path):
+        return OperationName(service, found[1])
     if action := request.form.get("Action"):
         return OperationName(service, action)
     if request.path.startswith("/endpoints/") and request.method == "POST":

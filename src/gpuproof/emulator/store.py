@@ -17,6 +17,8 @@ from gpuproof.util.atomic import write_bytes
 
 TRAINING, PROCESSING = "training-job", "processing-job"
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
+KINDS = (TRAINING, PROCESSING, MODEL, ENDPOINT_CONFIG, ENDPOINT)
+"""The kinds of resources that the emulator itself has."""
 
 
 @dataclass

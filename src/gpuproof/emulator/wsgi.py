@@ -23,6 +23,7 @@ from gpuproof.emulator.faults.fault import AT_REQUEST, Fault
 from gpuproof.emulator.faults.responses import fault_error
 from gpuproof.emulator.operations import OPERATIONS
 from gpuproof.emulator.operations.call import OperationCall
+from gpuproof.emulator.operations.recorded import is_recorded, record_only
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response, xml_error
 from gpuproof.emulator.routing import OperationName, identify_operation, is_s3
 from gpuproof.emulator.service_model import filter_members, operation_model, validate
@@ -105,7 +106,7 @@ class Application:
     def _route(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         try:
             if request.target[0] == "SageMaker":
-                return self._handle_sagemaker(request, operation.operation)
+                return self._handle_sagemaker(request, operation)
             if operation.service == "sagemaker-runtime":
                 return self._emulator.endpoints.invoke(request)
             if handler := dispatch.find_handler(request, operation):
@@ -130,16 +131,16 @@ class Application:
             raise _not_supported(operation)
         return response
 
-    def _handle_sagemaker(self, request: AwsRequest, name: str) -> AwsResponse:
-        operation = OPERATIONS.get(name)
-        model = operation_model(name)
+    def _handle_sagemaker(self, request: AwsRequest, name: OperationName) -> AwsResponse:
+        operation = OPERATIONS.get(name.operation)
+        model = operation_model(name.operation)
         if model is None:
-            raise AwsError("UnknownOperationException", f"SageMaker has no operation {name}.")
-        if operation is None:
-            raise AwsError("UnknownOperationException", f"This emulator does not support sagemaker:{name}.")
+            raise AwsError("UnknownOperationException", f"SageMaker has no operation {name.operation}.")
         document = request.document()
         validate(model, document)
         emulator = self._emulator
+        if operation is None or is_recorded(name.operation, document):
+            return record_only(self._handle_moto, request, name)
         hold = emulator.context.options.hold if _may_wait(request) else 0.0
         call = OperationCall(
             emulator.context, emulator.jobs, emulator.endpoints, document, request.region, hold

@@ -20,6 +20,7 @@ def test_tensorflow_fit(aws: Account, tmp_path: Path) -> None:
     assert result["version"].startswith("2.")
     assert result["status"] == "Completed"
     assert result["metrics"] == {"loss": 0.5}
+    assert result["series"][0][0] == "loss"
     # `fit` streams the job's log.
     assert "epoch 1 loss=0.5" in result["printed"]
     model = result["model"].removeprefix(f"s3://{aws.bucket}/")

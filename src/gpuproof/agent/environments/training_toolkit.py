@@ -89,6 +89,8 @@ def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapp
         environment: the container's variables; `SAGEMAKER_TRAINING_MODULE` names the framework, as in AWS's images.
     """
     name = environment.get("TRAINING_JOB_NAME") or request.job_name or "training-job"
+    # The variable and the parameter of that name mean the same; the contract reads the parameter.
+    source = {_SUBMIT_DIRECTORY: request.submit_directory} if request.submit_directory else {}
     return AgentJob(
         run_id=name,
         job_name=request.job_name or name,
@@ -96,7 +98,7 @@ def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapp
         entry_point=request.program,
         python="python3",
         checkpoints=str(here.base / "checkpoints"),
-        hyperparameters=request.hyperparameters,
+        hyperparameters={**request.hyperparameters, **source},
         environment={"SAGEMAKER_REGION": request.region} if request.region else {},
         framework=framework_of(environment.get(_MODULE_VARIABLE)),
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from gpuproof.emulator.execution.host import ContainerOutcome
 from gpuproof.emulator.execution.jobs.training_job import failure_reason
+from support.archives import archive
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, Account, channel, metric, secondary
 
@@ -101,6 +103,7 @@ def test_configuration_files_are_sagemakers_own(aws: Account) -> None:
             "RecordWrapperType": "None",
         }
     }
+    assert json.loads(files["init-config.json"])["inputMode"] == "FILE"
     assert json.loads(files["resourceconfig.json"]) == {
         "current_host": "algo-1",
         "current_instance_type": "ml.g5.xlarge",
@@ -115,6 +118,24 @@ def test_configuration_files_are_sagemakers_own(aws: Account) -> None:
         ],
         "network_interface_name": "eth0",
     }
+
+
+def test_the_source_of_a_toolkit_job_is_its_module_dir(aws: Account) -> None:
+    source = aws.put(
+        "code/s.tar.gz", archive(**{"train.py": b"import os; print(os.environ['SM_MODULE_DIR'])"})
+    )
+    job = aws.trained(
+        "",
+        AlgorithmSpecification={"TrainingImage": IMAGE, "TrainingInputMode": "File"},
+        HyperParameters={
+            "sagemaker_program": '"train.py"',
+            "sagemaker_submit_directory": f'"{source}"',
+            "sagemaker_container_log_level": "20",
+            "sagemaker_region": '"us-east-1"',
+            "sagemaker_job_name": '"job"',
+        },
+    )
+    assert source in aws.log(job["TrainingJobName"])
 
 
 def test_environment_and_arguments_reach_the_container(aws: Account) -> None:
@@ -156,6 +177,24 @@ def test_metrics_keep_the_last_value_that_their_expressions_found(aws: Account) 
         ],
     }
     assert metric(aws.trained("", AlgorithmSpecification=specification)) == {"loss": 0.25}
+
+
+def test_metrics_are_in_cloudwatch(aws: Account) -> None:
+    specification = {
+        **aws.training("echo loss=4; echo loss=2; echo loss=nan")["AlgorithmSpecification"],
+        "MetricDefinitions": [{"Name": "loss", "Regex": "loss=(\\S+)"}],
+    }
+    job = aws.trained("", AlgorithmSpecification=specification)
+    found = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="/aws/sagemaker/TrainingJobs",
+        MetricName="loss",
+        Dimensions=[{"Name": "TrainingJobName", "Value": job["TrainingJobName"]}],
+        StartTime=job["TrainingStartTime"] - timedelta(minutes=1),
+        EndTime=job["TrainingEndTime"] + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum"],
+    )
+    assert sum(point["Sum"] for point in found["Datapoints"]) == 6
 
 
 def test_lines_and_their_order_arrive_in_cloudwatch_logs(aws: Account) -> None:

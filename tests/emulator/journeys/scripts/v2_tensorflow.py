@@ -22,6 +22,7 @@ estimator = TensorFlow(
 )
 estimator.fit({"training": data})
 job = estimator.latest_training_job.describe()
+series = estimator.training_job_analytics.dataframe()
 print(
     json.dumps(
         {
@@ -29,6 +30,7 @@ print(
             "status": job["TrainingJobStatus"],
             "job": job["TrainingJobName"],
             "model": estimator.model_data,
+            "series": series[["metric_name", "value"]].values.tolist(),
             "metrics": {item["MetricName"]: item["Value"] for item in job["FinalMetricDataList"]},
         }
     )

@@ -136,11 +136,15 @@ class TrainingJobRun:
         instances.start(image, command, variables, lambda line: self._on_line(line, interruption))
         reason = instances.wait(
             deadline,
-            lambda: upload_changes(mirrors, "Checkpoint"),
+            lambda: self._send_progress(mirrors),
             interruption=None if interruption is None or interruption.line else started + interruption.after,
         )
-        upload_changes(mirrors, "Checkpoint")
+        self._send_progress(mirrors)
         return reason, instances
+
+    def _send_progress(self, mirrors: Sequence[FolderMirror]) -> None:
+        self._metrics.publish(self._context.clients.get("cloudwatch", self._job.region), self._job.name)
+        upload_changes(mirrors, "Checkpoint")
 
     def _on_line(self, line: str, interruption: Fault | None) -> None:
         self._metrics.scan_line(line)

@@ -25,6 +25,7 @@ def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]
     write_json(config / "hyperparameters.json", document.get("HyperParameters") or {})
     write_json(config / "inputdataconfig.json", input_data_config(document))
     write_json(config / "resourceconfig.json", resource_config(document, host, hosts))
+    write_json(config / "init-config.json", init_config(document))
     if checkpoints := document.get("CheckpointConfig"):
         write_json(config / "checkpointconfig.json", {"LocalPath": CHECKPOINTS, **checkpoints})
 
@@ -42,6 +43,12 @@ def input_data_config(document: dict[str, Any]) -> dict[str, dict[str, str]]:
             "RecordWrapperType": channel.get("RecordWrapperType", "None"),
         }
     return found
+
+
+def init_config(document: dict[str, Any]) -> dict[str, Any]:
+    """The content of `init-config.json`, which SageMaker's instances have and AWS does not document."""
+    mode = document["AlgorithmSpecification"].get("TrainingInputMode", "File")
+    return {"inputMode": mode.upper(), "channels": input_data_config(document)}
 
 
 def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> dict[str, Any]:
