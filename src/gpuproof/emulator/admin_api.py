@@ -11,6 +11,7 @@ Every request except `health` needs the header `Authorization: Bearer TOKEN` wit
 | `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
 | `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
 | `DELETE /_gpuproof/requests` | clears that list |
+| `POST /_gpuproof/reset` | ends all jobs and endpoints and clears all state, as a fresh start does |
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from gpuproof.emulator.faults.fault import Fault, Faults, InvalidFault
+from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.faults.fault import Fault, InvalidFault
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response
-from gpuproof.emulator.quotas import Quotas
 
 PREFIX = "/_gpuproof/"
 
@@ -35,14 +36,13 @@ def is_authorized(environ: Mapping[str, Any], token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def handle(
-    faults: Faults, quotas: Quotas, request: AwsRequest, requests: deque[dict[str, Any]]
-) -> AwsResponse:
+def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, Any]]) -> AwsResponse:
     """Handle one request to the admin API.
 
     Args:
         requests: the recorded requests.
     """
+    faults, quotas = emulator.context.faults, emulator.context.quotas
     action = f"{request.method} {request.path.removeprefix(PREFIX)}"
     try:
         match action:
@@ -60,6 +60,10 @@ def handle(
             case "GET requests":
                 return json_response(request, {"requests": list(requests)})
             case "DELETE requests":
+                requests.clear()
+                return json_response(request, {})
+            case "POST reset":
+                emulator.reset()
                 requests.clear()
                 return json_response(request, {})
             case _:

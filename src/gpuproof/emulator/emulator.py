@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuproof.emulator.auth.key_ring import KeyRing
 from gpuproof.emulator.auth.signature import SignatureVerifier
+from gpuproof.emulator.bootstrap import create_role
 from gpuproof.emulator.clients import Clients
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
@@ -15,6 +16,7 @@ from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
 from gpuproof.emulator.faults.fault import Fault, Faults
 from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.options import Options
+from gpuproof.emulator.protocol import DEFAULT_REGION
 from gpuproof.emulator.quotas import Quotas
 from gpuproof.emulator.store import Store
 
@@ -57,6 +59,24 @@ class Emulator:
         requests = self.journal.replay()
         self.jobs.fail_lost()
         return requests > 0
+
+    def reset(self) -> None:
+        """End all jobs and containers, and return to the state of a fresh start; no other request may be in progress."""
+        from moto.moto_api._internal.models import moto_api_backend  # loads slowly
+
+        self.jobs.shutdown()
+        self.endpoints.shutdown()
+        self.context.store.clear()
+        self.context.faults.reset()
+        self.context.quotas.reset()
+        self.journal.clear(moto_api_backend.reset)
+        self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
+        self.create_role()
+
+    def create_role(self) -> None:
+        """Create the role of a new emulator, if it is to have one; requests must be served meanwhile."""
+        if self.context.options.role:
+            create_role(self.context.clients.get("iam", DEFAULT_REGION))
 
     def shutdown(self) -> None:
         """End all jobs and containers. Requests must still be served meanwhile: logs and artifacts are uploaded here."""

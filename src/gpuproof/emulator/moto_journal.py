@@ -88,6 +88,19 @@ class Journal:
             file.truncate(complete)
         return entries
 
+    def clear(self, reset: Callable[[], object]) -> None:
+        """Forget all requests.
+
+        Args:
+            reset: clears moto's state.
+        """
+        with self._lock:
+            reset()
+            self._file.truncate(0)
+            self._uploads.clear()
+            for blob in self._blobs.iterdir():
+                blob.unlink()
+
     def close(self) -> None:
         """Close the journal's file."""
         with self._lock:

@@ -21,6 +21,7 @@ class Options:
         stop_grace: seconds between SIGTERM and SIGKILL; SageMaker's is 120.
         hold: seconds for which an SDK's Describe request is held while its job runs and nothing changes.
         max_hosts: maximum number of instances of one job.
+        role: whether a new emulator gets a role that SageMaker may assume.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
     """
 
@@ -32,4 +33,5 @@ class Options:
     stop_grace: float = 120.0
     hold: float = 20.0
     max_hosts: int = 8
+    role: bool = True
     checkpoint_interval: float = 1.0

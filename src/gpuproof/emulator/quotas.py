@@ -47,6 +47,7 @@ class Quotas:
         self._values: dict[str, float] = {}
         self._lock = threading.Lock()
         self.set(values)
+        self._initial = dict(self._values)
 
     def limit(self, region: str, quota: Quota) -> float:
         """The maximum number of instances."""
@@ -65,6 +66,11 @@ class Quotas:
         reject_unknown_quotas(values)
         with self._lock:
             self._values.update(values)
+
+    def reset(self) -> None:
+        """Restore the limits with which the emulator was started."""
+        with self._lock:
+            self._values = dict(self._initial)
 
     def used(self, region: str, use: str, instance_type: str, market: str) -> int:
         """The current number of instances."""

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.emulator.auth.token import load_token
-from gpuproof.emulator.bootstrap import create_role, user_environment
+from gpuproof.emulator.bootstrap import user_environment
 from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.options import Options
-from gpuproof.emulator.protocol import DEFAULT_REGION
 from gpuproof.errors import GPUproofError
 
 LOOPBACK = "127.0.0.1"
@@ -32,14 +31,12 @@ def serve(
     faults: Iterable[Fault] = (),
     quotas: dict[str, float] | None = None,
     fresh: bool = False,
-    role: bool = True,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Args:
         announce: called with the environment variables for its users, once the server accepts requests.
         fresh: whether to delete the existing state first.
-        role: whether an emulator without existing state gets a role that SageMaker may assume.
 
     Raises:
         GPUproofError: the port or the state folder is in use, or moto is not installed.
@@ -81,8 +78,8 @@ def serve(
         thread = threading.Thread(target=server.serve_forever, name="server", daemon=True)
         thread.start()
         try:
-            if role and not had_state:
-                create_role(emulator.context.clients.get("iam", DEFAULT_REGION))
+            if not had_state:
+                emulator.create_role()
             emulator.endpoints.restore()
             announce(user_environment(url, token, options.state))
             stop.wait()

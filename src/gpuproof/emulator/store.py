@@ -110,6 +110,14 @@ class Store:
             self._path(resource).unlink(missing_ok=True)
             self._changed.notify_all()
 
+    def clear(self) -> None:
+        """Delete all resources."""
+        with self._changed:
+            for resource in list(self._resources.values()):
+                self._path(resource).unlink(missing_ok=True)
+            self._resources.clear()
+            self._changed.notify_all()
+
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until a condition on the resources holds; returns whether it does."""
         with self._changed:

@@ -54,10 +54,7 @@ class Application:
         if environ.get("PATH_INFO", "").startswith(admin_api.PREFIX):
             if not admin_api.is_authorized(environ, self._emulator.token):
                 return _forbid(start_response, "The header Authorization must be: Bearer TOKEN.")
-            context = self._emulator.context
-            response = admin_api.handle(
-                context.faults, context.quotas, AwsRequest.read(environ), self._requests
-            )
+            response = admin_api.handle(self._emulator, AwsRequest.read(environ), self._requests)
         else:
             response = without_cors(self._authenticate(environ))
         start_response(f"{response.status} {_phrase(response.status)}", list(response.headers))

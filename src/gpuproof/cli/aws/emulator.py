@@ -119,7 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
         faults=_faults(arguments.fault),
         quotas=_quotas(arguments.quota),
         fresh=arguments.fresh,
-        role=not arguments.no_role,
     )
     print("gpuproof: the emulator has stopped.", file=sys.stderr)
     return ExitCode.OK
@@ -143,6 +142,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         stop_grace=arguments.stop_grace,
         hold=arguments.hold,
         max_hosts=arguments.most_hosts,
+        role=not arguments.no_role,
     )
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -154,6 +154,7 @@ class Faults:
     """The faults to inject, in order of precedence. Thread-safe."""
 
     def __init__(self, faults: list[Fault]) -> None:
+        self._initial = [replace(fault) for fault in faults]
         self._faults = list(faults)
         self._lock = threading.Lock()
 
@@ -166,6 +167,11 @@ class Faults:
         """Remove all faults."""
         with self._lock:
             self._faults.clear()
+
+    def reset(self) -> None:
+        """Restore the faults with which the emulator was started."""
+        with self._lock:
+            self._faults = [replace(fault) for fault in self._initial]
 
     def documents(self) -> list[dict[str, Any]]:
         """All faults as JSON."""
