@@ -12,6 +12,7 @@
 | `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, if the file exists (default `~/.aws/config`, `~/.aws/credentials`) |
 | `NO_COLOR` | no colours (https://no-color.org) |
 | `SOURCE_DATE_EPOCH` | the date that prices are compared with, for reproducible output (default: today) |
+| `FORCE_COLOR` | colours even if the output is no terminal (https://force-color.org) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
 
@@ -137,8 +138,10 @@ def boto3_session(profile: str | None = None) -> Any:
 
 def colour(stream: object = None) -> bool:
     """Whether to use colours on the stream (default: standard output)."""
-    # Set and not empty: https://no-color.org
-    return not os.environ.get("NO_COLOR") and interactive(stream)
+    # Set and not empty: https://no-color.org, https://force-color.org; NO_COLOR takes precedence, as in Python.
+    if os.environ.get("NO_COLOR"):
+        return False
+    return os.environ.get("FORCE_COLOR", "0") not in ("", "0") or interactive(stream)
 
 
 def interactive(stream: object = None) -> bool:

@@ -30,6 +30,7 @@ KEYS = {
     "not_sold": ("service", "use", "instance_type", "region"),
     "prices": ("service", "use", "instance_type", "region", "market"),
     "quotas": ("service", "name"),
+    "regions": ("region",),
     "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
 }
@@ -192,7 +193,7 @@ def test_every_price_is_in_the_file_of_its_region() -> None:
 
 
 def test_every_price_is_of_a_known_type_in_a_known_use_and_within_reason() -> None:
-    known_regions = set(TABLES.registries)
+    known_regions = set(TABLES.regions)
     for price in PRICES:
         name = price.instance_type.removeprefix("ml.")
         assert name in TABLES.gpu_instances or TABLES.other_instance(name), price

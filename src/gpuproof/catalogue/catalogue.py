@@ -1,6 +1,6 @@
 """The query interface of the catalogue."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self, get_args
@@ -11,6 +11,7 @@ from gpuproof.catalogue import (
     images,
     prices,
     quotas,
+    regions,
     replacements,
     sagemaker_api_types,
 )
@@ -117,8 +118,8 @@ class Catalogue:
     def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
         """Regions and zone ids where EC2 offers the type. SageMaker's own list is not public."""
         ec2_type = name.removeprefix("ml.")
-        regions = self.tables.offerings.items() if region is None else [(region, self.region(region))]
-        return tuple(types[ec2_type] for _, types in sorted(regions) if ec2_type in types)
+        found = self.tables.offerings.items() if region is None else [(region, self.region(region))]
+        return tuple(types[ec2_type] for _, types in sorted(found) if ec2_type in types)
 
     def region(self, region: str) -> Mapping[str, Offering]:
         """Offerings of one region by type; empty for a region that was not read."""
@@ -127,6 +128,19 @@ class Catalogue:
     def regions(self) -> tuple[str, ...]:
         """Regions whose offerings were read."""
         return tuple(sorted(self.tables.offerings))
+
+    def known_regions(self) -> tuple[str, ...]:
+        """Regions that the catalogue has any facts about."""
+        tables = self.tables
+        return tuple(sorted({*tables.regions, *tables.registries, *tables.offerings, *tables.priced_regions}))
+
+    def misspelt_region(self, region: str) -> str | None:
+        """The region that an unknown one stands for; None if no known region is near."""
+        return regions.misspelt(region, self.known_regions())
+
+    def nearest_regions(self, region: str, candidates: Collection[str]) -> list[str]:
+        """Sorts regions by their distance from a region; regions of other partitions are left out."""
+        return regions.nearest_first(region, candidates, self.tables.regions)
 
     def quota(
         self,
@@ -275,14 +289,18 @@ class Catalogue:
             found = ((ec2_type, self.price(prefix + ec2_type, region, use, market)) for ec2_type in instances)
             listed = {ec2_type: price for ec2_type, price in found if price}
             column = {ec2_type: price.usd_per_hour for ec2_type, price in listed.items()}
-            in_order = instance_search.sort_by_price(instances.values(), column)
+            # A type without a price on SageMaker is ordered by what it costs on EC2.
+            on_ec2 = self._price_column(False, region, None, market).prices if on_sagemaker else None
+            in_order = instance_search.sort_by_price(instances.values(), column, on_ec2)
             self._columns[key] = _PriceColumn(listed, column, in_order)
         return self._columns[key]
 
     def _models_running(self, builds: tuple[Build, ...]) -> frozenset[tuple[str, str]]:
         if builds not in self._running:
             pairs = ((build, gpu) for build in builds for gpu in self.tables.gpus.values())
-            running = ((build.arch, gpu.name) for build, gpu in pairs if self.runs_on(build, gpu).runs)
+            running = (
+                (build.arch, gpu.name) for build, gpu in pairs if self.runs_on(build, gpu).kind != "no"
+            )
             self._running[builds] = frozenset(running)
         return self._running[builds]
 

@@ -117,6 +117,10 @@ def price(row: Row) -> model.Price:
     )
 
 
+def region(row: Row) -> model.Region:
+    return model.Region(**_with(row, latitude=float(row["latitude"]), longitude=float(row["longitude"])))
+
+
 def sagemaker_ratio(row: Row) -> model.SageMakerRatio:
     return model.SageMakerRatio(
         **_with(

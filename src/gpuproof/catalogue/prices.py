@@ -89,7 +89,7 @@ def _from_ec2(
         return None
     family, _, size = ec2.instance_type.partition(".")
     ratio = ratios.get((family, size)) or ratios.get((family, ""))
-    if ratio is None:
+    if ratio is None or "metal" in size:  # SageMaker has no bare metal
         return None
     return ec2._replace(
         service="sagemaker",

@@ -9,6 +9,8 @@ from gpuproof.catalogue.model import Build, Gpu, Instance, JobKind, Market, Serv
 from gpuproof.units import Memory, Range
 
 MIB = 1024**2
+CUDA_BYTES = 512 * MIB
+"""What a CUDA context takes of each GPU's memory, about: 0.4 to 2 GiB by GPU and version."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,9 @@ class InstanceQuery:
         max_price: USD per hour and instance; types of unknown price are excluded.
         market: whose price applies.
         arch: of the host.
-        builds: a framework's builds, one per host architecture; one must be known to run on the GPU.
+        builds: a framework's builds, one per host architecture; GPUs that they are known not to run on are left out.
+        families: EC2 families, such as `g5`.
+        fits: bytes of a model's weights that the GPUs must hold together, with some room for the rest.
         include_retired: whether to include types that are no longer available.
     """
 
@@ -46,6 +50,8 @@ class InstanceQuery:
     arch: str | None = None
     builds: tuple[Build, ...] = ()
     include_retired: bool = False
+    families: tuple[str, ...] = ()
+    fits: int | None = None
 
 
 class SearchContext(NamedTuple):
@@ -56,7 +62,7 @@ class SearchContext(NamedTuple):
         offered: types that the region offers; None if the region was not read.
         accepted: acceptable `ml.` names; None if unrestricted or unknown.
         prices: USD per hour by type, for the queried service, region and market.
-        running: pairs of host architecture and GPU model that one of the builds runs on; None without builds.
+        running: pairs of host architecture and GPU model that one of the builds may run on; None without builds.
     """
 
     gpus: Mapping[str, Gpu]
@@ -72,6 +78,10 @@ def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchC
     found = [one for one in instances if wanted is None or one.gpu_model in wanted]
     if not query.include_retired:
         found = [one for one in found if one.status != "retired"]
+    if query.families:
+        found = [one for one in found if one.family in query.families]
+    if query.fits is not None:
+        found = [one for one in found if fits_in(query.fits, one)]
     if query.arch:
         found = [one for one in found if one.arch == query.arch]
     if context.offered is not None:
@@ -105,11 +115,23 @@ def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchC
     return found
 
 
-def sort_by_price(instances: Iterable[Instance], prices: Mapping[str, float]) -> list[Instance]:
-    """Sorts by price, then by name; types of unknown price come last."""
+def fits_in(weights: int, instance: Instance) -> bool:
+    """Whether the GPUs hold this many bytes of weights, a tenth more, and half a GiB each for CUDA itself."""
+    return weights * 11 // 10 + instance.gpu_count * CUDA_BYTES <= instance.total_gpu_memory
+
+
+def sort_by_price(
+    instances: Iterable[Instance], prices: Mapping[str, float], others: Mapping[str, float] | None = None
+) -> list[Instance]:
+    """Sorts by price, then by name; types of unknown price come last.
+
+    Args:
+        others: what counts where the price is unknown, such as EC2's for SageMaker's.
+    """
+    known = {**(others or {}), **prices}
     unknown = float("inf")
     return sorted(
-        instances, key=lambda one: (prices.get(one.ec2_type, unknown), natural_sort_key(one.ec2_type))
+        instances, key=lambda one: (known.get(one.ec2_type, unknown), natural_sort_key(one.ec2_type))
     )
 
 

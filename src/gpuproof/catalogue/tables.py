@@ -63,6 +63,11 @@ class Tables:
         # A refreshed region is replaced as a whole, so that types it no longer offers are removed.
         return found | fresh
 
+    @cached_property
+    def regions(self) -> dict[str, model.Region]:
+        """AWS regions by name."""
+        return {row.region: row for row in self._shipped_rows("regions", csv_rows.region)}
+
     def prices(self, region: str) -> RegionPrices:
         """The prices of one region; its file is read at first use. Empty for an unknown region."""
         if region not in self._prices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import UsageError
@@ -64,11 +65,31 @@ def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     return registry.find_run(name, arguments.on, arguments.region)
 
 
-def add_format_flag(parser: argparse.ArgumentParser) -> None:
-    """Adds --format text|json."""
+def add_format_flag(
+    parser: argparse.ArgumentParser,
+    *others: str,
+    aliases: Mapping[str, str] | None = None,
+    default: str = "text",
+) -> None:
+    """Adds --format text|json and its synonym --json.
+
+    Args:
+        others: further formats.
+        aliases: other names of formats, which `--help` does not show.
+    """
+    names = ["text", "json", *others]
     parser.add_argument(
         "--format",
-        default="text",
-        choices=["text", "json"],
-        help="json is versioned and stable (default: text)",
+        default=default,
+        choices=names,
+        type=lambda text: (aliases or {}).get(text, text),
+        help=f"json is versioned and stable (default: {default})",
+    )
+    add_json_flag(parser)
+
+
+def add_json_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds --json, the synonym of --format json."""
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="json", help="the same as --format json"
     )

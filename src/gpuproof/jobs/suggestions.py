@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
+
+from gpuproof.util.spelling import nearest_words
 
 KEY_ALIASES = {
     "args": "arguments",
@@ -57,7 +58,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f"; did you mean '{bynormalize_key[plain]}'?"
     if KEY_ALIASES.get(plain) in words:
         return f"; did you mean '{KEY_ALIASES[plain]}'?"
-    near = difflib.get_close_matches(plain, bynormalize_key, n=1, cutoff=0.6)
+    near = nearest_words(plain, bynormalize_key)
     return f"; did you mean '{bynormalize_key[near[0]]}'?" if near else ""
 
 

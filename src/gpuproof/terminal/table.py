@@ -1,7 +1,7 @@
 """Plain text tables that fit the terminal."""
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gpuproof.terminal.style import Style
 
@@ -10,13 +10,21 @@ MIN_COLUMN_WIDTH = 8
 """Minimum width of a shortened column; a table that still does not fit wraps."""
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+def render_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[int] = (),
+    style: Style = Style(),  # noqa: B008 - frozen
+    code: Callable[[int, int], str] | None = None,
+) -> str:
     """Renders cells in aligned columns that fit the terminal.
 
     Args:
         headers: one per column.
         rows: the cells; each row has one per header.
         right: indexes of right-aligned columns.
+        style: whether to use colours.
+        code: the ANSI code of a cell, by the indexes of its row and its column.
 
     Returns:
         The table without a trailing newline or trailing blanks. If it is wider than the terminal, its widest
@@ -26,7 +34,11 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: C
     cells = [list(headers), *(list(row) for row in rows)]
     widths = column_widths(cells)
     _shrink(widths, terminal_width(), right)
-    return "\n".join(_line(row, widths, right) for row in cells)
+    lines = [_line(cells[0], widths, right)]
+    for number, row in enumerate(cells[1:]):
+        codes = [code(number, column) if code else "" for column in range(len(row))]
+        lines.append(_line(row, widths, right, style, codes))
+    return "\n".join(lines)
 
 
 def column_widths(cells: Sequence[Sequence[str]]) -> list[int]:
@@ -56,9 +68,24 @@ def _shrink(widths: list[int], available: int, right: Collection[int]) -> None:
         excess -= 1
 
 
-def _line(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
-    cells = (
+def _line(
+    row: Sequence[str],
+    widths: Sequence[int],
+    right: Collection[int],
+    style: Style | None = None,
+    codes: Sequence[str] = (),
+) -> str:
+    cells = [
         Style().fit(cell, width, right=column in right)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return GAP.join(cells).rstrip()
+    ]
+    if style is None or not style.colour:
+        return GAP.join(cells).rstrip()
+    cells[-1] = cells[-1].rstrip()
+    return GAP.join(_painted(cell, style, code) for cell, code in zip(cells, codes, strict=True))
+
+
+def _painted(cell: str, style: Style, code: str) -> str:
+    """The text of a padded cell in a colour; its blanks stay plain."""
+    text = cell.strip()
+    return cell.replace(text, style.paint(text, code), 1) if text else cell

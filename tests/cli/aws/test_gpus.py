@@ -113,7 +113,7 @@ def test_a_requirement_that_is_none_is_wrong_usage(gpuproof) -> None:
 
 def test_an_unknown_gpu_gets_the_nearest_names(gpuproof) -> None:
     code, _, err = gpuproof("--gpu", "A10")
-    assert code == 3
+    assert code == 2
     assert "A10G" in err
 
 
@@ -135,12 +135,10 @@ def test_nothing_found_is_exit_code_1_and_no_empty_table(gpuproof) -> None:
 def test_a_region_without_data_is_named(gpuproof) -> None:
     _, _, err = gpuproof("--region", "us-gov-west-1", "--gpu", "T4")
     assert "gpuproof catalogue refresh --region us-gov-west-1" in err
-    _, _, err = gpuproof("--region", "us-west2", "--gpu", "T4")
-    assert "Did you mean us-west-2?" in err
 
 
 def test_a_use_of_sagemaker_on_ec2_is_wrong_usage(gpuproof) -> None:
-    code, _, err = gpuproof("--for", "training", "--place", "ec2")
+    code, _, err = gpuproof("--for", "training", "--on", "ec2")
     assert code == 2
     assert "--for training" in err
 
@@ -152,9 +150,9 @@ def test_retired_types_can_be_looked_at(gpuproof) -> None:
 
 
 def test_a_place_decides_names_and_whose_price_counts(gpuproof) -> None:
-    _, out, _ = gpuproof("--place", "ec2", "--gpu", "T4")
+    _, out, _ = gpuproof("--on", "ec2", "--gpu", "T4")
     assert "SAGEMAKER" not in out.splitlines()[0]
-    _, out, _ = gpuproof("--place", "sagemaker", "--gpu", "T4")
+    _, out, _ = gpuproof("--on", "sagemaker", "--gpu", "T4")
     assert all(name.startswith("ml.") for name in types(out))
     assert "SageMaker's price" in out
 
@@ -266,7 +264,7 @@ def test_a_slice_is_called_one(gpuproof) -> None:
 
 def test_a_type_of_another_region_is_reported_with_its_regions(gpuproof) -> None:
     _, out, _ = gpuproof("show", "g6.xlarge", "--region", "eu-west-1")
-    assert "not in eu-west-1; in " in out
+    assert "not in eu-west-1; nearest: eu-west-2 (London), " in out
 
 
 def test_an_accelerator_that_is_not_a_gpu_is_named(gpuproof) -> None:
@@ -276,13 +274,13 @@ def test_an_accelerator_that_is_not_a_gpu_is_named(gpuproof) -> None:
 
 def test_a_type_that_only_ec2_has_is_reported_as_such(gpuproof) -> None:
     code, _, err = gpuproof("show", "ml.g5g.xlarge")
-    assert code == 3
+    assert code == 2
     assert "none of its APIs accepts it, but EC2 has g5g.xlarge" in err
 
 
 def test_an_unknown_type_gets_the_nearest_names(gpuproof) -> None:
     code, _, err = gpuproof("show", "g5.xlage")
-    assert code == 3
+    assert code == 2
     assert "g5.xlarge" in err
 
 

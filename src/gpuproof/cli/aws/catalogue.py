@@ -1,4 +1,4 @@
-"""Update the data about AWS GPUs from AWS.
+"""Show how old the data about AWS GPUs is, or update it from AWS.
 
 Optional: GPUproof ships with this data and works offline, without AWS credentials.
 """
@@ -6,10 +6,11 @@ Optional: GPUproof ships with this data and works offline, without AWS credentia
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpuproof.cli.arguments import add_command
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
@@ -36,11 +37,18 @@ class NoCredentials(GPUproofError):
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof catalogue` to the command line."""
     parser = add_command(commands, "catalogue", "update the data about AWS GPUs from AWS", __doc__)
-    actions = parser.add_subparsers(metavar="refresh", required=True)
-    refresh = actions.add_parser(
+    parser.set_defaults(run=None)
+    actions = parser.add_subparsers(metavar="refresh|status")
+    status = add_command(
+        actions, "status", "show the age of each part", "Show the age of each part of the data."
+    )
+    add_format_flag(status)
+    status.set_defaults(run=run_status)
+    refresh = add_command(
+        actions,
         "refresh",
-        help="read offerings, prices, quotas and AMI ids from AWS",
-        description="Read instance types, offerings, prices, spot prices, quotas and AMI ids from AWS into the user's "
+        "read offerings, prices, quotas and AMI ids from AWS",
+        "Read instance types, offerings, prices, spot prices, quotas and AMI ids from AWS into the user's "
         "cache folder. Data that cannot be read is kept as it was and reported.",
     )
     refresh.add_argument(
@@ -53,7 +61,24 @@ def add_parser(commands: Subparsers) -> None:
     refresh.add_argument(
         "--check", action="store_true", help="show differences from the shipped data; write nothing"
     )
+    add_format_flag(refresh)
     refresh.set_defaults(run=run)
+
+
+def run_status(arguments: argparse.Namespace) -> int:
+    """Entry point of `gpuproof catalogue status`."""
+    from gpuproof.catalogue.refresh.store import Store
+    from gpuproof.catalogue.tables import Tables
+    from gpuproof.cli.aws import catalogue_status
+    from gpuproof.settings import cache_dir, today
+
+    folder = cache_dir() / "catalogue"
+    parts = catalogue_status.read_status(Tables(), Store(folder), today())
+    if arguments.format == "json":
+        print(json.dumps(catalogue_status.document(parts, str(folder)), indent=2))
+    else:
+        print(catalogue_status.table(parts, str(folder)))
+    return ExitCode.OK
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -78,12 +103,16 @@ def run(arguments: argparse.Namespace) -> int:
     outcomes = refresh.fetch(regions, arguments.part or PARTS)
     console.end_progress()
     if arguments.check:
-        return _check(outcomes)
+        return _check(outcomes, as_json=arguments.format == "json")
     store = Store(folder)
     before = store.as_of()
     fresh = {outcome.scope: outcome.rows for outcome in outcomes if outcome.rows is not None}
     store.save(fresh, datetime.now(UTC).date().isoformat())
-    _report(outcomes, before, str(folder))
+    if arguments.format == "json":
+        print(json.dumps({"version": 1, "folder": str(folder), "parts": _documents(outcomes)}, indent=2))
+        _print_errors(outcomes, before)
+    else:
+        _report(outcomes, before, str(folder))
     return _exit_code(outcomes)
 
 
@@ -137,13 +166,28 @@ def _print_errors(outcomes: Sequence[Outcome], before: Mapping[Scope, str]) -> N
         print(f"          {remedy}", file=sys.stderr)
 
 
-def _check(outcomes: Sequence[Outcome]) -> int:
+def _documents(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [
+        {
+            "part": outcome.scope.part,
+            "region": outcome.scope.region,
+            "rows": None if outcome.rows is None else len(outcome.rows),
+            "error": outcome.error.message if outcome.error else None,
+        }
+        for outcome in outcomes
+    ]
+
+
+def _check(outcomes: Sequence[Outcome], *, as_json: bool) -> int:
     from gpuproof.catalogue.refresh.compare import differences
     from gpuproof.catalogue.tables import Tables
     from gpuproof.terminal.table import render_table
 
     found = differences(Tables(), outcomes)
-    if found:
+    if as_json:
+        differences_found = [one._asdict() for one in found]
+        print(json.dumps({"version": 1, "differences": differences_found}, indent=2))
+    elif found:
         print(render_table(["PART", "REGION", "DIFFERENCE"], [list(one) for one in found]))
     elif any(outcome.rows is not None for outcome in outcomes):
         print("The shipped data matches AWS.")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuproof.catalogue import JOB_KINDS, Catalogue, Gpu, Instance, JobKind, Price
+from gpuproof.catalogue.prices import is_old, mark
+from gpuproof.cli.aws import gpus_regions
+from gpuproof.cli.aws.gpus_hints import nearest_text
 from gpuproof.cli.aws.gpus_table import GIB, fraction, gib, price_document
 from gpuproof.util.versions import version_key
+
+if TYPE_CHECKING:
+    from datetime import date
 
 MOST_REPLACEMENTS = 5
 FRAMEWORK_NAMES = {"tensorflow": "TensorFlow", "torch": "torch"}
 
 
-def _text(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None) -> str:
+def _text(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None, today: date) -> str:
     gpu = catalogue.tables.gpus.get(instance.gpu_model or "")
     lines = [
         ("", _title(instance, gpu)),
@@ -21,9 +27,12 @@ def _text(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         ("host", _host(instance)),
         ("SageMaker", _sagemaker(catalogue, instance)),
         ("offered", _offered(catalogue, instance, region)),
-        ("price", _prices(catalogue, instance, region, use)),
-        ("driver", _driver(gpu) if gpu else ""),
-        *(("runs" if first else "", text) for first, text in _first(_frameworks(catalogue, instance, gpu))),
+        ("price", _prices(catalogue, instance, region, use, today)),
+        ("driver", driver_text(gpu) if gpu else ""),
+        *(
+            ("runs" if first else "", text)
+            for first, text in _first(framework_lines(catalogue, instance.arch, gpu))
+        ),
         *(
             ("quota" if first else "", text)
             for first, text in _first(_quota(catalogue, instance, region, use))
@@ -42,7 +51,8 @@ def _text(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
     shown = [
         f"{label:<11}{text}" if label or index else text for index, (label, text) in enumerate(lines) if text
     ]
-    return "\n".join(shown) + "\n"
+    table = gpus_regions.table(catalogue, instance, use, today)
+    return "\n".join(shown) + "\n" + (f"\n{table}\n" if table else "")
 
 
 def _first(texts: Sequence[str]) -> list[tuple[bool, str]]:
@@ -114,27 +124,29 @@ def _offered(catalogue: Catalogue, instance: Instance, region: str) -> str:
     if here:
         return f"in {region} ({', '.join(here[0].az_ids)}) and {len(everywhere) - 1} other regions"
     absent = f"not in {region}" if catalogue.region(region) else f"availability in {region} was not checked"
-    return f"{absent}; in {', '.join(everywhere)}"
+    return f"{absent}; nearest: {nearest_text(catalogue, region, everywhere)}"
 
 
-def _prices(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None) -> str:
+def _prices(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None, today: date) -> str:
     ec2 = catalogue.price(instance.ec2_type, region)
     spot = catalogue.price(instance.ec2_type, region, market="spot")
     sagemaker = catalogue.price(f"ml.{instance.ec2_type}", region, use=use)
     named = (("EC2", ec2), ("spot", spot), ("SageMaker", sagemaker))
-    told = [_one_price(name, price) for name, price in named if price]
+    told = [_one_price(name, price, today) for name, price in named if price]
     if not told:
         return f"unknown for {region}"
     caveat = " (price lists still contain retired types)" if instance.status == "retired" else ""
     return f"{'; '.join(told)} an hour in {region}{caveat}"
 
 
-def _one_price(name: str, price: Price) -> str:
+def _one_price(name: str, price: Price, today: date) -> str:
     most = f" to ${price.usd_per_hour_max:.3f}" if price.usd_per_hour_max else ""
-    return f"{name} ${price.usd_per_hour:.3f}{most} ({price.kind} {price.as_of})"
+    old = ", more than a year old" if is_old(price, today) else ""
+    return f"{name} {mark(price)}${price.usd_per_hour:.3f}{most} ({price.kind} {price.as_of}{old})"
 
 
-def _driver(gpu: Gpu) -> str:
+def driver_text(gpu: Gpu) -> str:
+    """The driver branches, kernel module and CUDA toolkits that support a GPU."""
     if gpu.driver_first is None:
         return ""
     branches = (
@@ -151,7 +163,8 @@ def _driver(gpu: Gpu) -> str:
     return f"{branches}, {module}; {toolkits}"
 
 
-def _frameworks(catalogue: Catalogue, instance: Instance, gpu: Gpu | None) -> list[str]:
+def framework_lines(catalogue: Catalogue, arch: str, gpu: Gpu | None) -> list[str]:
+    """The versions of each framework by how they run on a GPU, on hosts of one architecture."""
     if gpu is None:
         return []
     lines: list[str] = []
@@ -160,7 +173,7 @@ def _frameworks(catalogue: Catalogue, instance: Instance, gpu: Gpu | None) -> li
         builds = [
             build
             for build in catalogue.tables.builds
-            if (build.framework, build.arch, build.variant) == (framework, instance.arch, "default")
+            if (build.framework, build.arch, build.variant) == (framework, arch, "default")
         ]
         for build in sorted(builds, key=lambda build: version_key(build.version)):
             by_kind.setdefault(catalogue.runs_on(build, gpu).kind, []).append(build.version)
@@ -173,8 +186,8 @@ def _frameworks(catalogue: Catalogue, instance: Instance, gpu: Gpu | None) -> li
         told = [f"{words[kind]}: {_ranges(by_kind[kind], builds)}" for kind in words if kind in by_kind]
         if told:
             lines.append(f"{title} {'; '.join(told)}")
-        lines += _variants(catalogue, framework, by_kind.get("no", []), instance, gpu)
-    return lines or [f"unknown for {instance.arch} hosts"]
+        lines += _variants(catalogue, framework, by_kind.get("no", []), arch, gpu)
+    return lines or [f"unknown for {arch} hosts"]
 
 
 def _ranges(versions: Sequence[str], builds: Sequence[Any]) -> str:
@@ -188,13 +201,11 @@ def _ranges(versions: Sequence[str], builds: Sequence[Any]) -> str:
     return ", ".join(group[0] if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups)
 
 
-def _variants(
-    catalogue: Catalogue, framework: str, dropped: Sequence[str], instance: Instance, gpu: Gpu
-) -> list[str]:
+def _variants(catalogue: Catalogue, framework: str, dropped: Sequence[str], arch: str, gpu: Gpu) -> list[str]:
     others = [
         str(build)
         for build in catalogue.tables.builds
-        if (build.framework, build.arch) == (framework, instance.arch)
+        if (build.framework, build.arch) == (framework, arch)
         and build.version in dropped
         and build.variant != "default"
         and catalogue.runs_on(build, gpu).runs
@@ -243,7 +254,7 @@ def _source(catalogue: Catalogue, instance: Instance) -> str:
     return f"{source.what if source else instance.source} ({instance.as_of})"
 
 
-def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None) -> str:
+def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None, _today: date) -> str:
     import json
 
     gpu = catalogue.tables.gpus.get(instance.gpu_model or "")
@@ -256,6 +267,7 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         "gpu": gpu._asdict() if gpu else None,
         "accepted_for": list(catalogue.accepted_for(f"ml.{instance.ec2_type}")),
         "offered_in": {one.region: list(one.az_ids) for one in catalogue.offerings(instance.name)},
+        "regions": gpus_regions.document(catalogue, instance, use),
         "ec2_price": price_document(catalogue.price(instance.ec2_type, region)),
         "ec2_spot_price": price_document(catalogue.price(instance.ec2_type, region, market="spot")),
         "sagemaker_price": price_document(catalogue.price(f"ml.{instance.ec2_type}", region, use)),
@@ -273,26 +285,8 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
     return json.dumps(document, indent=2) + "\n"
 
 
-FORMATS: dict[str, Callable[[Catalogue, Instance, str, JobKind | None], str]] = {"text": _text, "json": _json}
+FORMATS: dict[str, Callable[[Catalogue, Instance, str, JobKind | None, date], str]] = {
+    "text": _text,
+    "json": _json,
+}
 """Output formats of `gpus show`."""
-
-
-def unknown(catalogue: Catalogue, name: str) -> str:
-    """The message for an unknown instance type."""
-    ec2_type = name.removeprefix("ml.")
-    if name != ec2_type and catalogue.instance(ec2_type):
-        return f"SageMaker has no {name}: none of its APIs accepts it, but EC2 has {ec2_type}."
-    return f"Unknown instance type {name}."
-
-
-def suggestion(catalogue: Catalogue, name: str) -> str:
-    """The remedy for an unknown instance type."""
-    from difflib import get_close_matches
-
-    ec2_type = name.removeprefix("ml.")
-    if name != ec2_type and catalogue.instance(ec2_type):
-        return f"gpuproof gpus show {ec2_type}, or gpuproof gpus --place sagemaker"
-    near = get_close_matches(ec2_type, catalogue.tables.gpu_instances, n=3)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    return "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` adds new ones."

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuproof.catalogue import Catalogue, Gpu, Instance, InstanceQuery, Price
-from gpuproof.catalogue.prices import DEFAULT_REGION
-from gpuproof.catalogue.search import MIB, natural_sort_key
+from gpuproof.catalogue.prices import DEFAULT_REGION, OLD, is_old, mark
+from gpuproof.catalogue.search import natural_sort_key
 from gpuproof.util.humanize import format_bytes
 
+if TYPE_CHECKING:
+    from datetime import date
+
 GIB = 2**30
+_MOST_NAMED = 4
+"""The legend names the regions up to this number."""
 
 
 class Row(NamedTuple):
@@ -20,9 +24,10 @@ class Row(NamedTuple):
     Attributes:
         per_gpu: USD per hour and physical GPU, on the queried service.
         per_tflop: USD per hour and 10^12 dense bfloat16 operations a second; None if the GPU has no BF16.
-        support: `native` or `ptx` if a framework was queried.
+        support: `native`, `ptx` or `unknown` if a framework was queried.
     """
 
+    region: str
     instance: Instance
     gpu: Gpu | None
     ec2: Price | None
@@ -49,6 +54,7 @@ def _row(catalogue: Catalogue, query: InstanceQuery, instance: Instance) -> Row:
     tflops = gpu.bf16_tflops if gpu else None
     build = next((build for build in query.builds if build.arch == instance.arch), None)
     return Row(
+        region=region,
         instance=instance,
         gpu=gpu,
         ec2=ec2,
@@ -64,12 +70,13 @@ def _known(value: float | None) -> float:
 
 
 def _price_of(row: Row) -> float:
-    price = row.sagemaker if row.instance.on_sagemaker else row.ec2
+    # A type without a price on SageMaker is ordered by what it costs on EC2.
+    price = (row.sagemaker or row.ec2) if row.instance.on_sagemaker else row.ec2
     return _known(price.usd_per_hour if price else None)
 
 
 SORT_KEYS: dict[str, Callable[[Row], Any]] = {
-    "price": lambda row: (_price_of(row), natural_sort_key(row.instance.name)),
+    "price": lambda row: (_price_of(row), natural_sort_key(row.instance.name), row.region),
     "per-gpu": lambda row: (_known(row.per_gpu), _price_of(row)),
     "per-tflop": lambda row: (_known(row.per_tflop), _price_of(row)),
     "memory": lambda row: (-row.instance.gpu_memory, _price_of(row)),
@@ -89,40 +96,45 @@ def _arch(row: Row) -> str:
     return " ".join(word for word in (row.gpu.architecture, capability, host) if word)
 
 
-COLUMNS: dict[str, Callable[[Row], str]] = {
-    "TYPE": lambda row: row.instance.name,
-    "GPUS": lambda row: f"{fraction(row.instance)} {row.instance.gpu_model}",
-    "EACH": lambda row: gib(row.instance.gpu_memory),
-    "ARCH": _arch,
-    "VCPU": lambda row: "-" if row.instance.vcpus is None else str(row.instance.vcpus),
-    "RAM": lambda row: "-" if row.instance.memory is None else f"{row.instance.memory / GIB:.0f} GiB",
-    "EC2 $/H": lambda row: money(row.ec2),
-    "SAGEMAKER": lambda row: money(row.sagemaker),
-    "$/GPU": lambda row: "-" if row.per_gpu is None else f"{row.per_gpu:.2f}",
-    "$/TFLOP": lambda row: "-" if row.per_tflop is None else f"{row.per_tflop:.4f}",
-    "STATUS": lambda row: row.instance.status,
-    "RUNS": lambda row: row.support,
+COLUMNS: dict[str, Callable[[Row, date], str]] = {
+    "TYPE": lambda row, _: row.instance.name,
+    "REGION": lambda row, _: row.region,
+    "GPUS": lambda row, _: f"{fraction(row.instance)} {row.instance.gpu_model}",
+    "EACH": lambda row, _: gib(row.instance.gpu_memory),
+    "ARCH": lambda row, _: _arch(row),
+    "VCPU": lambda row, _: "-" if row.instance.vcpus is None else str(row.instance.vcpus),
+    "RAM": lambda row, _: "-" if row.instance.memory is None else f"{row.instance.memory / GIB:.0f} GiB",
+    "EC2 $/H": lambda row, today: money(row.ec2, today),
+    "SAGEMAKER": lambda row, today: money(row.sagemaker, today),
+    "$/GPU": lambda row, _: "-" if row.per_gpu is None else f"{row.per_gpu:.2f}",
+    "$/TFLOP": lambda row, _: "-" if row.per_tflop is None else f"{row.per_tflop:.4f}",
+    "STATUS": lambda row, _: row.instance.status,
+    "RUNS": lambda row, _: row.support,
 }
 """The table's columns, by header."""
 
-TEXT_COLUMNS = {"TYPE", "GPUS", "ARCH", "STATUS", "RUNS"}
+TEXT_COLUMNS = {"TYPE", "REGION", "GPUS", "ARCH", "STATUS", "RUNS"}
 """Left-aligned columns; numbers are right-aligned."""
 
 OPTIONAL_COLUMNS = ("RAM", "VCPU", "$/TFLOP", "$/GPU", "ARCH")
 """Columns that are dropped in a narrow terminal, in this order."""
 
 
-def _table(query: InstanceQuery, rows: Sequence[Row]) -> str:
+def _table(queries: Sequence[InstanceQuery], rows: Sequence[Row], today: date) -> str:
+    from gpuproof.settings import colour
+    from gpuproof.terminal.style import DIM, YELLOW, Style
     from gpuproof.terminal.table import render_table, table_width, terminal_width
 
     if not rows:
         return ""
-    headers = [header for header in COLUMNS if header != "RUNS" or query.builds]
-    if query.service == "ec2" or query.market == "spot":
-        headers.remove("SAGEMAKER")
+    query = queries[0]
+    absent = {"RUNS"} if not query.builds else set[str]()
+    absent |= {"REGION"} if len(queries) == 1 else set()
+    absent |= {"SAGEMAKER"} if query.service == "ec2" or query.market == "spot" else set()
+    headers = [header for header in COLUMNS if header not in absent]
 
     def cells() -> list[list[str]]:
-        return [[COLUMNS[header](row) for header in headers] for row in rows]
+        return [[COLUMNS[header](row, today) for header in headers] for row in rows]
 
     dropped: list[str] = []
     for header in OPTIONAL_COLUMNS:
@@ -131,7 +143,14 @@ def _table(query: InstanceQuery, rows: Sequence[Row]) -> str:
         headers.remove(header)
         dropped.append(header)
     right = [index for index, header in enumerate(headers) if header not in TEXT_COLUMNS]
-    return f"{render_table(headers, cells(), right)}\n\n{_legend(query, rows, dropped)}\n"
+
+    def code(row: int, column: int) -> str:
+        if headers[column] == "STATUS":
+            return {"offered": "", "legacy": YELLOW}.get(rows[row].instance.status, DIM)
+        return YELLOW if headers[column] == "RUNS" and rows[row].support != "native" else ""
+
+    table = render_table(headers, cells(), right, Style(colour()), code)
+    return f"{table}\n\n{_legend(queries, rows, dropped, today)}\n"
 
 
 def fraction(instance: Instance) -> str:
@@ -146,36 +165,48 @@ def gib(size: int) -> str:
     return format_bytes(size) if size else "-"
 
 
-def money(price: Price | None) -> str:
-    """USD with two decimals; `~` before a derived price; `-` if unknown."""
+def money(price: Price | None, today: date) -> str:
+    """USD with two decimals; `~` before a derived price, `*` after one older than a year; `-` if unknown."""
     if price is None:
         return "-"
-    return f"{'~' if price.kind == 'derived' else ''}{price.usd_per_hour:.2f}"
+    return f"{mark(price)}{price.usd_per_hour:.2f}{OLD if is_old(price, today) else ''}"
 
 
-def _legend(query: InstanceQuery, rows: Sequence[Row], dropped: Sequence[str]) -> str:
-    region = query.region or DEFAULT_REGION
+def _legend(
+    queries: Sequence[InstanceQuery], rows: Sequence[Row], dropped: Sequence[str], today: date
+) -> str:
+    query = queries[0]
+    regions = (
+        ", ".join(one.region or DEFAULT_REGION for one in queries) if len(queries) <= _MOST_NAMED else ""
+    )
     market = "spot, the cheapest zone" if query.market == "spot" else "on demand"
-    dates = sorted({price.as_of for row in rows for price in (row.ec2, row.sagemaker) if price})
-    span = f", read {dates[0]} to {dates[-1]}" if dates else ""
+    prices = [price for row in rows for price in (row.ec2, row.sagemaker) if price]
+    dates = sorted({price.as_of for price in prices})
+    span = f", read {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    marks = "~ is derived from similar prices"
+    if any(is_old(price, today) for price in prices):
+        marks += f", {OLD} more than a year old"
     place = "SageMaker's" if rows[0].instance.on_sagemaker else "EC2's"
     lines = [
-        f"USD per hour in {region}, {market}{span}; ~ is derived. A listed price does not guarantee capacity.",
+        f"USD per hour in {regions or f'{len(queries)} regions'}, {market}{span}; {marks}.",
+        "A listed price does not guarantee capacity.",
         f"$/GPU and $/TFLOP use {place} price; TFLOP: 10^12 dense bfloat16 operations a second, - without BF16.",
-        "`gpuproof gpus show TYPE` prints everything about one type; `gpuproof catalogue refresh` updates the prices.",
+        "`gpuproof gpus TYPE` prints everything about one type; `gpuproof catalogue refresh` updates the prices.",
     ]
     if dropped:
         lines.append(f"Columns hidden in this narrow terminal: {', '.join(dropped)}; --format csv has all.")
     return "\n".join(lines)
 
 
-def _json(query: InstanceQuery, rows: Sequence[Row]) -> str:
+def _json(queries: Sequence[InstanceQuery], rows: Sequence[Row]) -> str:
     import json
 
+    regions = [query.region or DEFAULT_REGION for query in queries]
     document = {
         "version": 1,
-        "region": query.region or DEFAULT_REGION,
-        "market": query.market,
+        "region": regions[0],
+        "regions": regions,
+        "market": queries[0].market,
         "instances": [as_document(row) for row in rows],
     }
     return json.dumps(document, indent=2) + "\n"
@@ -186,6 +217,7 @@ def as_document(row: Row) -> dict[str, Any]:
     instance, gpu = row.instance, row.gpu
     return {
         "type": instance.name,
+        "region": row.region,
         "ec2_type": instance.ec2_type,
         "status": instance.status,
         "gpu": instance.gpu_model,
@@ -248,54 +280,9 @@ def _flat(document: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-FORMATS: dict[str, Callable[[InstanceQuery, Sequence[Row]], str]] = {
-    "table": _table,
-    "json": _json,
-    "csv": lambda _, rows: _csv(rows),
+FORMATS: dict[str, Callable[[Sequence[InstanceQuery], Sequence[Row], date], str]] = {
+    "text": _table,
+    "json": lambda queries, rows, _: _json(queries, rows),
+    "csv": lambda _queries, rows, _today: _csv(rows),
 }
 """Output formats of `gpus`."""
-
-
-def hints(catalogue: Catalogue, query: InstanceQuery) -> list[str]:
-    """Hints for the user: GB and GiB confused, unknown region, no result."""
-    found: list[str] = []
-    if query.region and not catalogue.region(query.region):
-        found.append(_unknown_region(catalogue, query.region))
-    if query.gpu_memory and query.gpu_memory.low:
-        low = query.gpu_memory.low.bytes
-        short = sorted(
-            {
-                f"{gpu.name} ({one.gpu_memory // MIB} MiB)"
-                for one in catalogue.tables.gpu_instances.values()
-                if (gpu := catalogue.tables.gpus.get(one.gpu_model or ""))
-                and one.fraction == 1.0
-                and one.status == "offered"
-                and one.gpu_memory // MIB < low // MIB <= gpu.memory_gb * GIB // MIB
-            }
-        )
-        if short:
-            found.append(f"Sold with as many GB, but less than {query.gpu_memory.low}: {', '.join(short)}.")
-    found += [
-        f"{path} cannot be read; using the shipped data. To replace it: gpuproof catalogue refresh"
-        for path in catalogue.tables.ignored
-    ]
-    if not catalogue.search(query):
-        found.append("No instance types match. Drop a filter, or try --include-retired.")
-    return found
-
-
-def _unknown_region(catalogue: Catalogue, region: str) -> str:
-    from difflib import get_close_matches  # only for a mistake
-
-    if near := get_close_matches(region, catalogue.regions(), n=1, cutoff=0.85):
-        meant = f"Did you mean {near[0]}?"
-    else:
-        meant = f"To check it: gpuproof catalogue refresh --region {region}"
-    return f"Unknown region '{region}'; availability was not checked. {meant}"
-
-
-def print_warnings(warnings: Sequence[str]) -> None:
-    """Prints warnings to standard error, to keep the output machine-readable."""
-    sys.stdout.flush()
-    for warning in warnings:
-        print(f"gpuproof: {warning}", file=sys.stderr)
