@@ -134,10 +134,14 @@ def test_a_command_that_is_like_none_names_the_help(gpuproof: Callable[..., Comm
     assert "gpuproof --help" in output
 
 
-def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., CommandResult]) -> None:
-    code, _, output = gpuproof()
-    assert code == ExitCode.USAGE
-    assert output.startswith("usage: gpuproof")
+@pytest.mark.parametrize("words", [(), ("catalogue",)])
+def test_without_a_command_help_is_printed(
+    gpuproof: Callable[..., CommandResult], words: tuple[str, ...]
+) -> None:
+    code, out, err = gpuproof(*words)
+    assert (code, err) == (ExitCode.USAGE, "")
+    assert out.startswith(" ".join(["usage: gpuproof", *words]))
+    assert out == gpuproof(*words, "--help")[1]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,9 @@ def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., CommandRes
         (("ps", "--formt", "json"), "Did you mean --format?"),
         (("ps", "extra"), "gpuproof ps --help"),
         (("show", "one", "two"), "gpuproof show --help"),
+        (("run", "--instnce-type", "ml.g5.xlarge", "train.py"), "Did you mean --instance-type?"),
+        (("stop", "--nwo"), "Did you mean --now?"),
+        (("rule", "DS101", "--fromat=json"), "Did you mean --format?"),
     ],
 )
 def test_an_unknown_argument_is_named_with_a_hint(
@@ -158,6 +165,87 @@ def test_an_unknown_argument_is_named_with_a_hint(
     assert code == ExitCode.USAGE
     assert f"`gpuproof {words[0]}` does not accept the argument" in output
     assert hint in output
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "hint"),
+    [
+        (("check", "--format", "sariff"), "check", "Did you mean sarif?"),
+        (("gpus", "--for", "trainning"), "gpus", "Did you mean training?"),
+        (("gpus", "--sort", "prices"), "gpus", "Did you mean price?"),
+        (("ps", "--on", "sagemker"), "ps", "Did you mean sagemaker?"),
+        (("ps", "--on", "moon"), "ps", "Choose from: local, sagemaker."),
+        (("catalogue", "refresh", "--part", "amiss"), "catalogue refresh", "Did you mean amis?"),
+        (("catalogue", "stats"), "catalogue", "Did you mean status?"),
+    ],
+)
+def test_a_misspelt_choice_is_named_with_the_nearest(
+    gpuproof: Callable[..., CommandResult], words: tuple[str, ...], command: str, hint: str
+) -> None:
+    code, out, said = gpuproof(*words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said.startswith(f"gpuproof: gpuproof {command}: '{words[-1]}' is not a value of ")
+    assert hint in said
+
+
+def test_an_option_of_a_command_within_a_command_is_named(gpuproof: Callable[..., CommandResult]) -> None:
+    code, _, said = gpuproof("catalogue", "refresh", "--reigon", "us-east-1")
+    assert code == ExitCode.USAGE
+    assert "`gpuproof catalogue refresh` does not accept the argument --reigon" in said
+    assert "Did you mean --region?" in said
+
+
+def test_what_is_missing_is_named_with_the_help(gpuproof: Callable[..., CommandResult]) -> None:
+    code, _, said = gpuproof("package")
+    assert code == ExitCode.USAGE
+    assert said.startswith("gpuproof: gpuproof package: the following arguments are required: MODEL.")
+    assert "gpuproof package --help" in said
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["gpus --json", "--help"])
+def test_a_full_disk_ends_with_one_line_and_no_traceback(command: str, unbuffered: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m gpuproof {command} > /dev/full"],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == "gpuproof: cannot write to standard output: no space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
+def test_closed_streams_are_no_reason_to_fail(closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m gpuproof gpus --gpu T4 {closed}"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (">&-" not in closed.split())
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_can_be_forced_where_the_output_is_no_terminal(
+    variables: dict[str, str], coloured: bool
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "NO_COLOR")}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuproof", "gpus", "K80", "--include-retired"],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert ("\x1b[" in done.stdout) is coloured
 
 
 def test_what_follows_two_dashes_is_never_ours(

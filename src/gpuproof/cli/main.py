@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import io
-import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
 from typing import NamedTuple
 
+from gpuproof.cli import streams
+from gpuproof.cli.parser import Parser, nearest, unknown_argument
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.version import __version__
 
@@ -63,75 +63,97 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # Everything after `--` belongs to the script.
     end = words.index("--") if "--" in words else len(words)
-    for stream in (sys.stdout, sys.stderr):
-        # A file name may contain characters that the terminal cannot show; printing it must not fail.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    streams.prepare()
     try:
-        arguments = _parse(words[:end])
-        arguments.script_arguments = words[end + 1 :] if end < len(words) else None
+        return _run(words[:end], words[end + 1 :] if end < len(words) else None)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader closed the pipe, as in `gpuproof ps | head`.
+        streams.discard_output()
+        return ExitCode.OK
+    except OSError as error:
+        if not streams.output_failed(error):
+            raise
+        streams.discard_output()
+        reason = (error.strerror or str(error)).lower()
+        print(f"gpuproof: cannot write to standard output: {reason}", file=sys.stderr)
+        return ExitCode.FAILED
+
+
+def _run(words: list[str], script_arguments: list[str] | None) -> int:
+    try:
+        arguments = _parse(words)
+        if arguments is None:
+            sys.stdout.flush()
+            return ExitCode.USAGE
+        arguments.script_arguments = script_arguments
         code = arguments.run(arguments)
         sys.stdout.flush()
         return int(code)
     except GPUproofError as error:
         return _print_error(error)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe, as in `gpuproof ps | head`. Python would print another error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
 
 
-def _parse(words: list[str]) -> argparse.Namespace:
+def _parse(words: list[str]) -> argparse.Namespace | None:
+    """The arguments; None if no command is given, and help was printed."""
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen is not None and chosen not in COMMANDS:
         raise _unknown_command(chosen)
-    parser = argparse.ArgumentParser(
+    parser = root_parser([chosen] if chosen else [])
+    if chosen is None and not words:
+        parser.print_help()
+        return None
+    arguments, unknown = parser.parse_known_args(words)
+    command = parser.commands[chosen] if chosen else parser
+    if unknown:
+        raise unknown_argument(command, next((word for word in unknown if word.startswith("-")), unknown[0]))
+    if getattr(arguments, "run", None) is None:
+        command.print_help()
+        return None
+    return arguments
+
+
+class RootParser(Parser):
+    """The parser of `gpuproof`.
+
+    Attributes:
+        commands: the parsers of the commands, by name.
+    """
+
+    commands: dict[str, Parser]
+
+
+def root_parser(complete: Iterable[str] = COMMANDS) -> RootParser:
+    """The parser of the whole command line.
+
+    Args:
+        complete: the commands whose modules are imported, with their arguments; of others, only the name is known.
+    """
+    parser = RootParser(
         prog="gpuproof",
         description="Run TensorFlow, Keras and PyTorch scripts on AWS GPUs and prove that the GPU did the work.",
         epilog="`gpuproof COMMAND --help` shows a command's arguments. Exit codes: 0 success, 1 findings or a failed "
         "job, 2 wrong usage, 3 undecided, 4 the GPU was not used, 5 AWS refused, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"gpuproof {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for name, command in COMMANDS.items():
-        if name != chosen:
-            commands.add_parser(name, help=command.summary, add_help=False)
-        else:
+        if name in complete:
             import_module(f"gpuproof.cli.{command.module}").add_parser(commands)
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        raise _unknown_argument(str(chosen), unknown[0], commands.choices[str(chosen)])
-    return arguments
+        else:
+            commands.add_parser(name, help=command.summary, add_help=False)
+    parser.commands = dict(commands.choices)
+    return parser
 
 
 def _unknown_command(word: str) -> UsageError:
-    near = _nearest(word, COMMANDS)
+    near = nearest(word, COMMANDS)
     if near is None and word.endswith((".py", ".sh", ".yaml", ".yml")):
         remedy = f"gpuproof run {word}"
     else:
         remedy = f"Did you mean `gpuproof {near}`?" if near else "`gpuproof --help` lists the commands."
     return UsageError(f"Unknown command '{word}'.", remedy=remedy)
-
-
-def _unknown_argument(command: str, word: str, parser: argparse.ArgumentParser) -> UsageError:
-    # argparse has no public list of a parser's flags.
-    flags: list[str] = [*parser._option_string_actions]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    near = _nearest(word.partition("=")[0], flags, cutoff=0.75) if word.startswith("-") else None
-    hints = [f"Did you mean {near}?"] if near else []
-    if command == "run":
-        hints.append("Write the script's own arguments after --, as in: gpuproof run train.py -- --epochs 5")
-    return UsageError(
-        f"`gpuproof {command}` does not accept the argument {word}.",
-        remedy=" ".join(hints) or f"gpuproof {command} --help",
-    )
-
-
-def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    import difflib  # 3 ms, needed for mistyped words only
-
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)), None)
 
 
 def _print_error(error: GPUproofError) -> int:
