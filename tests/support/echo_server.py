@@ -51,10 +51,13 @@ class Echo:
 class Running:
     """The server with its event loop in a separate thread."""
 
-    def __init__(self, limits: Limits | None = None, allowed: int = ALLOWED) -> None:
+    def __init__(
+        self, limits: Limits | None = None, allowed: int = ALLOWED, capacity: int | None = None
+    ) -> None:
+        self.logged: list[str] = []
         self.front = Echo(allowed)
         self.loop = asyncio.new_event_loop()
-        self.server = HttpServer(self.front, limits)
+        self.server = HttpServer(self.front, limits, log=self.logged.append, capacity=capacity)
         started: Future[int] = Future()
         self.thread = threading.Thread(target=self._run, args=(started,))
         self.thread.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -110,12 +111,38 @@ def test_two_hundred_clients_that_say_nothing_leave_room_for_one_that_does(serve
         assert quickly(server, b'{"a": 1}') == {"a": 1}
 
 
-def test_a_client_that_closes_its_half_after_asking_is_taken_to_be_gone(server: Server) -> None:
+@pytest.mark.parametrize("body", [b'{"sleep": 0.1}', b'{"sleep": 1.5}', b'{"large": 8000000}'])
+def test_a_client_that_closes_its_half_after_asking_is_answered(server: Server, body: bytes) -> None:
     with wire(server) as client:
-        client.send(post(b'{"sleep": 0.3}'))
+        client.send(post(body))
         client.socket.shutdown(socket.SHUT_WR)
-        client.rest()
-    until(lambda: server.metric("gpuproof_in_flight", model="model") == 0, "its place to be free")
+        assert client.answer().status == 200
+        assert client.is_closed()
+
+
+def test_a_client_that_closes_its_connection_frees_its_place(server: Server) -> None:
+    with wire(server) as client:
+        client.send(post(b'{"wait": "/nowhere"}'), post(b"{}"))
+        server.wait_for_requests(1)
+    until(lambda: 'status":499' in server.access_log.read_text(), "the request to be cancelled")
+    # Its handler waits in vain, and is interrupted.
+    os.kill(server.workers[0], 9)
+    until(lambda: server.ping() == 200, "the next worker")
+
+
+def test_a_slow_body_does_not_outlive_the_timeout(tmp_path: Path) -> None:
+    with (
+        served(tmp_path, HANDLER, "--timeout", "0.5") as impatient,
+        wire(impatient) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        answer = pool.submit(client.answer)
+        client.send(HEAD + b"Content-Length: 1000000\r\n\r\n")
+        began = time.monotonic()
+        until(lambda: client.send(b" ") and answer.done(), "the server to lose its patience")
+        assert answer.result().status == 408
+        # Its own patience with bodies is a minute.
+        assert time.monotonic() - began < 30
 
 
 def test_a_client_that_closes_its_half_in_the_middle_of_a_body_is_let_go(server: Server) -> None:

@@ -374,10 +374,22 @@ def test_every_end_is_recorded_once() -> None:
     on_a_loop(test)
 
 
-def test_a_draining_server_takes_nothing_in() -> None:
+def test_a_draining_server_is_unhealthy_but_answers_requests_on_open_connections() -> None:
     async def test(bench: Bench) -> None:
         bench.worker()
         bench.core.draining = True
+        assert bench.core.unhealthy == "the server is shutting down"
+        client = Client()
+        bench.ask(client)
+        assert not client.received
+
+    on_a_loop(test)
+
+
+def test_a_closed_server_takes_nothing_in() -> None:
+    async def test(bench: Bench) -> None:
+        bench.worker()
+        bench.core.closed = True
         client = Client()
         bench.ask(client)
         assert client.received[0][0] == 503

@@ -21,7 +21,7 @@ HOST = b"Host: x\r\n"
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    one = Running()
+    one = Running(Limits(probe_s=0.1, closing_s=0.1))
     yield one
     one.close()
 
@@ -257,14 +257,10 @@ def test_bodies_of_all_connections_together_are_bounded() -> None:
         one.close()
 
 
-@pytest.mark.parametrize("half", [True, False])
-def test_a_client_that_disconnects_cancels_its_request(running: Running, half: bool) -> None:
+def test_a_client_that_disconnects_cancels_its_request(running: Running) -> None:
     with running.connect() as client:
         client.sendall(request("/wait", b"x"))
         until(lambda: running.front.waiting, "the request")
-        if half:
-            client.shutdown(socket.SHUT_WR)
-            assert client.recv(10) == b""
     until(lambda: running.front.gone == 1, "the cancellation")
     # Too late, and ignored.
     running.do(running.front.waiting[0].respond, 200, (), b"late")

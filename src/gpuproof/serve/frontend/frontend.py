@@ -136,6 +136,7 @@ class Frontend:
             replace(limits, body_s=min(limits.body_s, self._settings.timeout_s)),
             lambda head, status: self._on_rejected(router, head, status),
             memory,
+            log,
         )
         self._core.starting = True
         port = await self._listen(server)
@@ -164,6 +165,7 @@ class Frontend:
             self._code = 1
         else:
             await self._drain(server)
+        self._core.closed = True
         for model in self._core.models.values():
             model.dispatcher.reject_all(503, "the server is shutting down")
         await supervisor.end(_STOP_WORKERS_S)
@@ -196,7 +198,7 @@ class Frontend:
         server.stop_accepting()
         deadline = time.monotonic() + self._settings.drain_s
         while time.monotonic() < deadline and self._stop_signals < 2:
-            if not self._core.busy and not server.connections:
+            if not self._core.busy and server.idle:
                 return
             await asyncio.sleep(0.02)
 

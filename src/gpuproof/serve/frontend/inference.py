@@ -31,6 +31,9 @@ class InferenceCore:
         self.starting = False
         """The server listens, but the devices for its models are not known yet."""
         self.draining = False
+        """`/ping` reports that the server is shutting down; requests on open connections are still answered."""
+        self.closed = False
+        """No more requests are answered."""
         self.trouble: str | None = None
         """Why the whole server is unhealthy, regardless of its models."""
         self._observe = observe
@@ -94,7 +97,7 @@ class InferenceCore:
         return min(seconds, self.settings.timeout_s) if seconds > 0 else self.settings.timeout_s
 
     def _rejection(self, model: ModelState) -> tuple[int, str] | None:
-        if self.draining:
+        if self.closed:
             return 503, "the server is shutting down"
         if model.health.lost and not model.dispatcher.workers:
             return 503, "the model cannot be served; see the server's log"

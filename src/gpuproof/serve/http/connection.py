@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import sys
-import termios
 import time
 from typing import Callable, cast
 
+from gpuproof.serve.http import http2, socket_state
 from gpuproof.serve.http.exchange import JSON_HEADERS, error_body
 from gpuproof.serve.http.parser import MAX_HEAD, Head, HttpError, read_head
 from gpuproof.serve.http.request_body import LARGE, IncomingBody
@@ -20,6 +18,8 @@ _LINGER = 1024 * 1024
 """Bytes that are read and dropped after a rejection."""
 _CHUNKED_READ = 64 * 1024
 """Bytes read at a time from a chunked body: parsing chunks of one byte each then blocks the event loop for at most 10 ms."""
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_RETRY: Headers = (("retry-after", "1"),)
 _LINE_ENDS = (b"\r", b"\n")
 _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSED = range(5)
 _NEVER = float("inf")
@@ -32,6 +32,7 @@ class Connection(asyncio.BufferedProtocol):
         state: what all connections of the server share.
         on_open: called with the connection when it is established.
         on_close: called with the connection when it is closed.
+        restricted: answer only `/ping`, because too many connections are open.
     """
 
     def __init__(
@@ -39,8 +40,13 @@ class Connection(asyncio.BufferedProtocol):
         state: ServerState,
         on_open: Callable[[Connection], None],
         on_close: Callable[[Connection], None],
+        *,
+        restricted: bool = False,
     ) -> None:
-        self.deadline = time.monotonic() + state.limits.head_s
+        limits = state.limits
+        self.deadline = time.monotonic() + (
+            limits.closing_s if restricted or state.closing else limits.head_s
+        )
         """When the connection's present state times out."""
         self._shared = state
         self._on_open = on_open
@@ -53,6 +59,11 @@ class Connection(asyncio.BufferedProtocol):
         self._body_deadline = 0.0
         self._lingered = 0
         self._exchange: HttpExchange | None = None
+        self._restricted = restricted
+        self._half_closed = False
+        """The client will send nothing more, but may be waiting for its response."""
+        self._probe_s = limits.probe_s
+        self._probe_at = _NEVER
         self._paused = False
         self._written = 0
         self._taken = 0
@@ -72,8 +83,14 @@ class Connection(asyncio.BufferedProtocol):
             exchange.disconnect()
 
     def eof_received(self) -> bool:
-        # A client that half-closes its connection counts as disconnected, as in most servers: its request is cancelled.
-        return False
+        """Keep the connection open if a request is in progress: its client may have closed only its own half."""
+        if self._state != _ANSWERING and not (self._state == _HEAD and b"\r\n\r\n" in self._buffer):
+            return False
+        if not self._half_closed:
+            self._half_closed = True
+            self._probe_at = time.monotonic() + self._probe_s
+            self.deadline = min(self.deadline, self._answer_deadline())
+        return True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         if self._body is None:
@@ -123,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         if self._state == _ANSWERING:
-            self.deadline = _NEVER
+            self.deadline = self._answer_deadline()
         elif self._state == _HEAD:
             self.deadline = time.monotonic() + self._shared.limits.idle_s
         if self._exchange is not None:
@@ -138,6 +155,10 @@ class Connection(asyncio.BufferedProtocol):
         """Reject the request or close the connection, unless the client has read more of its response."""
         if self._client_reads():
             self.deadline = time.monotonic() + self._shared.limits.stall_s
+        elif self._state == _ANSWERING and self._half_closed:
+            self._probe()
+        elif self._state == _HEAD and self._shared.closing and not self._buffer and self._unread():
+            self.deadline = time.monotonic() + self._shared.limits.closing_s
         elif self._state == _HEAD and self._buffer:
             self._reject(408, "timed out while waiting for the request's head")
         elif self._state == _BODY:
@@ -145,32 +166,65 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.abort()
 
+    def _answer_deadline(self) -> float:
+        """When to look after a connection whose request is in progress: only if it may have been closed unnoticed."""
+        return time.monotonic() + self._shared.limits.probe_s if self._half_closed else _NEVER
+
+    def _probe(self) -> None:
+        """Find out whether a client that has closed its half has closed the whole connection.
+
+        Both look the same, until something is sent: an interim response, which clients skip (RFC 9110, 15.2). Its interval
+        doubles. A reset in return sets the socket's error.
+        """
+        assert self._transport is not None
+        if socket_state.has_failed(self._transport):
+            self.abort()
+            return
+        now = time.monotonic()
+        self.deadline = self._answer_deadline()
+        head, exchange = self._head, self._exchange
+        if (
+            now >= self._probe_at
+            and head is not None
+            and head.minor_version
+            and exchange
+            and not exchange.status
+        ):
+            self._probe_s *= 2
+            self._probe_at = now + self._probe_s
+            self.write(_CONTINUE)
+
     def _client_reads(self) -> bool:
         """Whether the client has read more of a response since the last call."""
         unsent = self._unsent
-        taken, self._taken = self._taken, self._written - unsent - self._unacknowledged
+        taken, self._taken = self._taken, self._written - unsent - self._unacknowledged()
         return unsent > 0 and self._taken > taken
 
     @property
     def _unsent(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
-    @property
+    def _unread(self) -> int:
+        return 0 if self._transport is None else socket_state.unread(self._transport)
+
     def _unacknowledged(self) -> int:
-        # A kernel keeps megabytes for a client, and accepts no more until a third of them has been acknowledged.
         if self._transport is None or self._state == _CLOSED:
             return 0
-        try:
-            queued = fcntl.ioctl(
-                self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4)
-            )
-        except OSError:  # not supported for sockets by this system
-            return 0
-        return int.from_bytes(queued, sys.byteorder)
+        return socket_state.unacknowledged(self._transport)
+
+    def close_soon(self) -> None:
+        """Close the connection after the response in progress, or if no request comes within a short time."""
+        if self._state == _HEAD:
+            self.deadline = min(self.deadline, time.monotonic() + self._shared.limits.closing_s)
 
     def close_if_idle(self) -> None:
         """Close the connection unless a request is being received or answered."""
-        if self._state == _HEAD and not self._buffer and self._transport is not None:
+        if self._state == _HEAD and not self._buffer:
+            self._close()
+
+    def _close(self) -> None:
+        """Close the connection when the responses have been sent."""
+        if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
@@ -190,11 +244,11 @@ class Connection(asyncio.BufferedProtocol):
         self._head = None
         if self._state == _CLOSED or self._transport is None:
             return
-        if not keep_alive or self._shared.closing:
+        if not keep_alive or self._shared.closing or (self._half_closed and not self._buffer):
             self._state = _LINGERING
             # Time for a slow client to read the rest of the response.
             self.deadline = time.monotonic() + self._shared.limits.idle_s
-            self._transport.close()
+            self._close()
             return
         self._state = _HEAD
         limits = self._shared.limits
@@ -213,7 +267,9 @@ class Connection(asyncio.BufferedProtocol):
             self._buffer = self._buffer.lstrip(b"\r\n")
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEAD + 4)
         if end < 0:
-            if len(self._buffer) > MAX_HEAD:
+            if self._half_closed:
+                self._close()
+            elif len(self._buffer) > MAX_HEAD:
                 self._reject(431, "the request's head is too long")
             elif self._buffer and self.deadline > (limit := time.monotonic() + self._shared.limits.head_s):
                 self.deadline = limit
@@ -226,10 +282,18 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._begin(read_head(block), rest)
         except HttpError as error:
-            self._reject(error.status, error.message)
+            if block == http2.PREFACE:
+                self._refuse_http2()
+            else:
+                self._reject(error.status, error.message)
 
     def _begin(self, head: Head, rest: bytes | memoryview) -> None:
         self._head = head
+        if self._restricted and head.path != "/ping":
+            self._reject(503, "too many connections are open", _RETRY)
+            return
+        if self._restricted:
+            self._head = head = head._replace(keep_alive=False)
         admitted = self._shared.application.admit(head)
         if not isinstance(admitted, int):
             self._reject_without_body(head, rest, *admitted)
@@ -247,9 +311,11 @@ class Connection(asyncio.BufferedProtocol):
         self._body_deadline = now + self._shared.limits.body_s
         self.deadline = now + self._shared.limits.stall_s
         if head.headers.get("expect", "").lower() == "100-continue" and head.minor_version:
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.write(_CONTINUE)
         if len(rest):
             self._read_body(rest)
+        if self._half_closed and self._state == _BODY:
+            self._close()
 
     def _read_body(self, data: bytes | memoryview) -> None:
         body = self._body
@@ -282,7 +348,7 @@ class Connection(asyncio.BufferedProtocol):
         head = self._head
         assert head is not None
         self._state = _ANSWERING
-        self.deadline = _NEVER
+        self.deadline = self._answer_deadline()
         self._exchange = HttpExchange(self, self._shared, head, body)
         try:
             self._shared.application.handle(self._exchange)
@@ -299,10 +365,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._buffer = bytes(rest[head.length :])
         self._state = _ANSWERING
-        self.deadline = _NEVER
+        self.deadline = self._answer_deadline()
         self._exchange = HttpExchange(self, self._shared, head, b"")
         self._shared.on_rejected(head, status)
         self._exchange.send_error(status, message, headers)
+
+    def _refuse_http2(self) -> None:
+        """Refuse a client that speaks HTTP/2 without having asked for it, in its own language."""
+        assert self._transport is not None
+        self._shared.on_rejected(None, 505)
+        self._transport.write(http2.refusal("This server speaks HTTP/1.1 only."))
+        self._linger()
 
     def _reject(self, status: int, message: str, headers: Headers = ()) -> None:
         """Send an error and drop what still arrives: a reset would hide the response from a client that is still sending."""
@@ -314,6 +387,11 @@ class Connection(asyncio.BufferedProtocol):
         body = error_body(message)
         fields = (*JSON_HEADERS, *headers, ("content-length", str(len(body))), ("connection", "close"))
         self._transport.write(response_head(status, fields, self._shared.date) + body)
+        self._linger()
+
+    def _linger(self) -> None:
+        assert self._transport is not None
+        self._buffer = b""
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._state = _LINGERING

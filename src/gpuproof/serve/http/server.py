@@ -11,13 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 from email.utils import formatdate
+from typing import Callable
 
 from gpuproof.serve.http.connection import Connection
+from gpuproof.serve.http.listener import Listener
 from gpuproof.serve.http.state import Application, Limits, OnRejected, ServerState
 from gpuproof.serve.ipc.shared_memory import BodyMemory
 from gpuproof.util.suspend_detector import SuspendDetector
 
 _SWEEP_S = 0.25
+_CLOSE_AT_ONCE = 64
 
 
 class HttpServer:
@@ -28,6 +31,8 @@ class HttpServer:
         limits: timeouts and memory limit.
         on_rejected: called for each request that is rejected before it is complete.
         memory: where large bodies are received, if the workers share it.
+        log: writes a line to the log.
+        capacity: number of connections with full service; by default, as many as the limit on open files permits.
     """
 
     def __init__(
@@ -36,10 +41,12 @@ class HttpServer:
         limits: Limits | None = None,
         on_rejected: OnRejected = lambda _head, _status: None,
         memory: BodyMemory | None = None,
+        log: Callable[[str], None] = lambda _text: None,
+        capacity: int | None = None,
     ) -> None:
         self.connections: set[Connection] = set()
         self._state = ServerState(application, limits or Limits(), on_rejected, memory)
-        self._server: asyncio.AbstractServer | None = None
+        self._listener = Listener(self, log, capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._suspensions = SuspendDetector(_SWEEP_S)
 
@@ -55,18 +62,22 @@ class HttpServer:
             OSError: the port is in use, or not permitted.
         """
         self._loop = asyncio.get_running_loop()
-        self._server = await self._loop.create_server(self._connection, host, port, backlog=1024)
+        bound = await self._listener.start(host, port)
         self._suspensions.start(time.monotonic())
         self._sweep()
-        return self._server.sockets[0].getsockname()[1]
+        return bound
+
+    @property
+    def idle(self) -> bool:
+        """Whether no connection is open."""
+        return not self.connections and not self._listener.pending
 
     def stop_accepting(self) -> None:
-        """Stop listening, and close the connections that have no request in progress."""
+        """Stop listening, and close each connection after its next response, or when no further request comes."""
         self._state.closing = True
-        if self._server is not None:
-            self._server.close()
+        self._listener.close()
         for connection in list(self.connections):
-            connection.close_if_idle()
+            connection.close_soon()
 
     def close(self) -> None:
         """Stop listening and abort all connections."""
@@ -74,8 +85,17 @@ class HttpServer:
         for connection in list(self.connections):
             connection.abort()
 
-    def _connection(self) -> Connection:
-        return Connection(self._state, self.connections.add, self.connections.discard)
+    def __len__(self) -> int:
+        return len(self.connections)
+
+    def create(self, *, restricted: bool) -> Connection:
+        """A new connection; a restricted one only answers `/ping`."""
+        return Connection(self._state, self.connections.add, self.connections.discard, restricted=restricted)
+
+    def close_some(self) -> None:
+        """Close connections that have no request in progress."""
+        for connection in list(self.connections)[:_CLOSE_AT_ONCE]:
+            connection.close_if_idle()
 
     def _sweep(self) -> None:
         # One timer for all connections: each knows the deadline of its present state.
@@ -88,5 +108,5 @@ class HttpServer:
                 connection.extend_deadlines(suspended)
             if now > connection.deadline:
                 connection.on_deadline()
-        if not self._state.closing or self.connections:
+        if not self._state.closing or not self.idle:
             self._loop.call_later(_SWEEP_S, self._sweep)

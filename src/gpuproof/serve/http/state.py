@@ -45,6 +45,10 @@ class Limits:
     """From the head to the last byte of the body."""
     linger_s: float = 2
     """For which a connection stays open after a rejection, so that a client that is still sending reads the reason."""
+    closing_s: float = 1
+    """For which an idle connection stays open when the server stops, for a request that is on its way."""
+    probe_s: float = 0.5
+    """After which a client that has closed its half of the connection is probed: it may have closed all of it."""
     buffered: int = 1 << 30
     """Incomplete bodies of all connections together."""
 
