@@ -239,7 +239,7 @@ def test_ping_is_answered_many_times_while_the_model_holds_the_interpreter_once(
     os.mkfifo(pipe)
     with served(tmp_path, holds) as server, ThreadPoolExecutor(1) as pool:
         computing = pool.submit(server.predict, str(pipe))
-        until(lambda: "holds it" in server.said, "the request to be at work")
+        until(lambda: "holds it" in server.log_text, "the request to be at work")
         # Were it answered by the same process, or between two requests, it would be none.
         assert [server.ping() for _ in range(20)] == [200] * 20
         assert not computing.done()

@@ -200,7 +200,7 @@ def test_it_is_not_healthy_before_the_warm_up_request_was_answered(tmp_path: Pat
         "    return data if", "    print('asked', data, flush=True)\n    return data if"
     )
     with serving(tmp_path, counting, "--warmup", str(tmp_path / "warm.json")) as one:
-        assert one.said.count("asked 1") == 3
+        assert one.log_text.count("asked 1") == 3
 
 
 def test_a_warm_up_request_that_the_model_refuses_is_a_failure(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_what_a_handler_prints_stays_out_of_the_access_log(tmp_path: Path) -> No
     )
     with serving(tmp_path, text) as one:
         assert one.predict([1]).json == [1]
-        until(lambda: "half a line" in one.said and "bytes" in one.said, "the handler's output")
+        until(lambda: "half a line" in one.log_text and "bytes" in one.log_text, "the handler's output")
         until(lambda: "/invocations" in one.access_log.read_text(), "the access log")
         assert all(json.loads(line) for line in one.access_log.read_text().splitlines())
 
