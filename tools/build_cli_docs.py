@@ -25,6 +25,7 @@ Written by `tools/build_cli_docs.py` from the command line's own parsers. `gpupr
 | 3 | undecided: no credentials, no GPU to examine, facts missing |
 | 4 | the job ran but did not use the GPU that it asked for |
 | 5 | AWS refused: quota, capacity, permission |
+| 70 | `check`: an internal error; the findings of some rule on some file are missing |
 | 130 | interrupted |
 """
 

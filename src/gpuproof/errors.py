@@ -26,6 +26,8 @@ class ExitCode(IntEnum):
     """The job ran but did not use the GPU that it requested."""
     AWS_REFUSED = 5
     """AWS refused: quota, capacity, permission."""
+    INTERNAL_ERROR = 70
+    """A bug of GPUproof: `gpuproof check` could not run a rule on a file (`EX_SOFTWARE` of sysexits.h)."""
     INTERRUPTED = 130
     """Interrupted; the run was stopped before."""
 

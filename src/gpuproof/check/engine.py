@@ -7,15 +7,17 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gpuproof.check.config import CheckSettings
+from gpuproof.check.internal_errors import ErrorLog, InternalError, merged
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.link import assumed_job, find_jobs
 from gpuproof.check.jobs.requirement import requirements
 from gpuproof.check.project import Project, Target
 from gpuproof.check.registry import Selection, select_rules
-from gpuproof.check.rule import Hit, Rule
+from gpuproof.check.rule import Checked, Hit, Rule
 from gpuproof.check.source.discovery import find_files
 from gpuproof.check.source.read import UnreadableFile, read_units
 from gpuproof.check.source.span import Unit
@@ -57,11 +59,13 @@ class CheckReport:
         hits: the findings, sorted by location and code, without duplicates.
         files: the number of files.
         rules: the rules that ran.
+        internal_errors: bugs of GPUproof that occurred, each of which lost the findings of its rule on its file.
     """
 
     hits: tuple[Hit, ...]
     files: int
     rules: tuple[Rule, ...]
+    internal_errors: tuple[InternalError, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -83,54 +87,63 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     settings = options.settings
     rules = select_rules(options.selection)
     found = find_files(paths, markdown=options.markdown, exclude=settings.exclude, root=settings.folder)
+    log = ErrorLog()
     with _garbage_collection_disabled():
-        units, failures = read_units(found.files)
+        units, failures = read_units(found.files, log)
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
         project = Project(units, options.target)
         hits = [
             *_unreadable_file_hits(failures, rules),
-            *check_project(project, units, rules, processes=options.processes),
+            *check_project(project, units, rules, log, processes=options.processes),
         ]
     kept = [hit for hit in hits if not settings.ignores(hit)]
-    return CheckReport(tuple(sorted_hits(kept)), len(found.files), tuple(rules))
+    return CheckReport(tuple(sorted_hits(kept)), len(found.files), tuple(rules), tuple(merged(log.errors)))
 
 
 def check_project(
     project: Project,
     units: Sequence[Unit],
     rules: Sequence[Rule],
+    log: ErrorLog,
     jobs: Sequence[JobDefinition] | None = None,
     processes: int = 1,
-) -> Iterator[Hit]:
+) -> list[Hit]:
     """Check units that are already read; the findings are in no particular order.
 
     Args:
         project: the workspace of the units, and the target; its jobs are set here.
         units: the units to check.
         rules: the rules to run.
+        log: gets the exceptions in rules.
         jobs: the jobs; None to find them in the units.
         processes: the number of processes; 0 to choose by the number of units.
     """
-    project.link(_jobs(project, units) if jobs is None else jobs)
+    project.link(_jobs(project, units, log) if jobs is None else jobs, log)
     checker = _UnitChecker(project, rules)
 
-    def check(some: Sequence[Unit]) -> list[Hit]:
+    def check(some: Sequence[Unit]) -> Checked:
+        own = ErrorLog()
         found: list[Hit] = []
         checked = 0
         for unit in some:
-            found += [hit for hit in checker.check(unit) if not is_suppressed(hit)]
+            found += [hit for hit in checker.check(unit, own) if not is_suppressed(hit)]
             checked += len(unit.source)
             if checked > COLLECT_EVERY:
                 gc.collect()
                 checked = 0
-        return found
+        return Checked(found, own.errors)
 
     from gpuproof.check import process_pool
 
     number = process_pool.process_count(processes, len(units))
-    return iter(check(units)) if number < 2 else process_pool.check_in_processes(number, units, check)
+    parts = [check(units)] if number < 2 else process_pool.check_in_processes(number, units, check)
+    hits: list[Hit] = []
+    for part in parts:
+        hits += part.hits
+        log.errors += part.errors
+    return hits
 
 
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
@@ -151,9 +164,9 @@ def _garbage_collection_disabled() -> Generator[None]:
             gc.enable()
 
 
-def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
+def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDefinition]:
     instance_type = project.target.instance_type
-    jobs = find_jobs(units, project.workspace, instance_type)
+    jobs = find_jobs(units, project.workspace, log, instance_type)
     if instance_type is None:
         return jobs
     scripts = {job.script.unit for job in jobs if job.script is not None}
@@ -200,23 +213,29 @@ class _UnitChecker:
         for job in project.jobs:
             self._jobs[job.span.unit].append(job)
 
-    def check(self, unit: Unit) -> Iterator[Hit]:
+    def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""
         project = self._project
         for rule, check in self._of_units:
-            yield from _with_note(check(unit, project), rule, unit)
-        if unit.kind in PYTHON:
-            yield from self._python(unit)
-        elif unit.kind in ("cloudformation", "terraform"):
-            yield from self._template(unit)
-        elif unit.kind == "requirements":
-            yield from self._requirements(unit)
+            yield from log.guard(partial(check, unit, project), unit.path, rule=rule.code)
+        yield from log.guard(
+            partial(self._content, unit, log), unit.path, task=f"analysing the {unit.kind} file"
+        )
         for job in self._jobs.get(unit, ()):
             for rule, check in self._of_jobs:
-                yield from _with_note(check(job, project), rule, unit)
+                yield from log.guard(partial(check, job, project), unit.path, rule=rule.code)
         project.workspace.release(unit)
+        project.workspace.trim()
 
-    def _python(self, unit: Unit) -> Iterator[Hit]:
+    def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        if unit.kind in PYTHON:
+            yield from self._python(unit, log)
+        elif unit.kind in ("cloudformation", "terraform"):
+            yield from self._template(unit, log)
+        elif unit.kind == "requirements":
+            yield from self._requirements(unit, log)
+
+    def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         source = unit.source
         for rule in self._rules:
             if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
@@ -225,29 +244,18 @@ class _UnitChecker:
             if module is None:
                 return
             for check in rule.modules:
-                yield from _with_note(check(module, self._project), rule, unit)
+                yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
 
-    def _template(self, unit: Unit) -> Iterator[Hit]:
+    def _template(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         from gpuproof.check.templates.read import read_resources
 
         found = read_resources(unit)
         for rule, check in self._of_resources:
             for resource in found:
-                yield from _with_note(check(resource, self._project), rule, unit)
+                yield from log.guard(partial(check, resource, self._project), unit.path, rule=rule.code)
 
-    def _requirements(self, unit: Unit) -> Iterator[Hit]:
+    def _requirements(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         found = list(requirements(unit))
         for rule, check in self._of_requirements:
             for requirement in found:
-                yield from _with_note(check(requirement, self._project), rule, unit)
-
-
-def _with_note(hits: Iterable[Hit], rule: Rule, unit: Unit) -> Iterator[Hit]:
-    """The findings of a rule; an exception in the rule gets a note that names the rule and how to skip it."""
-    try:
-        yield from hits
-    except Exception as error:
-        error.add_note(
-            f"Rule {rule.code} failed on {unit.path}; this is a bug of GPUproof. Skip the rule with `--ignore {rule.code}`."
-        )
-        raise
+                yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)

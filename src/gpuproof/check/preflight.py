@@ -10,6 +10,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.check.config import read_settings
 from gpuproof.check.engine import check_project, sorted_hits
+from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs.definition import JobDefinition, ProcessingMount
 from gpuproof.check.knowledge.script_contract import flag_of
 from gpuproof.check.project import Project, Target
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
 
 
-def check_job(job: AnyJob, region: str | None = None, *, is_remote: bool = True) -> list[Hit]:
+def check_job(
+    job: AnyJob, region: str | None = None, *, is_remote: bool = True, log: ErrorLog | None = None
+) -> list[Hit]:
     """Check a job and its script, with the settings in `[tool.gpuproof.check]` of the script's project.
 
     Args:
         job: a job from `gpuproof.jobs.load`, with absolute paths.
         region: the region of the job, for prices.
         is_remote: whether the job runs on a machine that is deleted when it ends.
+        log: gets the exceptions in rules, which stop neither the other rules nor the job.
 
     Returns:
         Findings, sorted by location. Only those that are certain, and that this job reaches with its arguments, are
@@ -56,10 +60,12 @@ def check_job(job: AnyJob, region: str | None = None, *, is_remote: bool = True)
     definition = _definition(job, units[0], script)
     if script is not None:
         units = [one.unit for one in local_modules(script)]
-    found = check_project(project, units, select_rules(selection), jobs=[definition])
+    log = log if log is not None else ErrorLog()
+    found = check_project(project, units, select_rules(selection), log, jobs=[definition])
     kept = sorted_hits(hit for hit in found if not settings.ignores(hit))
     requests_gpu = True if job.resources.gpu is not None else None
-    return list(JobReach(project, definition, has_gpu=requests_gpu, is_remote=is_remote).settle(kept))
+    reach = JobReach(project, definition, has_gpu=requests_gpu, is_remote=is_remote)
+    return [reach.settle(hit, log) for hit in kept]
 
 
 def _command_line(job: AnyJob) -> list[str]:

@@ -7,16 +7,22 @@ import io
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from gpuproof.check.rule import Hit
+from gpuproof.check.internal_errors import InternalError
+from gpuproof.check.rule import Checked
 from gpuproof.check.source.span import Unit
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 UNITS_PER_PROCESS = 150
 """Minimum units per process: starting a process costs about as much time as it saves on this many."""
 
-_check: Callable[[Sequence[Unit]], list[Hit]] | None = None
+KILLED = "the process that checked the file was killed, perhaps for lack of memory"
+
+_check: Callable[[Sequence[Unit]], Checked] | None = None
 _units: Sequence[Unit] = ()
 
 
@@ -36,9 +42,11 @@ def process_count(requested: int, units: int) -> int:
 
 
 def check_in_processes(
-    processes: int, units: Sequence[Unit], check: Callable[[Sequence[Unit]], list[Hit]]
-) -> Iterator[Hit]:
+    processes: int, units: Sequence[Unit], check: Callable[[Sequence[Unit]], Checked]
+) -> Iterator[Checked]:
     """Check all units in child processes; findings are in no particular order.
+
+    A child that is killed loses no findings of other files: what it had not finished is checked again, file by file.
 
     Args:
         processes: the number of processes, more than one.
@@ -48,18 +56,48 @@ def check_in_processes(
     global _check, _units
     _check, _units = check, units
     size = max(1, min(50, len(units) // (processes * 4)))
-    parts = [range(start, min(start + size, len(units))) for start in range(0, len(units), size)]
-    import multiprocessing  # only for enough units
-
+    pending = [range(start, min(start + size, len(units))) for start in range(0, len(units), size)]
     # The garbage collector would write to, and so copy, every shared page.
     gc.freeze()
     try:
-        with multiprocessing.get_context("fork").Pool(processes) as pool:
-            for content in pool.imap_unordered(_part, parts):
-                yield from _loads(content, units)
+        failed = yield from _run(processes, pending)
+        # Which part ended its process is unknown: each gets a process of its own, and then each half of it.
+        while failed:
+            part = failed.pop(0)
+            if not (yield from _run(1, [part])):
+                continue
+            if len(part) > 1:
+                middle = (part.start + part.stop) // 2
+                failed[:0] = [range(part.start, middle), range(middle, part.stop)]
+            else:
+                error = InternalError(units[part.start].path, "checking the file", (), KILLED)
+                yield Checked([], [error])
     finally:
         gc.unfreeze()
         _check, _units = None, ()
+
+
+def _run(processes: int, parts: Sequence[range]) -> Generator[Checked, None, list[range]]:
+    """Check some parts; returns those that were not finished because a process was killed."""
+    import multiprocessing  # only for enough units
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    context = multiprocessing.get_context("fork")
+    failed: list[range] = []
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        waiting: dict[Future[bytes], range] = {}
+        for part in parts:
+            try:
+                waiting[pool.submit(_part, part)] = part
+            except BrokenProcessPool:
+                failed.append(part)
+        for future in as_completed(waiting):
+            try:
+                yield _loads(future.result(), _units)
+            except BrokenProcessPool:
+                failed.append(waiting[future])
+    return sorted(failed, key=lambda part: part.start)
 
 
 def _part(part: range) -> bytes:
@@ -69,7 +107,7 @@ def _part(part: range) -> bytes:
     return content.getvalue()
 
 
-def _loads(content: bytes, units: Sequence[Unit]) -> list[Hit]:
+def _loads(content: bytes, units: Sequence[Unit]) -> Checked:
     return _Unpickler(io.BytesIO(content), units=units).load()
 
 

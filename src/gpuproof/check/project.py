@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.check.analysis.local_imports import local_units
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.workspace import Workspace
+from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.source.span import Unit
 
@@ -64,17 +65,29 @@ class Project:
         """The region whose prices are shown."""
         return self.target.region or "us-east-1"
 
-    def link(self, jobs: Iterable[JobDefinition]) -> None:
-        """Set the jobs, and find the modules that the script of each imports."""
+    def link(self, jobs: Iterable[JobDefinition], log: ErrorLog | None = None) -> None:
+        """Set the jobs, and find the modules that the script of each imports.
+
+        Args:
+            jobs: the jobs.
+            log: gets the exceptions; a script that raises one is checked without the modules that it imports.
+        """
+        log = log or ErrorLog()
         self.jobs = list(jobs)
         scripts = [job.script for job in self.jobs if job.script is not None]
         self.workspace.set_script_folders(script.unit.absolute.parent for script in scripts)
         self.workspace.retain(script.unit.absolute for script in scripts)
         found: dict[Path, list[JobDefinition]] = defaultdict(list)
         for job in self.jobs:
-            for unit in local_units(job.script) if job.script is not None else ():
+            if job.script is None:
+                continue
+            units = log.guard(
+                partial(local_units, job.script), job.script.path, task="finding imported modules"
+            )
+            for unit in units:
                 if job not in found[unit.absolute]:
                     found[unit.absolute].append(job)
+            self.workspace.trim()
         self._jobs_by_script = dict(found)
         self.workspace.retain(found)
 

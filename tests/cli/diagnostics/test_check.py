@@ -186,3 +186,44 @@ def test_no_facts_are_read_where_no_rule_needs_them(
     monkeypatch.setattr("gpuproof.catalogue.catalogue.Catalogue.load", refuse)
     write_files(here, {"a.py": "import torch\nx = 1\n"})
     assert gpuproof("check")[0] == 0
+
+
+def test_an_internal_error_has_its_own_code_and_every_format_stays_valid(
+    here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuproof.check import engine
+
+    write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.12xlarge"), "train.py": TRAIN})
+    rule = next(one for one in engine.select_rules(engine.Selection()) if one.code == "DS101")
+
+    def fail(*_: Any) -> Any:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(rule, "jobs", [*rule.jobs, fail])
+    code, out, err = gpuproof("check", "--select", "DS101")
+    assert (code, err) == (70, "")
+    assert "error DS101 idle-gpus" in out
+    assert "launch.py: internal error" in out
+    assert "1 error, 1 internal error." in out
+    assert gpuproof("check", "--select", "DS101", "--exit-zero")[0] == 70
+    document = json.loads(gpuproof("check", "--format", "json")[1])
+    assert "DS101" in {one["code"] for one in document["findings"]}
+    assert [one["rules"] for one in document["internal_errors"]] == [["DS101"]]
+    assert gpuproof("check", "--ignore", "DS101")[0] != 70
+    code, _, err = gpuproof("check", "--diff")
+    assert code == 70
+    assert "rule DS101 failed" in err
+
+
+def test_a_bug_outside_the_rules_gives_valid_output_too(
+    here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuproof.check import engine
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(engine, "find_files", fail)
+    code, out, _ = gpuproof("check", "--format", "json")
+    assert code == 70
+    assert json.loads(out)["internal_errors"][0]["message"] == "checking failed: KeyError: 'bug'"

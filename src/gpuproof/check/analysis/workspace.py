@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.source import python
@@ -29,6 +30,8 @@ class Workspace:
     def __init__(self, units: Iterable[Unit] = ()) -> None:
         self._units: dict[Path, Unit] = {}
         self._modules: dict[Unit, Module | None] = {}
+        self._alive: WeakValueDictionary[Unit, Module] = WeakValueDictionary()
+        """Every model that something refers to, so that a unit never has two."""
         self._syntax_errors: dict[Unit, list[python.SyntaxProblem]] = {}
         self._retained: frozenset[Path] = frozenset()
         self._script_folders: list[str] = []
@@ -43,12 +46,14 @@ class Workspace:
     def module(self, unit: Unit) -> Module | None:
         """The model of a unit; None for one that does not parse or is not Python."""
         if unit not in self._modules:
-            tree, errors = python.parse(unit)
-            self._syntax_errors[unit] = errors
-            self._modules[unit] = Module(unit, tree, self) if tree is not None else None
+            module = self._alive.get(unit)
+            if module is None:
+                tree, errors = python.parse(unit)
+                self._syntax_errors[unit] = errors
+                if tree is not None:
+                    module = self._alive[unit] = Module(unit, tree, self)
+            self._modules[unit] = module
             self._cached += len(unit.source)
-            if self._cached > MAX_CACHED:
-                self._evict()
         return self._modules[unit]
 
     def lazy_module(self, unit: Unit) -> Module:
@@ -68,6 +73,15 @@ class Workspace:
             self._cached -= len(unit.source)
             if module is not None:
                 module.release()
+
+    def trim(self) -> None:
+        """Drop the older half of the models if there are too many.
+
+        It is called between units, never while one is analysed: an analysis in progress keeps what it has loaded.
+        """
+        if self._cached > MAX_CACHED:
+            for unit in list(self._modules)[: len(self._modules) // 2]:
+                self.release(unit)
 
     def retain(self, paths: Iterable[Path]) -> None:
         """Keep the models of these files until another call of this method."""
@@ -129,11 +143,6 @@ class Workspace:
         if key not in self._facts:
             self._facts[key] = compute()
         return self._facts[key]
-
-    def _evict(self) -> None:
-        """Release the older half of the models: imports of a large project reach far."""
-        for unit in list(self._modules)[: len(self._modules) // 2]:
-            self.release(unit)
 
     def _find_import(self, folder: str, dotted: str) -> Unit | None:
         level = len(dotted) - len(dotted.lstrip("."))

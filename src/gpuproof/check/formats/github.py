@@ -15,8 +15,13 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE
 
 
 def render(report: CheckReport) -> Iterator[str]:
-    """One command per finding."""
-    return (_command(hit) for hit in report.hits)
+    """One command per finding, and per internal error."""
+    for hit in report.hits:
+        yield _command(hit)
+    for one in report.internal_errors:
+        properties = f"file={_escaped(one.file, ':,')},title=internal error"
+        text = _escaped(f"{one.message}\n{one.remedy}")
+        yield f"::error {properties}::{text}"
 
 
 def _command(hit: Hit) -> str:

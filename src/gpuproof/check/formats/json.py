@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from gpuproof.check.engine import CheckReport
+from gpuproof.check.internal_errors import InternalError
 from gpuproof.check.rule import Hit
 from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.version import __version__
@@ -20,6 +21,7 @@ def render(report: CheckReport) -> str:
         "gpuproof": __version__,
         "files": report.files,
         "findings": [_finding(hit) for hit in report.hits],
+        "internal_errors": [_internal_error(one) for one in report.internal_errors],
     }
     return json.dumps(document, indent=2)
 
@@ -35,6 +37,17 @@ def _finding(hit: Hit) -> dict[str, Any]:
     if hit.fix is not None:
         document["fix"] = _fix(hit.fix)
     return document
+
+
+def _internal_error(one: InternalError) -> dict[str, Any]:
+    """An exception in GPUproof itself; the findings of these rules on this file are missing."""
+    return {
+        "file": one.file,
+        "rules": list(one.rules),
+        "message": one.message,
+        "remedy": one.remedy,
+        "traceback": one.trace,
+    }
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

@@ -17,10 +17,11 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render(report: CheckReport) -> Iterator[str]:
     """The lines of the document."""
-    count = len(report.hits)
+    count, errors = len(report.hits), report.internal_errors
     yield '<?xml version="1.0" encoding="utf-8"?>'
-    yield f'<testsuites name="gpuproof check" tests="{max(count, 1)}" failures="{count}" errors="0">'
-    if not count:
+    totals = f'tests="{max(count + len(errors), 1)}" failures="{count}" errors="{len(errors)}"'
+    yield f'<testsuites name="gpuproof check" {totals}>'
+    if not count and not errors:
         yield '  <testsuite name="gpuproof check" tests="1" failures="0" errors="0">'
         yield f'    <testcase classname="gpuproof.check" name="{report.files} files"/>'
         yield "  </testsuite>"
@@ -30,6 +31,13 @@ def render(report: CheckReport) -> Iterator[str]:
         yield f"  <testsuite name={_attribute(path)} {attributes}>"
         for hit in hits:
             yield from _case(hit)
+        yield "  </testsuite>"
+    for one in errors:
+        yield f'  <testsuite name={_attribute(one.file or "gpuproof check")} tests="1" failures="0" errors="1">'
+        yield f'    <testcase classname="gpuproof.check" name={_attribute(one.message)}>'
+        yield f'      <error type="internal error" message={_attribute(one.remedy)}>'
+        yield escape(_clean(one.trace)) + "</error>"
+        yield "    </testcase>"
         yield "  </testsuite>"
     yield "</testsuites>"
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from gpuproof.check.docs.examples import read_documentation
 from gpuproof.check.docs.pages import render_page
 from gpuproof.check.engine import CheckReport
+from gpuproof.check.internal_errors import InternalError
 from gpuproof.check.rule import Hit, Rule
 from gpuproof.check.source.edit import Edit
 from gpuproof.findings import Severity
@@ -41,7 +42,17 @@ def render(report: CheckReport) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(hit, index[hit.code], seen) for hit in report.hits],
     }
+    if report.internal_errors:
+        notifications = [_notification(one) for one in report.internal_errors]
+        run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notifications}]
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _notification(one: InternalError) -> dict[str, Any]:
+    notification: dict[str, Any] = {"level": "error", "message": {"text": f"{one.message}. {one.remedy}"}}
+    if one.file:
+        notification["locations"] = [{"physicalLocation": {"artifactLocation": _location(one.file)}}]
+    return notification
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -77,7 +88,10 @@ def _result(hit: Hit, index: int, seen: Counter[str]) -> dict[str, Any]:
 
 
 def _artifact(hit: Hit) -> dict[str, str]:
-    path = hit.span.unit.path
+    return _location(hit.span.unit.path)
+
+
+def _location(path: str) -> dict[str, str]:
     return {"uri": ("file://" if path.startswith("/") else "") + quote(os.fsencode(path))}
 
 

@@ -27,6 +27,7 @@ def render(report: CheckReport, *, colour: bool = False, width: int = 100) -> It
     for hit in report.hits:
         yield from _hit(hit, style)
         yield ""
+    yield from internal_errors(report, style)
     yield summary(report)
 
 
@@ -48,13 +49,16 @@ def location_text(hit: Hit) -> str:
 def summary(report: CheckReport) -> str:
     """The number of files, findings and available fixes, on one line."""
     files = pluralize(report.files, "file")
+    errors = pluralize(len(report.internal_errors), "internal error")
     if not report.hits:
-        return f"{files} checked, no issues found."
+        return f"{files} checked, {errors if report.internal_errors else 'no issues found'}."
     counts = [
         pluralize(count, str(severity))
         for severity in Severity
         if (count := sum(hit.finding.severity is severity for hit in report.hits))
     ]
+    if report.internal_errors:
+        counts.append(errors)
     fixable = sum(1 for hit in report.hits if hit.fix is not None and hit.fix.safe)
     unsafe = sum(1 for hit in report.hits if hit.fix is not None and not hit.fix.safe)
     more = f" {fixable} can be fixed with --fix." if fixable else ""
@@ -62,11 +66,24 @@ def summary(report: CheckReport) -> str:
     return f"{files} checked: {', '.join(counts)}.{more}"
 
 
+def internal_errors(report: CheckReport, style: Style | None = None) -> Iterator[str]:
+    """The bugs of GPUproof that occurred, each with the file and the rules that were not checked."""
+    style = style or Style(False, 100)
+    for one in report.internal_errors:
+        where = "".join(each if each.isprintable() else repr(each)[1:-1] for each in one.file)
+        label = style.paint("internal error", RED)
+        yield f"{style.paint(where, BOLD)}: {label}" if where else label
+        yield from style.wrap(f"{one.message}.", "  ")
+        yield from style.wrap(f"{one.remedy}.".replace("..", "."), "  = ")
+        yield ""
+
+
 def statistics(report: CheckReport) -> Iterator[str]:
     """The number of findings of each rule, the highest first."""
     counts = Counter((hit.code, hit.rule_name, str(hit.finding.severity)) for hit in report.hits)
     for (code, name, severity), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{count:>6}  {code}  {severity:<7}  {name}"
+    yield from internal_errors(report)
     yield summary(report)
 
 

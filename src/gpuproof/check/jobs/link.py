@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from gpuproof.check.analysis.values import Value, known
 from gpuproof.check.analysis.workspace import Workspace
+from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs import boto3, sdk_v2, sdk_v3
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.source.span import Unit
@@ -17,22 +19,31 @@ _WORDS = ("sagemaker", *boto3.OPERATIONS)
 
 
 def find_jobs(
-    units: Iterable[Unit], workspace: Workspace, instance_type: str | None = None
+    units: Iterable[Unit],
+    workspace: Workspace,
+    log: ErrorLog | None = None,
+    instance_type: str | None = None,
 ) -> list[JobDefinition]:
     """Every job that the units describe, each linked to its script, in the order of the units.
 
     Args:
         units: the texts that may describe jobs.
         workspace: finds and parses the scripts.
+        log: gets the exceptions; a job or unit that raises one is left out.
         instance_type: replaces the instance type that a job names.
     """
+    log = log or ErrorLog()
     found: list[JobDefinition] = []
+
+    def linked(job: JobDefinition) -> Iterator[JobDefinition]:
+        if instance_type is not None and job.instance_type.span is not None:
+            job = replace(job, instance_type=known(instance_type, job.instance_type.span))
+        yield _linked(job, workspace)
+
     for unit in units:
-        for job in _described_in(unit, workspace):
-            changed = job
-            if instance_type is not None and job.instance_type.span is not None:
-                changed = replace(job, instance_type=known(instance_type, job.instance_type.span))
-            found.append(_linked(changed, workspace))
+        for job in log.guard(partial(_described_in, unit, workspace), unit.path, task="finding the jobs"):
+            found += log.guard(partial(linked, job), unit.path, task="finding the script of a job")
+        workspace.trim()
     return found
 
 

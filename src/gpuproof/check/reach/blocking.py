@@ -5,12 +5,12 @@ The other errors become warnings that say why they do not stop the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
@@ -52,14 +52,16 @@ class JobReach:
         counted = gpus_per_host(project, job)
         self._has_gpu = has_gpu if counted is None else counted > 0
 
-    def settle(self, hits: Iterable[Hit]) -> Iterator[Hit]:
-        """The findings; an error that is not certain in this job is a warning."""
-        for hit in hits:
-            if hit.finding.severity is not Severity.ERROR:
-                yield hit
-                continue
+    def settle(self, hit: Hit, log: ErrorLog) -> Hit:
+        """The finding; an error that is not certain in this job as a warning."""
+        if hit.finding.severity is not Severity.ERROR:
+            return hit
+        try:
             doubt = self._doubt(hit)
-            yield hit if doubt is None else _as_warning(hit, doubt)
+        except Exception as error:  # noqa: BLE001  # a bug here must not stop the job
+            log.add(error, hit.span.unit.path, rule=hit.code)
+            doubt = ""
+        return hit if doubt is None else _as_warning(hit, doubt)
 
     def _doubt(self, hit: Hit) -> str | None:
         """Why an error does not stop the job, as a sentence or an empty text; None if it does."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.source.decode import Unreadable, decode, read_bytes
 from gpuproof.check.source.span import Unit, UnitKind
 
@@ -32,8 +33,13 @@ class UnreadableFile:
     broken: bool = False
 
 
-def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[UnreadableFile]]:
-    """Read files into units; files that cannot be read are returned separately."""
+def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[Unit], list[UnreadableFile]]:
+    """Read files into units; files that cannot be read are returned separately.
+
+    Args:
+        paths: the files.
+        log: gets the exceptions in readers; they are raised if None.
+    """
     units: list[Unit] = []
     failures: list[UnreadableFile] = []
     for path in paths:
@@ -41,6 +47,10 @@ def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[UnreadableFile]]:
             units += read_file(path)
         except Unreadable as error:
             failures.append(UnreadableFile(path, error.reason, error.line, error.broken))
+        except Exception as error:
+            if log is None:
+                raise
+            log.add(error, path, task="reading the file")
     return units, failures
 
 

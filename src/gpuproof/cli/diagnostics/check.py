@@ -2,7 +2,8 @@
 
 Checks scripts, notebooks, gpuproof.yaml, CloudFormation, Terraform and requirements files, and links each job to the
 script that it runs. Settings: [tool.gpuproof.check] in pyproject.toml. To suppress a finding, put `# noqa: CODE` or
-`# gpuproof: ignore[CODE]` on its line. Exit codes: 0 no issues, or notes only; 1 errors or warnings; 2 invalid usage.
+`# gpuproof: ignore[CODE]` on its line. Exit codes: 0 no issues, or notes only; 1 errors or warnings; 2 invalid usage;
+70 an internal error: the findings of some rule on some file are missing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command
-from gpuproof.errors import ExitCode, UsageError
+from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
@@ -99,11 +100,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--unsafe-fixes needs --fix or --diff", "add --fix to apply the fixes, or --diff to print them"
         )
-    from gpuproof.check.engine import check_paths
-
     paths: list[str] = [*arguments.paths, *(arguments.script_arguments or ())] or ["."]
     options = _options(arguments, paths)
-    report = check_paths(paths, options)
+    report = _check(paths, options)
     if arguments.diff:
         return _show_diff(report, arguments)
     fixed = 0
@@ -112,7 +111,29 @@ def run(arguments: argparse.Namespace) -> int:
     _print(report, arguments)
     if fixed and arguments.format == "text":
         print(f"Fixed {pluralize(fixed, 'finding')}.")
-    return ExitCode.FAILED if report.failed and not arguments.exit_zero else ExitCode.OK
+    return _exit_code(report, failed=report.failed and not arguments.exit_zero)
+
+
+def _check(paths: list[str], options: CheckOptions) -> CheckReport:
+    """Check; an exception outside a rule is an internal error too, so that every format stays valid."""
+    from gpuproof.check.engine import CheckReport, check_paths
+
+    try:
+        return check_paths(paths, options)
+    except GPUproofError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        from gpuproof.check.internal_errors import ErrorLog
+
+        log = ErrorLog()
+        log.add(error, "", task="checking")
+        return CheckReport((), 0, (), tuple(log.errors))
+
+
+def _exit_code(report: CheckReport, *, failed: bool) -> int:
+    if report.internal_errors:
+        return ExitCode.INTERNAL_ERROR
+    return ExitCode.FAILED if failed else ExitCode.OK
 
 
 def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
@@ -155,7 +176,6 @@ def _fix(
     report: CheckReport, paths: list[str], options: CheckOptions, *, unsafe: bool
 ) -> tuple[CheckReport, int]:
     """Apply fixes until none is left; returns the report of what remains and the number of fixed findings."""
-    from gpuproof.check.engine import check_paths
     from gpuproof.check.fixing.apply import plan_fixes
 
     fixed = 0
@@ -164,7 +184,7 @@ def _fix(
         if not changes:
             break
         fixed += sum(len(one.fixed) for one in changes)
-        report = check_paths(paths, options)
+        report = _check(paths, options)
     return report, fixed
 
 
@@ -187,7 +207,9 @@ def _show_diff(report: CheckReport, arguments: argparse.Namespace) -> int:
     for change in changes:
         for line in unified_diff(change):
             print(line)
-    return ExitCode.FAILED if changes and not arguments.exit_zero else ExitCode.OK
+    for error in report.internal_errors:
+        print(f"gpuproof: {error.file}: {error.message}. {error.remedy}", file=sys.stderr)
+    return _exit_code(report, failed=bool(changes) and not arguments.exit_zero)
 
 
 def _print(report: CheckReport, arguments: argparse.Namespace) -> None:

@@ -32,13 +32,17 @@ def check_before_running(
     Raises:
         ChecksFailed: there are errors.
     """
+    from gpuproof.check.internal_errors import ErrorLog, merged
     from gpuproof.check.preflight import check_job
 
-    hits = [
-        hit
-        for hit in check_job(job, region, is_remote=is_remote)
-        if hit.finding.severity is not Severity.NOTE
-    ]
+    log = ErrorLog()
+    found = check_job(job, region, is_remote=is_remote, log=log)
+    hits = [hit for hit in found if hit.finding.severity is not Severity.NOTE]
+    for error in merged(log.errors):
+        console.label(
+            "warning",
+            f"{error.file}: {error.message}. This is a bug of GPUproof, which does not stop the job.",
+        )
     for hit in hits:
         console.label(hit.finding.severity, _finding_text(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
