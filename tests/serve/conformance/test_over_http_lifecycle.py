@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import signal
@@ -133,6 +134,28 @@ def test_on_a_kept_connection_a_draining_server_sends_connection_close(tmp_path:
         answer = client.answer()
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         assert client.is_closed()
+
+
+def test_sigterm_under_load_on_kept_connections_loses_no_request(tmp_path: Path) -> None:
+    answered: list[int] = []
+    with served(tmp_path) as server, ThreadPoolExecutor(8) as pool:
+
+        def ask_until_closed() -> int:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            for number in range(1_000_000):
+                connection.request("POST", "/invocations", str(number), {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                assert (response.status, response.read()) == (200, str(number).encode())
+                answered.append(number)
+                if response.headers["connection"] == "close":
+                    return number
+            raise AssertionError("the server goes on")
+
+        clients = [pool.submit(ask_until_closed) for _ in range(8)]
+        until(lambda: len(answered) > 300, "load")
+        server.process.send_signal(signal.SIGTERM)
+        assert min(client.result() for client in clients) > 0
+        assert server.process.wait(60) == 0
 
 
 def test_a_body_that_is_still_being_sent_is_not_waited_for_beyond_the_drain(tmp_path: Path) -> None:

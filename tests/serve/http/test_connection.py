@@ -107,16 +107,32 @@ def test_a_client_that_closes_the_whole_connection_is_noticed(running: Running) 
     until(lambda: not running.server.connections, "the connection to be closed")
 
 
-def test_http_2_is_refused_with_its_own_error(running: Running) -> None:
+@pytest.mark.parametrize("pieces", [1, 3, 1000])
+def test_http_2_is_refused_with_a_response(running: Running, pieces: int) -> None:
+    settings, request_head = (
+        bytes([0, 0, 6, 4, 0, 0, 0, 0, 0]) + bytes(6),
+        bytes([0, 0, 1, 1, 5, 0, 0, 0, 3, 0x82]),
+    )
+    sent = PREFACE + b"\r\n\r\nSM\r\n\r\n" + settings + request_head
+    size = -(-len(sent) // pieces)
     with running.connect() as client:
-        client.sendall(PREFACE + b"\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-        answer = everything(client)
-    settings, goaway = answer[:9], answer[9:]
-    assert settings == b"\0\0\0\x04\0\0\0\0\0"
-    length = int.from_bytes(goaway[:3], "big")
-    assert goaway[3:9] == b"\x07\0\0\0\0\0"
-    assert struct.unpack(">II", goaway[9:17]) == (0, 0xD), "HTTP_1_1_REQUIRED"
-    assert goaway[17 : 9 + length] == b"This server speaks HTTP/1.1 only."
+        for start in range(0, len(sent), size):
+            client.sendall(sent[start : start + size])
+        found = frames(everything(client))
+    assert [(kind, stream) for kind, stream, _ in found] == [(4, 0), (1, 3), (0, 3), (7, 0)]
+    assert b"505" in found[1][2]
+    assert found[2][2] == b'{"error": "this server speaks HTTP/1.1 only"}'
+    assert struct.unpack(">II", found[3][2][:8]) == (3, 0xD), "HTTP_1_1_REQUIRED"
+
+
+def frames(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Kind, stream and payload of HTTP/2 frames."""
+    found: list[tuple[int, int, bytes]] = []
+    while data:
+        length = int.from_bytes(data[:3], "big")
+        found.append((data[3], int.from_bytes(data[5:9], "big"), data[9 : 9 + length]))
+        data = data[9 + length :]
+    return found
 
 
 def test_a_request_on_an_idle_connection_is_answered_while_the_server_stops(running: Running) -> None:

@@ -56,6 +56,7 @@ class Router:
         self._core = core
         self._metrics = metrics
         self._store = store
+        self._token = core.settings.models_token
         self._get_routes: dict[str, tuple[str, Callable[[Exchange], None]]] = {
             "/ping": ("GET", self._ping),
             "/metrics": ("GET", self._send_metrics),
@@ -74,7 +75,7 @@ class Router:
                 f"{head.path[:100]} accepts only {' and '.join(allowed)}",
                 (("allow", ", ".join(allowed)),),
             )
-        if not self._may_manage(head):
+        if self._token and not self._may_manage(head):
             return 401, "the token is missing or wrong", (("www-authenticate", "Bearer"),)
         coding = head.headers.get("content-encoding")
         if coding and head.method == "POST" and not (_is_inference(head.path) and is_supported(coding)):
@@ -87,8 +88,8 @@ class Router:
 
     def _may_manage(self, head: Head) -> bool:
         """Whether a request may list, load or unload models; others need no token."""
-        token = self._core.settings.models_token
-        if not token or head.path in _OPEN or _is_inference(head.path):
+        token = self._token
+        if head.path in _OPEN or _is_inference(head.path):
             return True
         scheme, _, given = head.headers.get("authorization", "").partition(" ")
         # Compared in constant time.

@@ -59,11 +59,10 @@ class Connection(asyncio.BufferedProtocol):
         self._body_deadline = 0.0
         self._lingered = 0
         self._exchange: HttpExchange | None = None
+        self._http2: http2.Refusal | None = None
         self._restricted = restricted
-        self._half_closed = False
+        self._half_closed: socket_state.Probe | None = None
         """The client will send nothing more, but may be waiting for its response."""
-        self._probe_s = limits.probe_s
-        self._probe_at = _NEVER
         self._paused = False
         self._written = 0
         self._taken = 0
@@ -87,8 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._state != _ANSWERING and not (self._state == _HEAD and b"\r\n\r\n" in self._buffer):
             return False
         if not self._half_closed:
-            self._half_closed = True
-            self._probe_at = time.monotonic() + self._probe_s
+            self._half_closed = socket_state.Probe(self._shared.limits.probe_s)
             self.deadline = min(self.deadline, self._answer_deadline())
         return True
 
@@ -118,6 +116,8 @@ class Connection(asyncio.BufferedProtocol):
             if len(self._buffer) > MAX_HEAD and not self._paused and self._transport is not None:
                 self._paused = True
                 self._transport.pause_reading()
+        elif self._http2 is not None:
+            self._refuse_http2(self._http2, data)
         elif self._state == _LINGERING:
             self._lingered += len(data)
             if self._lingered > _LINGER:
@@ -156,8 +156,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._client_reads():
             self.deadline = time.monotonic() + self._shared.limits.stall_s
         elif self._state == _ANSWERING and self._half_closed:
-            self._probe()
-        elif self._state == _HEAD and self._shared.closing and not self._buffer and self._unread():
+            self._probe(self._half_closed)
+        elif (
+            self._state == _HEAD
+            and self._shared.closing
+            and not self._buffer
+            and socket_state.unread(self._transport)
+        ):
             self.deadline = time.monotonic() + self._shared.limits.closing_s
         elif self._state == _HEAD and self._buffer:
             self._reject(408, "timed out while waiting for the request's head")
@@ -170,47 +175,26 @@ class Connection(asyncio.BufferedProtocol):
         """When to look after a connection whose request is in progress: only if it may have been closed unnoticed."""
         return time.monotonic() + self._shared.limits.probe_s if self._half_closed else _NEVER
 
-    def _probe(self) -> None:
+    def _probe(self, probe: socket_state.Probe) -> None:
         """Find out whether a client that has closed its half has closed the whole connection.
 
-        Both look the same, until something is sent: an interim response, which clients skip (RFC 9110, 15.2). Its interval
-        doubles. A reset in return sets the socket's error.
+        Both look the same until something is sent: an interim response, which clients skip (RFC 9110, 15.2).
         """
-        assert self._transport is not None
-        if socket_state.has_failed(self._transport):
-            self.abort()
-            return
-        now = time.monotonic()
         self.deadline = self._answer_deadline()
-        head, exchange = self._head, self._exchange
-        if (
-            now >= self._probe_at
-            and head is not None
-            and head.minor_version
-            and exchange
-            and not exchange.status
-        ):
-            self._probe_s *= 2
-            self._probe_at = now + self._probe_s
+        may_send = self._head and self._head.minor_version and self._exchange and not self._exchange.status
+        if self._transport is None or socket_state.has_failed(self._transport):
+            self.abort()
+        elif may_send and probe.is_due():
             self.write(_CONTINUE)
 
     def _client_reads(self) -> bool:
         """Whether the client has read more of a response since the last call."""
-        unsent = self._unsent
-        taken, self._taken = self._taken, self._written - unsent - self._unacknowledged()
+        unsent, taken = self._unsent(), self._taken
+        self._taken = self._written - unsent - socket_state.unacknowledged(self._transport)
         return unsent > 0 and self._taken > taken
 
-    @property
     def _unsent(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
-    def _unread(self) -> int:
-        return 0 if self._transport is None else socket_state.unread(self._transport)
-
-    def _unacknowledged(self) -> int:
-        if self._transport is None or self._state == _CLOSED:
-            return 0
-        return socket_state.unacknowledged(self._transport)
 
     def close_soon(self) -> None:
         """Close the connection after the response in progress, or if no request comes within a short time."""
@@ -252,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._state = _HEAD
         limits = self._shared.limits
-        self.deadline = time.monotonic() + (limits.stall_s if self._unsent else limits.idle_s)
+        self.deadline = time.monotonic() + (limits.stall_s if self._unsent() else limits.idle_s)
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
@@ -283,17 +267,18 @@ class Connection(asyncio.BufferedProtocol):
             self._begin(read_head(block), rest)
         except HttpError as error:
             if block == http2.PREFACE:
-                self._refuse_http2()
+                self._shared.on_rejected(None, 505)
+                self._refuse_http2(http2.Refusal("this server speaks HTTP/1.1 only"), bytes(rest))
             else:
                 self._reject(error.status, error.message)
 
     def _begin(self, head: Head, rest: bytes | memoryview) -> None:
         self._head = head
-        if self._restricted and head.path != "/ping":
-            self._reject(503, "too many connections are open", _RETRY)
-            return
         if self._restricted:
             self._head = head = head._replace(keep_alive=False)
+            if head.path != "/ping":
+                self._reject(503, "too many connections are open", _RETRY)
+                return
         admitted = self._shared.application.admit(head)
         if not isinstance(admitted, int):
             self._reject_without_body(head, rest, *admitted)
@@ -370,12 +355,15 @@ class Connection(asyncio.BufferedProtocol):
         self._shared.on_rejected(head, status)
         self._exchange.send_error(status, message, headers)
 
-    def _refuse_http2(self) -> None:
+    def _refuse_http2(self, refusal: http2.Refusal, data: bytes) -> None:
         """Refuse a client that speaks HTTP/2 without having asked for it, in its own language."""
-        assert self._transport is not None
-        self._shared.on_rejected(None, 505)
-        self._transport.write(http2.refusal("This server speaks HTTP/1.1 only."))
-        self._linger()
+        self._http2 = refusal
+        self._state = _LINGERING
+        self.deadline = min(self.deadline, time.monotonic() + self._shared.limits.linger_s)
+        self.write(refusal.feed(data))
+        if refusal.done:
+            self._http2 = None
+            self._linger()
 
     def _reject(self, status: int, message: str, headers: Headers = ()) -> None:
         """Send an error and drop what still arrives: a reset would hide the response from a client that is still sending."""

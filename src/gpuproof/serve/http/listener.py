@@ -116,9 +116,10 @@ class Listener:
             return False
         connection.setblocking(False)
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self._serve(self._protocol(), connection))
+        protocol = self._protocol()
+        task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, connection))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_connected)
         return True
 
     def _protocol(self) -> Connection:
@@ -134,12 +135,12 @@ class Listener:
             self._spare.popleft().abort()
         return protocol
 
-    async def _serve(self, protocol: Connection, connection: socket.socket) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
-        except OSError:
-            # The client has disconnected meanwhile.
-            connection.close()
+    def _on_connected(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError):
+            # An OSError means that the client has disconnected meanwhile.
+            raise error
 
     def _on_exhausted(self, listening: socket.socket, error: OSError) -> None:
         """Free descriptors, and try again after a pause: the socket stays readable."""
