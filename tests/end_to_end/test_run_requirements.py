@@ -119,3 +119,19 @@ def test_a_stop_while_packages_are_installed_stops_that(sandbox: CliSandbox, pyt
     assert "started" not in out.splitlines()
     assert "stopped before the script was started" in output
     until(lambda: not os.path.exists(f"/proc/{pid_file.read_text()}"), "the end of the build")
+
+
+def test_a_source_with_a_setup_py_is_installed_and_run_as_a_module(sandbox: CliSandbox) -> None:
+    sandbox.write(
+        "setup.py",
+        "from setuptools import setup\n"
+        "setup(name='runwayjob', version='1', packages=['runwaymodel'], package_dir={'': 'src'})\n",
+    )
+    sandbox.write("src/runwaymodel/__init__.py", "LAYERS = 3\n")
+    sandbox.write("train.py", "import runwaymodel\nprint(__spec__.name, runwaymodel.LAYERS)\n")
+    # Tests use no network: the build uses the installed setuptools.
+    sandbox.environment.update({"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"})
+    done = sandbox.gpuproof("run", "train.py", "--no-check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("train 3\n")
+    assert not (sandbox.project / "src" / "runwayjob.egg-info").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Mapping
@@ -26,7 +27,11 @@ def plan_launch(
         inherited: environment variables that the script inherits, besides the contract's and the job's own.
     """
     folder = f"{isolation.contract.base}/{code_folder(job)}"
-    command = [*isolation.prefix, *(["-w", folder] if isolation.prefix else []), *_command(job)]
+    command = [
+        *isolation.prefix,
+        *(["-w", folder] if isolation.prefix else []),
+        *_command(job, is_package=is_package(job, paths)),
+    ]
     # proot sets the working directory itself: the folder may not exist outside of it.
     return Launch(
         command,
@@ -36,8 +41,24 @@ def plan_launch(
     )
 
 
-def _command(job: AgentJob) -> list[str]:
+def make_executable(job: AgentJob, paths: RunPaths) -> None:
+    """Let an entry point that is no Python script be executed, as the training toolkit does: Git and archives lose the bit."""
+    script = paths.ml / code_folder(job) / job.entry_point
+    if job.entry_point.endswith(".py"):
+        return
+    with contextlib.suppress(OSError):  # the shell then reports why
+        script.chmod(script.stat().st_mode | 0o111)
+
+
+def is_package(job: AgentJob, paths: RunPaths) -> bool:
+    """Whether the source is a package: with a `setup.py`, the training toolkit installs it and runs a module of it."""
+    return (paths.ml / code_folder(job) / "setup.py").is_file() and job.entry_point != "setup.py"
+
+
+def _command(job: AgentJob, *, is_package: bool) -> list[str]:
     arguments = script_arguments(job)
+    if job.entry_point.endswith(".py") and is_package:
+        return [job.python, "-m", job.entry_point[: -len(".py")].replace("/", "."), *arguments]
     if job.entry_point.endswith(".py"):
         return [job.python, job.entry_point, *arguments]
     # The training toolkit starts all entry points other than Python like this.

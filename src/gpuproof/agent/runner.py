@@ -18,7 +18,7 @@ from gpuproof.agent.failure import LIMIT, StopReason, exit_code, failure_text, r
 from gpuproof.agent.isolation.isolation import Isolation, IsolationUnavailable, isolate
 from gpuproof.agent.isolation.reaper import Launch, ReaperLost
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.launch import plan_launch
+from gpuproof.agent.launch import is_package, make_executable, plan_launch
 from gpuproof.agent.output import OutputLog
 from gpuproof.agent.signals import StopRequest, StopRequested, StopSignals
 from gpuproof.agent.state import RunState
@@ -84,6 +84,9 @@ class Runner:
         requirements = self._paths.ml / code_folder(self._job) / "requirements.txt"
         if requirements.is_file():
             self._install(requirements)
+        if is_package(self._job, self._paths):
+            self._install_package(requirements.parent)
+        make_executable(self._job, self._paths)
         return isolation
 
     def _install(self, requirements: Path) -> None:
@@ -96,6 +99,16 @@ class Runner:
             install_requirements(self._job.python, requirements, self._paths.packages, self._environment.sink)
         except (RequirementsConflict, RequirementsFailed) as error:
             raise NotStarted(str(error)) from error
+
+    def _install_package(self, folder: Path) -> None:
+        from gpuproof.agent.requirements.install import install_package  # most sources are no package
+        from gpuproof.agent.requirements.pip_plan import RequirementsConflict, RequirementsFailed
+
+        self._state.update(secondary_status="Downloading")
+        try:
+            install_package(self._job.python, folder, self._paths.packages, self._environment.sink)
+        except (RequirementsConflict, RequirementsFailed) as error:
+            raise NotStarted(f"setup.py could not be installed: {error}") from error
 
     def _run_script(self, isolation: Isolation) -> int:
         machine = self._environment.machine()

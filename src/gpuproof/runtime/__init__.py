@@ -4,7 +4,9 @@ Requires only the standard library; works without any framework installed, and i
 contains it. `import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
 """
 
+from gpuproof.runtime.accumulation import Accumulation, accumulation
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
+from gpuproof.runtime.collectives import gather, gather_object, print, reduce  # noqa: A004 - rt.print
 from gpuproof.runtime.contract import NoSuchChannel, hyperparameters, is_first_rank, paths
 from gpuproof.runtime.device import GpuRequired, device
 from gpuproof.runtime.distributed import Distributed, distributed
@@ -15,6 +17,7 @@ from gpuproof.runtime.setup import Setup, setup
 from gpuproof.runtime.strategy import global_batch_size, strategy
 
 __all__ = [
+    "Accumulation",
     "Checkpoint",
     "CheckpointMismatch",
     "Distributed",
@@ -23,15 +26,24 @@ __all__ = [
     "NoFramework",
     "NoSuchChannel",
     "Setup",
+    "accumulation",
     "checkpoint",
     "device",
     "distributed",
+    "gather",
+    "gather_object",
     "global_batch_size",
     "hyperparameters",
     "is_first_rank",
     "load",
     "paths",
+    "print",
+    "reduce",
     "save",
     "setup",
     "strategy",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

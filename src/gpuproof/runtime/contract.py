@@ -147,8 +147,9 @@ def tf_config() -> dict[str, Any]:
 
 
 def gpu_is_optional() -> bool:
-    """Whether the job sets `require_gpu: false`."""
-    return os.environ.get("GPUPROOF_REQUIRE_GPU") == "0"
+    """Whether the job sets `require_gpu: false`, or runs on an instance type without GPUs."""
+    required = os.environ.get("GPUPROOF_REQUIRE_GPU")
+    return required == "0" or (required is None and expected_gpus() == 0)
 
 
 def expected_gpus() -> int | None:

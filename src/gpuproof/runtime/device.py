@@ -41,12 +41,19 @@ def device(framework: str | None = None, allow_cpu: bool = False) -> Any:
     Args:
         framework: `torch` or `tensorflow`; by default the one that the script has imported.
         allow_cpu: return the CPU if no GPU is usable, with one message on standard error. A job with
-            `require_gpu: false` allows it, too.
+            `require_gpu: false`, or on an instance type without GPUs, allows it, too.
 
     Raises:
         GpuRequired: no GPU is usable; with reason and remedy.
         NoFramework: no framework is imported or given.
+        ModuleNotFoundError: the framework is not installed.
+        ValueError: the framework is neither TensorFlow nor PyTorch.
     """
+    if isinstance(framework, int):
+        raise ValueError(
+            f"device({framework}): it takes no index; under torchrun it is the GPU of LOCAL_RANK. "
+            f"To use GPU {framework}: setup(visible_devices={framework}) before the first operation"
+        )
     name = resolve_framework(framework)
     module = load_module(name)
     usable_device, problem = _tensorflow_device(module) if name == TENSORFLOW else _torch_device(module)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
+from gpuproof.runtime.collectives import gather, reduce
 from gpuproof.runtime.contract import host_index, hosts
 from gpuproof.runtime.device import device
 from gpuproof.runtime.hosts import TORCH_PORT, network_interface
@@ -61,6 +62,19 @@ class Distributed:
 
         devices = [self.device] if self.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=devices, **options)
+
+    def gather(self, data: Any) -> Any:
+        """Concatenate the tensors of all processes; see `gpuproof.runtime.gather`."""
+        return gather(data)
+
+    def reduce(self, data: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
+        """Combine the tensors of all processes; see `gpuproof.runtime.reduce`."""
+        return reduce(data, reduction, scale)
+
+    def print(self, *values: object, **options: Any) -> None:
+        """Print on the first rank only."""
+        if self.is_first:
+            print(*values, **options)
 
     def wait(self) -> None:
         """Wait for all other processes."""

@@ -31,7 +31,7 @@ def framework_name(framework: str) -> str:
     """
     try:
         return _ALIASES[framework.lower()]
-    except KeyError:
+    except (KeyError, AttributeError):
         raise ValueError(f"framework={framework!r}: use 'tensorflow' (also for Keras) or 'torch'") from None
 
 
@@ -53,8 +53,20 @@ def imported_module(name: str) -> Any:
 
 
 def load_module(name: str) -> Any:
-    """Import a module, untyped, since frameworks may not be installed."""
-    return importlib.import_module(name)
+    """Import a module, untyped, since frameworks may not be installed.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; for a framework, with what to install.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name or name not in FRAMEWORK_NAMES:
+            raise
+        raise ModuleNotFoundError(
+            f"{FRAMEWORK_NAMES[name]} is not installed in {sys.executable}: pip install {name}, or add {name} to requirements.txt",
+            name=name,
+        ) from error
 
 
 def resolve_framework(framework: str | None) -> str:

@@ -106,6 +106,11 @@ def setup(
     Raises:
         ValueError: an argument has an invalid value.
     """
+    for name, value in (("seed", seed), ("threads", threads)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise ValueError(f"{name}={value!r}: must be a whole number from 0, such as {name}=1")
+    if memory_growth not in (True, False):
+        raise ValueError(f"memory_growth={memory_growth!r}: must be True or False")
     requested = RequestedSettings(memory_growth, _indexes(visible_devices), seed, threads, allocator)
     if mixed_precision is not None:
         choose_precision(mixed_precision, ())  # reject an invalid value before anything is changed
@@ -242,6 +247,6 @@ def _indexes(wanted: Sequence[int] | int | None) -> tuple[int, ...] | None:
     if wanted is None:
         return None
     indexes = (wanted,) if isinstance(wanted, int) else tuple(wanted)
-    if not all(isinstance(index, int) and index >= 0 for index in indexes):
+    if isinstance(wanted, bool) or not all(isinstance(index, int) and index >= 0 for index in indexes):
         raise ValueError(f"visible_devices={wanted!r}: must be GPU indexes from 0, such as [0, 1]")
     return indexes

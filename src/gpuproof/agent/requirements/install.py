@@ -68,6 +68,14 @@ def install_requirements(
     return pins
 
 
+def install_package(python: str, folder: Path, packages: Path, log: Log) -> list[Pin]:
+    """Install the package in a folder with a `setup.py`, and what it requires; otherwise as `install_requirements`."""
+    with tempfile.TemporaryDirectory(prefix="gpuproof-pip-") as scratch:
+        requirements = Path(scratch, "setup.py.txt")
+        requirements.write_text(f"{folder.absolute().as_uri()}\n", encoding="utf-8")
+        return install_requirements(python, requirements, packages, log)
+
+
 def plan(python: str, requirements: Path, log: Log, *, protected: Sequence[str] = PROTECTED) -> list[Pin]:
     """Return what `install_requirements` would install; raises the same errors."""
     return (

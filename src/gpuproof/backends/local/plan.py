@@ -15,7 +15,7 @@ from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
-from gpuproof.backends.local.framework_check import framework_warning
+from gpuproof.backends.local.framework_check import framework_warning, require_framework
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
@@ -176,9 +176,12 @@ def plan_run(
         include=job.include,
         respect_gitignore=job.respect_gitignore,
     )
+    interpreter = find_interpreter(python)
+    if job.framework is not None:
+        require_framework(job, installed_frameworks(interpreter), interpreter)
     plan = LocalPlan(
         job=job,
-        python=find_interpreter(python),
+        python=interpreter,
         expected=expected,
         gpus_here=here,
         sources=sources,
