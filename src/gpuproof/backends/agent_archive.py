@@ -15,6 +15,7 @@ from pathlib import Path
 from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
+_COMPRESSED = ("gpuproof/runtime/", "gpuproof/serve/")
 _MAIN = b"""import sys
 
 if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
@@ -90,8 +91,8 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
     if not name.endswith(".py"):
         return
-    # Bytecode of the agent is stored uncompressed for a fast start; the server's is rarely used and large.
-    method = zipfile.ZIP_DEFLATED if name.startswith("gpuproof/serve/") else zipfile.ZIP_STORED
+    # Bytecode of the agent is stored uncompressed for a fast start; the rest is large and not used by most runs.
+    method = zipfile.ZIP_DEFLATED if name.startswith(_COMPRESSED) else zipfile.ZIP_STORED
     archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _bytecode(name, content), method)
 
 
