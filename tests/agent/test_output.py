@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.output import OutputLog, Sink, appending_to
+from gpuproof.agent.output import OutputLog, Sink, TimedSink, appending_to
 
 
 def copied(content: bytes, to: Path | Sink, piece: int = 1 << 16) -> OutputLog:
@@ -87,3 +88,24 @@ def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
         watcher.kill()
         watcher.communicate()
         log.join(60)
+
+
+def test_the_length_of_a_log_is_noted_with_its_time(tmp_path: Path) -> None:
+    sink = TimedSink(tmp_path / "log", tmp_path / "times")
+    (tmp_path / "log").write_bytes(b"earlier\n")
+    before = time.time()
+    sink.write(b"first\n")
+    sink.write(b"second\n")
+    sink.close()
+    assert (tmp_path / "log").read_bytes() == b"earlier\nfirst\nsecond\n"
+    (note, *_) = (tmp_path / "times").read_text().splitlines()
+    assert before - 1 <= float(note.split()[0]) <= time.time() + 1
+    assert note.split()[1] == "8"
+
+
+def test_times_that_cannot_be_written_stop_no_output(tmp_path: Path) -> None:
+    sink = TimedSink(tmp_path / "log", tmp_path / "missing" / "times")
+    sink.write(b"output\n")
+    sink.close()
+    assert (tmp_path / "log").read_bytes() == b"output\n"
+    assert sink.lost_bytes == 0

@@ -99,7 +99,7 @@ class FakeRun:
             self.status = "Failed" if self.lacked_capacity else "Completed"
         yield self.record
 
-    def write_log(self, sink: BinaryIO) -> int:
+    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
         return sink.write(b"hello from the fake\n")
 
     def wait(self) -> RunRecord:

@@ -15,6 +15,8 @@ _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ: fcntl names it from Python 3.10 on
 _TAIL_BYTES = 64 * 1024
 _SMALL_READ = 64 * 1024
 _GATHER_SECONDS = 0.005
+TIMES_INTERVAL_S = 1.0
+"""Seconds between two notes of a log's length."""
 
 
 class Sink:
@@ -72,6 +74,44 @@ class Sink:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+class TimedSink(Sink):
+    """A sink that notes, at most once a second, when the output had which length, for `gpuproof logs --since`.
+
+    Args:
+        log: the file for output.
+        times: the file for the notes; each line is a time in seconds since the epoch and a number of bytes. An error of
+            writing it is ignored.
+    """
+
+    def __init__(self, log: Path, times: Path) -> None:
+        super().__init__(appending_to(log))
+        self._log = log
+        self._times = Sink(appending_to(times))
+        self._length: int | None = None
+        self._next = 0.0
+
+    def write(self, data: bytes) -> int:
+        """Write all of it, or as much as possible."""
+        if self._length is None:
+            try:
+                self._length = self._log.stat().st_size
+            except OSError:
+                self._length = 0
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + TIMES_INTERVAL_S
+            self._times.write(b"%.1f %d\n" % (time.time(), self._length))
+        lost = self.lost_bytes
+        written = super().write(data)
+        self._length += written - (self.lost_bytes - lost)
+        return written
+
+    def close(self) -> None:
+        """Close both files."""
+        super().close()
+        self._times.close()
 
 
 def appending_to(path: Path) -> Callable[[], int]:

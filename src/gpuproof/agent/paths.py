@@ -59,6 +59,10 @@ class RunPaths:
         """The output of the script on one host."""
         return self.logs / f"{host}.log"
 
+    def log_times(self, host: str = "algo-1") -> Path:
+        """When the output had which length: lines of seconds since the epoch and bytes."""
+        return self.logs / f"{host}.times"
+
     @property
     def ml(self) -> Path:
         return self.contract or self.root / "ml"

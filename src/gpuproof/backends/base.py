@@ -135,8 +135,12 @@ class Run(Protocol):
         """
         ...
 
-    def write_log(self, sink: BinaryIO) -> int:
-        """Write all output so far and return the number of bytes."""
+    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+        """Write the output so far and return its length in bytes, including what was left out.
+
+        Args:
+            since: leave out what was printed before this time, in seconds since the epoch.
+        """
         ...
 
     def wait(self) -> RunRecord:

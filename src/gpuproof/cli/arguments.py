@@ -10,6 +10,7 @@ from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
+    from gpuproof.catalogue import Catalogue
 
     # argparse has no public name for the type that `add_subparsers` returns.
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -65,6 +66,40 @@ def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     return registry.find_run(name, arguments.on, arguments.region)
 
 
+def reject_unknown_type(name: str | None, catalogue: Catalogue) -> None:
+    """Raises UsageError, with the nearest names, for an instance type that the catalogue does not have."""
+    if name is None or catalogue.instance(name) is not None:
+        return
+    from gpuproof.util.spelling import nearest_words
+
+    ec2_type = name.removeprefix("ml.")
+    if name != ec2_type and catalogue.instance(ec2_type):
+        raise UsageError(
+            f"SageMaker has no {name}: none of its APIs accepts it, but EC2 has {ec2_type}.",
+            remedy="gpuproof gpus --on sagemaker",
+        )
+    prefix = name[: len(name) - len(ec2_type)]
+    near = [prefix + one for one in nearest_words(ec2_type, catalogue.tables.gpu_instances, 3)]
+    raise UsageError(
+        f"Unknown instance type {name}.",
+        remedy=f"Did you mean {' or '.join(near)}?"
+        if near
+        else "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` adds new ones.",
+    )
+
+
+def list_runs(arguments: argparse.Namespace, *, has_ended: bool) -> list[Run]:
+    """The runs of one backend that have ended, or that have not: remote ones only if the user names the backend or a region."""
+    from gpuproof.backends.registry import default_backend, load_backend, searched_backends
+
+    if arguments.on is None and arguments.region is not None:
+        backend = searched_backends(region=arguments.region)[0]
+    else:
+        backend = load_backend(arguments.on or default_backend())
+    runs = backend.open(region=arguments.region).runs()
+    return [runs.run(record) for record in list(runs.records()) if record.has_ended is has_ended]
+
+
 def add_format_flag(
     parser: argparse.ArgumentParser,
     *others: str,
@@ -88,7 +123,13 @@ def add_format_flag(
     add_json_flag(parser)
 
 
-def add_json_flag(parser: argparse.ArgumentParser) -> None:
+def add_json_only_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds --format json and --json to a command whose output is always JSON."""
+    parser.add_argument("--format", default="json", choices=["json"], help="the output is always json")
+    add_json_flag(parser)
+
+
+def add_json_flag(parser: argparse._ActionsContainer) -> None:  # pyright: ignore[reportPrivateUsage]
     """Adds --json, the synonym of --format json."""
     parser.add_argument(
         "--json", action="store_const", dest="format", const="json", help="the same as --format json"

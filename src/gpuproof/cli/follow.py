@@ -13,6 +13,7 @@ from gpuproof.cli.billing import billing_text
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
+from gpuproof.terminal.style import Style, status_colour
 from gpuproof.terminal.verdict import render
 from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
@@ -99,7 +100,7 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
 
 def show_status(record: RunRecord, console: Console) -> None:
     """Print how a run ended, and why."""
-    console.label("run", _ending(record))
+    console.label("run", _ending(record, Style(console.colour)))
 
 
 def final_document(run: Run) -> str:
@@ -191,9 +192,11 @@ def _stopping(run: Run, interrupts: int) -> str:
     return f"stopping {run.id}; press Ctrl-C again to stop waiting for it"
 
 
-def _ending(record: RunRecord) -> str:
+def _ending(record: RunRecord, style: Style) -> str:
     took = format_clock(record.seconds(record.ended or 0.0))
-    text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
+    text = f"{record.id}: {style.paint(record.status, status_colour(record.status))}" + (
+        "" if took == "-" else f" after {took}"
+    )
     return f"{text}\n{record.reason}" if record.reason else text
 
 

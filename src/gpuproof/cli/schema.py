@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command
+from gpuproof.cli.arguments import add_command, add_json_only_flags
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof schema` to the command line."""
-    add_command(commands, "schema", "print the JSON schema of gpuproof.yaml", __doc__).set_defaults(run=run)
+    parser = add_command(commands, "schema", "print the JSON schema of gpuproof.yaml", __doc__)
+    add_json_only_flags(parser)
+    parser.set_defaults(run=run)
 
 
 def run(_: argparse.Namespace) -> int:

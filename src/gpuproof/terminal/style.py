@@ -9,8 +9,15 @@ from dataclasses import dataclass
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 """ANSI codes (ECMA-48, SGR); several are joined by `;`."""
 
+_STATUSES = {"Completed": GREEN, "Failed": RED, "Stopped": YELLOW, "Stopping": YELLOW, "InProgress": CYAN}
+
 LABEL_WIDTH = 11
 """Columns of the label before a paragraph."""
+
+
+def status_colour(status: str) -> str:
+    """The ANSI code for a run's status; empty for an unknown one."""
+    return _STATUSES.get(status, "")
 
 
 @dataclass(frozen=True)

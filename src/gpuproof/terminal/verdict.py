@@ -42,6 +42,11 @@ def render(
     return page.text()
 
 
+def verdict_colour(outcome: str | None) -> str:
+    """The ANSI code for an outcome; empty if it is unknown or needs none."""
+    return _COLOURS.get(outcome or "", "")
+
+
 def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
     """Renders percentages over time as one character per column; a blank for unknown values.
 

@@ -89,9 +89,17 @@ def test_the_instance_type_makes_it_concrete(capsys: pytest.CaptureFixture[str])
     assert command.endswith("--quota-code L-DB2E81BA --desired-value 4 --region eu-west-1")
 
 
-def test_an_unknown_instance_type_warns_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(LOGS / "disk-full.log"), "--instance-type", "q9.huge"]) == 1
-    assert "unknown instance type q9.huge" in capsys.readouterr().err
+def test_an_unknown_instance_type_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(LOGS / "disk-full.log"), "--instance-type", "ml.g5.xlage"]) == 2
+    assert "Did you mean ml.g5.xlarge" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nope.log", "nope.txt", "logs/nope"])
+def test_a_log_that_does_not_exist_is_said_to_be_missing(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main(["explain", name]) == 2
+    assert f"Cannot read {name}: no such file or directory." in capsys.readouterr().err
 
 
 def test_a_warning_alone_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,7 +118,7 @@ def test_the_cost_is_that_of_the_endpoints_price(bench: Any, url: str) -> None:
 def test_an_instance_without_a_price_is_wrong_usage_before_anything_is_sent(bench: Any, url: str) -> None:
     code, _, err = bench(url, "--rate", "1", "--instance-type", "ml.nothing.large")
     assert code == 2
-    assert "no price for ml.nothing.large" in err
+    assert "Unknown instance type ml.nothing.large" in err
     assert Model.seen == []
 
 

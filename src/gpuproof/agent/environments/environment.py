@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from gpuproof.agent.contract import Machine, lay_out
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.output import Sink, appending_to
+from gpuproof.agent.output import Sink, TimedSink
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
@@ -72,7 +72,7 @@ class LocalEnvironment:
 
     def __init__(self, paths: RunPaths, job: AgentJob, state: RunState) -> None:
         self.paths = paths
-        self.sink = Sink(appending_to(paths.log(job.current_host)))
+        self.sink: Sink = TimedSink(paths.log(job.current_host), paths.log_times(job.current_host))
         self._job = job
         self._state = state
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
+from gpuproof.agent.output import TIMES_INTERVAL_S
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import FAILED, read_state
 from gpuproof.backends.base import Artifact, Event, TransferProgress
@@ -98,10 +99,17 @@ class LocalRun(DisplayedRun):
         """Yield its events until it has ended; see `gpuproof.backends.local.follow.follow`."""
         return follow(self._store, self.id, offset=offset, live=live)
 
-    def write_log(self, sink: BinaryIO) -> int:
-        """Write the script's output so far and return the number of bytes."""
+    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+        """Write the script's output so far and return its length in bytes, including what was left out.
+
+        Args:
+            since: leave out what was printed before this time; to a second.
+        """
         try:
             with self.paths.log().open("rb") as log:
+                if since is not None:
+                    start = length_at(self.paths.log_times(), since)
+                    log.seek(0, os.SEEK_END) if start is None else log.seek(start)
                 shutil.copyfileobj(log, sink, _CHUNK)
                 return log.tell()
         except FileNotFoundError:
@@ -234,3 +242,22 @@ class LocalRun(DisplayedRun):
 def _copied(source: Path, destination: Path) -> Path:
     copy_file(source, destination)
     return destination
+
+
+def length_at(times: Path, since: float) -> int | None:
+    """The length of a log before what was printed from a time on; None if nothing was printed since.
+
+    Args:
+        times: the notes of `TimedSink`; without them, the whole log counts as new.
+        since: in seconds since the epoch.
+    """
+    try:
+        lines = times.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        time, _, length = line.partition(" ")
+        # What was printed within the interval after a note has no note of its own.
+        if length.isdecimal() and float(time) >= since - TIMES_INTERVAL_S:
+            return int(length)
+    return None

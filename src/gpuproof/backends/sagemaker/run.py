@@ -187,10 +187,16 @@ class SageMakerRun(DisplayedRun):
             else:
                 yield event
 
-    def write_log(self, sink: BinaryIO) -> int:
-        """Write the output of its hosts so far; with several hosts, each line starts with the host's name."""
+    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+        """Write the output of its hosts so far; with several hosts, each line starts with the host's name.
+
+        Args:
+            since: leave out lines that were printed before this time.
+        """
         snapshot = self.describe()
-        reader = LogReader(self._aws, self.kind, self.id, several=snapshot.record.instance_count > 1)
+        reader = LogReader(
+            self._aws, self.kind, self.id, several=snapshot.record.instance_count > 1, since=since
+        )
         for content in reader.read():
             sink.write(content)
         return reader.bytes_read

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from gpuproof.catalogue import Build, Catalogue, Instance, InstanceQuery
 from gpuproof.catalogue.search import matching_gpus
+from gpuproof.cli.arguments import reject_unknown_type
 from gpuproof.errors import UsageError
 from gpuproof.units import CountRange, GpuRequest, MemoryRange, Money
 from gpuproof.util.spelling import nearest_words
@@ -70,26 +71,17 @@ def parse_names(words: Sequence[str], catalogue: Catalogue) -> Named:
 
 def unknown_name(word: str, catalogue: Catalogue) -> UsageError:
     """The error for a name that is no instance type, family or GPU."""
-    ec2_type = word.removeprefix("ml.")
-    if word != ec2_type and catalogue.instance(ec2_type):
-        return UsageError(
-            f"SageMaker has no {word}: none of its APIs accepts it, but EC2 has {ec2_type}.",
-            remedy=f"gpuproof gpus {ec2_type}, or gpuproof gpus --on sagemaker",
-        )
     if "." in word:
-        near = nearest_words(ec2_type, catalogue.tables.gpu_instances, 3)
-        what = f"Unknown instance type {word}."
-    else:
-        families = {one.family for one in catalogue.tables.gpu_instances.values()}
-        near = nearest_words(word, ["show", *catalogue.tables.gpus, *families], 3, cutoff=0.5)
-        near = [one for one in near if one != "show"] if near[:1] != ["show"] else ["show"]
-        what = f"Unknown GPU {word}: no AWS instance type has one."
+        reject_unknown_type(word, catalogue)
+    families = {one.family for one in catalogue.tables.gpu_instances.values()}
+    near = nearest_words(word, ["show", *catalogue.tables.gpus, *families], 3, cutoff=0.5)
+    near = [one for one in near if one != "show"] if near[:1] != ["show"] else ["show"]
     remedy = (
         f"Did you mean {' or '.join(near)}?"
         if near
         else "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` adds new ones."
     )
-    return UsageError(what, remedy=remedy)
+    return UsageError(f"Unknown GPU {word}: no AWS instance type has one.", remedy=remedy)
 
 
 def parse_regions(given: Sequence[str] | None, catalogue: Catalogue) -> list[str]:

@@ -12,7 +12,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command
+from gpuproof.cli.arguments import add_command, add_json_only_flags
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def add_parser(commands: Subparsers) -> None:
         help="an s3:// address that jobs write to; may be repeated",
     )
     parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of your VPC")
+    add_json_only_flags(parser)
     parser.set_defaults(run=run)
 
 

@@ -12,7 +12,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command
+from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_type
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.util.humanize import pluralize
 
@@ -62,6 +62,7 @@ def add_parser(commands: Subparsers) -> None:
         choices=FORMATS,
         help="output format (default: text); json is versioned and stable",
     )
+    add_json_flag(parser)
     parser.add_argument("--statistics", action="store_true", help="print the number of findings of each rule")
     parser.add_argument("--explain", metavar="CODE", help="describe a rule, as `gpuproof rule CODE`")
     parser.add_argument(
@@ -167,7 +168,7 @@ def _instance_type(name: str | None) -> str | None:
     catalogue = Catalogue.load()
     found = name if catalogue.instance(name) is not None else f"ml.{name}"
     if catalogue.instance(found) is None:
-        raise UsageError(f"unknown instance type: {name}", "list them: gpuproof gpus")
+        reject_unknown_type(name, catalogue)
     # SageMaker jobs need the ml. name; EC2 names are accepted too.
     return found if found.startswith("ml.") or catalogue.instance(f"ml.{found}") is None else f"ml.{found}"
 

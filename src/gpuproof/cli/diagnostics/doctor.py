@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command
+from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_type
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--format", default="text", choices=FORMATS, help="output format; json is versioned and stable"
     )
+    add_json_flag(parser)
     parser.add_argument("--severity", default="note", choices=SEVERITIES, help="lowest severity to show")
     parser.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")
     parser.set_defaults(run=run)
@@ -70,6 +71,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--fix is interactive.", remedy="Omit --report and --format.")
     if arguments.yes and not arguments.fix:
         raise UsageError("--yes requires --fix.", remedy="Omit it, or add --fix.")
+    if arguments.instance_type is not None:
+        from gpuproof.catalogue import Catalogue
+
+        reject_unknown_type(arguments.instance_type, Catalogue.load())
 
 
 def _machine(arguments: argparse.Namespace) -> Machine:

@@ -12,19 +12,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_format_flag
+from gpuproof.cli.arguments import add_command, add_format_flag, reject_unknown_type
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
     from gpuproof.backends.base import Run
-    from gpuproof.catalogue import Catalogue
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.explain import Context, Report
 
 _LABEL = 11
 _WIDEST = 120
+
+
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".gz", ".json", ".jsonl")
+"""What names of log files end with."""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -68,7 +71,7 @@ def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
     if target == "-":
         return "standard input", explain_stream(_standard_input(), _context(arguments)), None
     path = Path(target).expanduser() if target else None
-    if path is not None and ("/" in str(target) or (path.exists() and not path.is_dir())):
+    if path is not None and (_looks_like_file(str(target)) or (path.exists() and not path.is_dir())):
         try:
             return str(target), explain_file(path, _context(arguments)), None
         except OSError as error:
@@ -76,8 +79,8 @@ def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
                 f"Cannot read {target}: {(error.strerror or str(error)).lower()}.",
                 remedy="Pass a log file, a run (gpuproof ps lists them), or - for standard input.",
             ) from error
+    reject_unknown_type(arguments.instance_type, Catalogue.load())
     found = _find_run(arguments, target)
-    _warn_if_unknown_type(arguments, Catalogue.load())
     report = found.report(arguments.instance_type, arguments.region)
     return found.id, report, found.record.reason if report.failed else None
 
@@ -113,17 +116,14 @@ def _context(arguments: argparse.Namespace) -> Context:
     if arguments.region:
         context = replace(context, region=arguments.region, region_is_explicit=True)
     if arguments.instance_type:
-        _warn_if_unknown_type(arguments, context.catalogue)
+        reject_unknown_type(arguments.instance_type, context.catalogue)
         context = context.on_instance(arguments.instance_type)
     return context
 
 
-def _warn_if_unknown_type(arguments: argparse.Namespace, catalogue: Catalogue) -> None:
-    if arguments.instance_type and catalogue.instance(arguments.instance_type) is None:
-        print(
-            f"gpuproof: unknown instance type {arguments.instance_type}; continuing without it.",
-            file=sys.stderr,
-        )
+def _looks_like_file(target: str) -> bool:
+    """Whether a target is a path rather than the name of a run: runs have neither folders nor file suffixes."""
+    return "/" in target or target.endswith(_LOG_SUFFIXES)
 
 
 def _print_report(report: Report, name: str, reason: str | None) -> None:

@@ -1,4 +1,7 @@
-"""Describe a rule of `gpuproof check`: why it matters, what it flags and what it does not."""
+"""Describe a rule of `gpuproof check`: why it matters, what it flags and what it does not.
+
+Also a code of `gpuproof doctor`, such as D101: what it means.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from gpuproof.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from gpuproof.check.rule import Rule
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.doctor.codes import DoctorCode
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -20,7 +24,7 @@ def add_parser(commands: Subparsers) -> None:
         "code",
         nargs="?",
         metavar="CODE",
-        help="code or name of a rule, such as DS101 (default: list all rules)",
+        help="code or name of a rule, such as DS101, or a code of `gpuproof doctor` (default: list all rules)",
     )
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -28,6 +32,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof rule`."""
+    if arguments.code is not None and (code := _doctor_code(arguments.code)) is not None:
+        return _describe_doctor_code(code, arguments.format)
     if arguments.code is not None and arguments.format == "text":
         return explain(arguments.code)
     from gpuproof.check.registry import all_rules
@@ -49,6 +55,27 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def _doctor_code(code: str) -> DoctorCode | None:
+    from gpuproof.doctor.codes import doctor_codes
+
+    return doctor_codes().get(code.upper())
+
+
+def _describe_doctor_code(found: DoctorCode, form: str) -> int:
+    if form == "json":
+        import json
+
+        print(
+            json.dumps({"version": 1, "doctor_codes": [{**found._asdict(), "layer": found.layer}]}, indent=2)
+        )
+        return ExitCode.OK
+    print(f"{found.code}: {found.problem}\n\n{found.meaning}\n")
+    print(
+        f"Reported by `gpuproof doctor`, layer {found.layer}, which prints the evidence on this machine and the remedy."
+    )
+    return ExitCode.OK
+
+
 def explain(code: str) -> int:
     """Print a rule's page.
 
@@ -66,9 +93,11 @@ def _found(code: str) -> Rule:
 
     found = find_rule(code)
     if found is None:
+        from gpuproof.doctor.codes import doctor_codes
         from gpuproof.jobs.suggestions import did_you_mean
 
         names = [name for rule in all_rules() for name in (rule.code, rule.name)]
+        names += doctor_codes()
         raise UsageError(f"unknown rule: {code}{did_you_mean(code, names)}", "list them: gpuproof rule")
     return found
 

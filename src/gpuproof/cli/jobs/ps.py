@@ -139,7 +139,10 @@ def _no_runs(backends: list[type[Backend[Any]]], *, has_problems: bool) -> str:
 
 
 def _table(records: list[RunRecord]) -> str:
+    from gpuproof.settings import colour
+    from gpuproof.terminal.style import Style, status_colour
     from gpuproof.terminal.table import render_table
+    from gpuproof.terminal.verdict import verdict_colour
     from gpuproof.util.humanize import format_clock
 
     now = time.time()
@@ -159,7 +162,14 @@ def _table(records: list[RunRecord]) -> str:
     headers = ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "BACKEND"]
     if has_instances:
         headers += ["INSTANCE", "USD"]
-    return render_table(headers, [row(record) for record in records], right=[4, 7])
+
+    def code(number: int, column: int) -> str:
+        record = records[number]
+        return {1: status_colour(record.status), 2: verdict_colour(record.verdict)}.get(column, "")
+
+    return render_table(
+        headers, [row(record) for record in records], right=[4, 7], style=Style(colour()), code=code
+    )
 
 
 def _instance(record: RunRecord) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_run_argument, resolve_run
+from gpuproof.cli.arguments import add_command, add_format_flag, add_run_argument, resolve_run
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,11 +19,18 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(commands, "pull", "copy a run's artifacts into a folder", __doc__)
     add_run_argument(parser)
     parser.add_argument(
-        "--to", type=Path, metavar="FOLDER", help="destination (default: a folder with the run's name)"
+        "-o",
+        "--output",
+        "--to",
+        dest="to",
+        type=Path,
+        metavar="FOLDER",
+        help="destination (default: a folder with the run's name)",
     )
     parser.add_argument(
         "-x", "--extract", action="store_true", help="unpack model.tar.gz and output.tar.gz into folders"
     )
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
@@ -41,6 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         created = found.pull(arguments.to or Path(found.id), extract=arguments.extract, progress=show)
     finally:
         console.end_progress()
+    if arguments.format == "json":
+        print(json.dumps({"version": 1, "id": found.id, "files": [str(path) for path in created]}, indent=2))
+        return ExitCode.OK
     for path in created:
         print(path)
     return ExitCode.OK

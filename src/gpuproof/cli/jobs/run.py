@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.registry import BACKENDS, default_backend, load_backend, reject_foreign_flags
+from gpuproof.cli.arguments import add_json_flag
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def add_parser(commands: Subparsers) -> None:
     how.add_argument(
         "--format", default="text", choices=["text", "json"], help="json: results on standard output"
     )
+    add_json_flag(how)
     for name in BACKENDS:
         _add_backend_flags(parser, load_backend(name))
     parser.set_defaults(run=run)

@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.cli.billing import billing_text
     from gpuproof.cli.follow import final_document, show_end
     from gpuproof.terminal.console import Console
+    from gpuproof.terminal.style import Style, status_colour
     from gpuproof.util.humanize import format_clock
 
     found = resolve_run(arguments, arguments.run_name)
@@ -52,9 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         show_end(found, record, console)
     else:
         message = record.document.get("status_message")
-        console.label(
-            "status", f"{record.status} ({record.secondary_status}{f': {message}' if message else ''})"
-        )
+        status = Style(console.colour).paint(record.status, status_colour(record.status))
+        console.label("status", f"{status} ({record.secondary_status}{f': {message}' if message else ''})")
         if billed := billing_text(record):
             console.label("so far", billed)
         for note in record.notes:

@@ -13,7 +13,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.arguments import (
+    add_command,
+    add_format_flag,
+    reject_unknown_type,
+    validate_content_type,
+)
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
@@ -188,7 +193,9 @@ def _price(instance_type: str | None, region: str | None) -> Price | None:
     from gpuproof.catalogue import Catalogue
 
     use = "endpoint" if instance_type.startswith("ml.") else None
-    price = Catalogue.load().price(instance_type, region or "us-east-1", use)
+    catalogue = Catalogue.load()
+    reject_unknown_type(instance_type, catalogue)
+    price = catalogue.price(instance_type, region or "us-east-1", use)
     if price is None:
         raise UsageError(
             f"The catalogue has no price for {instance_type} in {region or 'us-east-1'}.",

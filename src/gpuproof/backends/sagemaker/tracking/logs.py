@@ -56,16 +56,25 @@ class LogReader:
         name: the job's name.
         several: prefix each line with its host's name.
         host: read only this host.
+        since: leave out lines before this time, in seconds since the epoch; `bytes_read` counts them.
     """
 
     def __init__(
-        self, aws: Aws, kind: SageMakerKind, name: str, *, several: bool = False, host: str | None = None
+        self,
+        aws: Aws,
+        kind: SageMakerKind,
+        name: str,
+        *,
+        several: bool = False,
+        host: str | None = None,
+        since: float | None = None,
     ) -> None:
         self._aws = aws
         self._group = _GROUPS[kind]
         self._name = name
         self.several = several
         self._host = host
+        self._since = since
         self._state = _State()
 
     @property
@@ -159,10 +168,13 @@ class LogReader:
             prefix = f"{stream.host} | " if self.several else ""
             parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in split.lines])
             streams[name] = replace(stream, pending=stream.pending[count:], piece=split.piece)
-        merged = heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0]
+        merged = list(heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0])
         content = "".join(text for _, text in merged).encode("utf-8", "replace")
         self._state = _State(streams, verdicts, messages, self._state.bytes_read + len(content))
-        return content
+        if self._since is None:
+            return content
+        recent = (text for time, text in merged if time >= self._since)
+        return "".join(recent).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
