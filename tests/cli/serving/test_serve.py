@@ -218,9 +218,12 @@ def typed_wrongly(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_missing_model_argument_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_argument_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path))
     output = typed_wrongly(capsys)
-    assert "MODEL is missing" in output
+    assert f"MODEL is missing, and there is no {tmp_path / 'model'}" in output
     assert "code/inference.py" in output
 
 
@@ -237,6 +240,7 @@ def test_several_models_are_served_without_one_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    monkeypatch.setenv("GPUPROOF_SERVE_MODELS_ROOTS", str(tmp_path))
     folder = model_folder(tmp_path / "one", ECHO)
     with typed(tmp_path, awaited="listening at") as server:
         server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.log_text)[0])
@@ -244,6 +248,20 @@ def test_several_models_are_served_without_one_on_the_command_line(
         loaded = server.ask("POST", "/models", json.dumps({"model_name": "one", "url": str(folder)}))
         assert loaded.status == 200
         assert server.ask("POST", "/models/one/invoke", "[7]").json == [7]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("serve",)])
+def test_without_a_model_the_containers_is_served_on_all_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    model_folder(tmp_path / "ml" / "model", ECHO)
+    monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path / "ml"))
+    monkeypatch.delenv("GPUPROOF_SERVE_HOST", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with typed(tmp_path, *words) as server:
+        server.port = int(re.findall(r"listening at 0\.0\.0\.0:(\d+)", server.log_text)[0])
+        assert server.predict([7]).json == [7]
 
 
 @pytest.mark.slow

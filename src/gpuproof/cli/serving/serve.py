@@ -1,8 +1,8 @@
 """Serve a model as SageMaker does: GET /ping, POST /invocations, the handler's functions; on a GPU if there is one.
 
 Supports the environment variables of AWS's inference toolkits (SAGEMAKER_PROGRAM, SAGEMAKER_MODEL_SERVER_WORKERS …);
-flags take precedence over them. With SAGEMAKER_MULTI_MODEL=true, omit MODEL: POST /models loads models. Ctrl-C waits for
-running requests.
+flags take precedence over them. Without MODEL, /opt/ml/model is served on all addresses, as in a container. With
+SAGEMAKER_MULTI_MODEL=true, omit MODEL: POST /models loads models. Ctrl-C waits for running requests.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.serve.settings import Settings
 
 _FLAGS = ("host", "port", "workers", "workers_per_gpu", "max_batch_size", "timeout", "warmup", "autocast")
 _SWITCHES = ("require_gpu", "compile", "cuda_graphs", "no_access_log")
@@ -49,12 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.serve.model.archive import prepare
     from gpuproof.settings import cache_dir
 
-    multi_model = _is_multi_model(arguments)
+    settings = _read_settings()
+    container = _set_container_model(arguments, settings)
+    _check_model(arguments, settings)
     python = find_interpreter(arguments.python)
     with temporary_folder("gpuproof-serve-") as scratch:
         model: list[str] = []
         watched: list[Path | None] = []
-        if not multi_model:
+        if not settings.multi_model:
             try:
                 path = resolve_model(arguments, scratch)
                 model = ["--model-dir", str(prepare(path, scratch / "model", arguments.code))]
@@ -69,39 +72,61 @@ def run(arguments: argparse.Namespace) -> int:
         # The server imports from this file until it ends; the cached file may be replaced in the meantime.
         agent = scratch / "gpuproof-agent.pyz"
         agent.write_bytes(agent_file(cache_dir()).read_bytes())
-        command = [python, str(agent), "serve", *model, *server_flags(arguments)]
+        command = [python, str(agent), "serve", *model, *server_flags(arguments, container=container)]
         return _serve(command, watched)
 
 
-def _is_multi_model(arguments: argparse.Namespace) -> bool:
-    """Whether models are loaded by the multi-model API. Raises UsageError if MODEL is missing or must not be given."""
+def _read_settings() -> Settings:
     from gpuproof.serve.errors import LoadError
     from gpuproof.serve.settings import read_settings
 
     try:
-        multi_model = read_settings(os.environ).multi_model
+        return read_settings(os.environ)
     except LoadError as error:
         raise UsageError(error.message, remedy=error.remedy) from error
-    if multi_model and (arguments.model is not None or arguments.code is not None or arguments.dev):
+
+
+def _set_container_model(arguments: argparse.Namespace, settings: Settings) -> bool:
+    """Without MODEL, use the one where SageMaker puts it. Returns whether it, or the folder of models, exists."""
+    if arguments.model == "serve" and not Path("serve").exists():
+        # SageMaker appends `serve` to the image's entry point.
+        arguments.model = None
+    folder = Path(settings.base_dir) / ("models" if settings.multi_model else "model")
+    if arguments.model is not None or not folder.is_dir():
+        return False
+    if not settings.multi_model:
+        arguments.model = str(folder)
+    return True
+
+
+def _check_model(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Raises UsageError if MODEL is missing, or given although models are loaded by the multi-model API."""
+    if settings.multi_model and (arguments.model is not None or arguments.code is not None or arguments.dev):
         raise UsageError(
             "SAGEMAKER_MULTI_MODEL is true: models are loaded by POST /models, so MODEL, --code and --dev cannot be "
             "used.",
             remedy="Remove them, or unset SAGEMAKER_MULTI_MODEL to serve one model.",
         )
-    if not multi_model and arguments.model is None:
-        raise UsageError("MODEL is missing.", remedy=f"gpuproof serve MODEL: {MODEL_HELP}.")
-    return multi_model
+    if not settings.multi_model and arguments.model is None:
+        raise UsageError(
+            f"MODEL is missing, and there is no {Path(settings.base_dir) / 'model'}.",
+            remedy=f"gpuproof serve MODEL: {MODEL_HELP}.",
+        )
 
 
-def server_flags(arguments: argparse.Namespace) -> list[str]:
-    """Returns the command-line flags of the server process."""
+def server_flags(arguments: argparse.Namespace, *, container: bool = False) -> list[str]:
+    """Returns the command-line flags of the server process.
+
+    Args:
+        container: listen on all addresses by default, because SageMaker connects from outside.
+    """
     words = ["--with-parent", "--load-once" if arguments.dev else "--leave-on-failure"]
     for name in _FLAGS:
         value = getattr(arguments, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
-    if arguments.host is None and "GPUPROOF_SERVE_HOST" not in os.environ:
-        # On a user's machine, listen only on loopback; in a container, SageMaker must reach the server.
+    if arguments.host is None and "GPUPROOF_SERVE_HOST" not in os.environ and not container:
+        # On a user's machine, listen only on loopback.
         words += ["--host", "127.0.0.1"]
     words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
     return words
