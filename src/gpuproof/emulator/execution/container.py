@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.isolation.reaper import Launch, Reaper
+from gpuproof.emulator.execution.network import join_network
 
 
 def main() -> int:
@@ -27,6 +28,12 @@ def main() -> int:
     spec = commands.first()
     if spec is None:
         return 0
+    if spec["network_of"] is not None:
+        try:
+            join_network(spec["network_of"])
+        except OSError as error:
+            os.write(2, json.dumps({"network_failed": str(error)}).encode() + b"\n")
+            return 0
     reaper = Reaper.start(Path(spec["ml"]), ())
     try:
         outcome = _run(reaper, commands, spec)

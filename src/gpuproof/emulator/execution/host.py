@@ -66,7 +66,11 @@ class Host:
         self._thread: threading.Thread | None = None
 
     def start(
-        self, command: Sequence[str], environment: Mapping[str, str], sink: Callable[[IO[bytes]], None]
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        sink: Callable[[IO[bytes]], None],
+        network_of: int | None = None,
     ) -> None:
         """Start the container.
 
@@ -74,6 +78,7 @@ class Host:
             command: program and arguments.
             environment: the whole environment.
             sink: reads the container's output to its end, in another thread.
+            network_of: process whose network the container joins; None for the machine's.
         """
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuproof.emulator.execution.container"],
@@ -88,6 +93,7 @@ class Host:
             "command": list(command),
             "environment": dict(environment),
             "folder": "/",
+            "network_of": network_of,
         }
         self._send(spec)
         self._thread = threading.Thread(
@@ -145,6 +151,10 @@ def _parse_outcome(report: bytes) -> ContainerOutcome:
             None,
             f"this machine does not allow a private /opt/ml: {result['isolation_failed']}",
             internal=True,
+        )
+    if "network_failed" in result:
+        return ContainerOutcome(
+            None, f"this machine does not allow network isolation: {result['network_failed']}", internal=True
         )
     if "launch_failed" in result:
         return ContainerOutcome(None, result["launch_failed"])

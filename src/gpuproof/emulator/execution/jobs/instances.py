@@ -14,6 +14,7 @@ from gpuproof.emulator.execution.environment import base_environment, region_env
 from gpuproof.emulator.execution.host import Host
 from gpuproof.emulator.execution.jobs.job_control import EndReason, JobControl, JobFailed, wait_for_containers
 from gpuproof.emulator.execution.log_shipper import LogStream
+from gpuproof.emulator.execution.network import IsolatedNetwork, NetworkUnavailable
 from gpuproof.emulator.execution.s3_sync import FolderMirror, UploadFailed
 from gpuproof.emulator.job_kinds import JOB_KINDS
 from gpuproof.emulator.store import Resource
@@ -28,14 +29,24 @@ class Instances:
         control: woken when a container ends.
         folder: for their disks.
         count: how many.
+        isolated: whether the job has network isolation, and so no network and no credentials.
     """
 
     def __init__(
-        self, context: Context, job: Resource, control: JobControl, folder: Path, count: int
+        self,
+        context: Context,
+        job: Resource,
+        control: JobControl,
+        folder: Path,
+        count: int,
+        *,
+        isolated: bool,
     ) -> None:
         self._context = context
         self._job = job
         self._control = control
+        self._isolated = isolated
+        self._network: IsolatedNetwork | None = None
         self.hosts = [
             Host(f"algo-{number}", folder / f"algo-{number}", control.wake) for number in range(1, count + 1)
         ]
@@ -57,39 +68,53 @@ class Instances:
         Args:
             environment: the job's own variables.
             on_line: called with every line of every host.
+
+        Raises:
+            JobFailed: the job is to have network isolation, which this machine does not allow.
         """
+        if self._isolated:
+            try:
+                self._network = IsolatedNetwork()
+            except NetworkUnavailable as error:
+                raise JobFailed(
+                    f"InternalServerError: this machine does not allow network isolation: {error}"
+                ) from error
+        network_of = None if self._network is None else self._network.pid
         options, group = self._context.options, JOB_KINDS[self._job.kind].log_group
         logs = self._context.clients.get("logs", self._job.region)
         for host in self.hosts:
             stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{int(time.time())}", on_line)
             base = base_environment(options, image, host.home, os.environ)
-            host.start(command, {**base, **options.environment, **environment}, stream.copy)
+            host.start(command, {**base, **options.environment, **environment}, stream.copy, network_of)
 
     def wait(self, deadline: float, tick: Callable[[], None], interruption: float | None = None) -> EndReason:
         """Wait until every container has ended and its output was sent; arguments as of `wait_for_containers`."""
         options = self._context.options
-        reason = wait_for_containers(
-            self.hosts,
-            self._control,
-            deadline=deadline,
-            interruption=interruption,
-            grace=options.stop_grace,
-            tick=tick,
-            interval=options.checkpoint_interval,
-        )
-        for host in self.hosts:
-            host.join()
-        return reason
+        try:
+            return wait_for_containers(
+                self.hosts,
+                self._control,
+                deadline=deadline,
+                interruption=interruption,
+                grace=options.stop_grace,
+                tick=tick,
+                interval=options.checkpoint_interval,
+            )
+        finally:
+            for host in self.hosts:
+                # They have ended, unless `tick` failed.
+                host.kill()
+                host.join()
+            if self._network is not None:
+                self._network.close()
 
-    def environment(self, *, isolated: bool) -> dict[str, str]:
-        """The variables of the job's containers.
-
-        Args:
-            isolated: whether the job has network isolation, and so no credentials.
-        """
+    def environment(self) -> dict[str, str]:
+        """The variables of the job's containers."""
         job, prefix = self._job, JOB_KINDS[self._job.kind].word.upper()
         role = job.document["RoleArn"]
-        credentials = {} if isolated else role_environment(self._context.clients, job.region, role, job.name)
+        credentials = (
+            {} if self._isolated else role_environment(self._context.clients, job.region, role, job.name)
+        )
         return {
             f"{prefix}_JOB_NAME": job.name,
             f"{prefix}_JOB_ARN": job.arn,

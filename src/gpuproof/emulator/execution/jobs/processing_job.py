@@ -38,7 +38,15 @@ class ProcessingJobRun:
     def run(self) -> None:
         """Run the job to its end, and record its status."""
         cluster = self._document["ProcessingResources"]["ClusterConfig"]
-        instances = Instances(self._context, self._job, self._control, self._folder, cluster["InstanceCount"])
+        isolated = bool((self._document.get("NetworkConfig") or {}).get("EnableNetworkIsolation"))
+        instances = Instances(
+            self._context,
+            self._job,
+            self._control,
+            self._folder,
+            cluster["InstanceCount"],
+            isolated=isolated,
+        )
         try:
             status = self._run_containers(instances, cluster["InstanceType"])
         except JobFailed as error:
@@ -65,8 +73,7 @@ class ProcessingJobRun:
                 "ContainerEntrypoint is not specified, and this emulator cannot read it from the image"
             )
             raise JobFailed(f"AlgorithmError: {problem}")
-        isolated = bool((self._document.get("NetworkConfig") or {}).get("EnableNetworkIsolation"))
-        instances.start(application["ImageUri"], command, instances.environment(isolated=isolated))
+        instances.start(application["ImageUri"], command, instances.environment())
         deadline = time.monotonic() + self._document["StoppingCondition"]["MaxRuntimeInSeconds"]
         reason = instances.wait(deadline, lambda: upload_changes(continuous, "Artifact"))
         if reason is EndReason.SHUTDOWN:

@@ -114,7 +114,14 @@ class TrainingJobRun:
     ) -> tuple[EndReason, Instances]:
         config = self._document["ResourceConfig"]
         count = sum(group["InstanceCount"] for group in config.get("InstanceGroups") or [config])
-        instances = Instances(self._context, self._job, self._control, self._folder / str(attempt), count)
+        instances = Instances(
+            self._context,
+            self._job,
+            self._control,
+            self._folder / str(attempt),
+            count,
+            isolated=bool(self._document.get("EnableNetworkIsolation")),
+        )
         warm = claim_warm_pool(self._context.store, self._job)
         apply_startup_faults(self._context, self._control, self._job.name, self._instance_type(), warm=warm)
         if self._control.shut_down:
@@ -130,7 +137,7 @@ class TrainingJobRun:
         started = time.monotonic()
         with self._context.store.modify(self._job):
             self._document.setdefault("TrainingStartTime", now())
-        variables = instances.environment(isolated=bool(self._document.get("EnableNetworkIsolation")))
+        variables = instances.environment()
         image = self._document["AlgorithmSpecification"]["TrainingImage"]
         self._control.interrupted = False
         instances.start(image, command, variables, lambda line: self._on_line(line, interruption))
