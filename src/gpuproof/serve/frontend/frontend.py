@@ -314,7 +314,8 @@ class Frontend:
             log("waiting for its files to change")
 
     def _announce(self, port: int) -> None:
-        log(f"listening at {self._settings.host}:{port}")
+        host = self._settings.host
+        log(f"listening at {host}" if host.startswith("/") else f"listening at {host}:{port}")
         if self._options.ready_fd is not None:
             os.write(self._options.ready_fd, f"{port}\n".encode())
             os.close(self._options.ready_fd)

@@ -70,12 +70,19 @@ class Listener:
         return len(self._tasks)
 
     async def start(self, host: str, port: int) -> int:
-        """Start listening and return the port, which is chosen by the system if 0 is given. Raises OSError."""
+        """Start listening and return the port, which is chosen by the system if 0 is given. Raises OSError.
+
+        Args:
+            host: an address, or the absolute path of a Unix socket, which has no port (0 is returned).
+        """
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
-            for family, kind, protocol, _, address in dict.fromkeys(found):
-                self._sockets.append(_listen(family, kind, protocol, address))
+            if host.startswith("/"):
+                self._sockets.append(_listen_on_path(host))
+            else:
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+                for family, kind, protocol, _, address in dict.fromkeys(found):
+                    self._sockets.append(_listen(family, kind, protocol, address))
         except OSError:
             self.close()
             raise
@@ -83,7 +90,7 @@ class Listener:
             self._capacity = _capacity()
         for listening in self._sockets:
             loop.add_reader(listening, self._accept, listening)
-        return self._sockets[0].getsockname()[1]
+        return 0 if host.startswith("/") else self._sockets[0].getsockname()[1]
 
     def close(self) -> None:
         """Accept the connections that clients have already opened, and stop listening."""
@@ -164,10 +171,18 @@ class Listener:
             self._log(text)
 
 
-def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _listen_on_path(path: str) -> socket.socket:
+    if Path(path).is_socket():
+        # A server that was killed has left it.
+        Path(path).unlink()
+    return _listen(socket.AF_UNIX, socket.SOCK_STREAM, 0, path)
+
+
+def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...] | str) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family != socket.AF_UNIX:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # As asyncio: another socket listens on the IPv4 address of the same name.
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -58,6 +58,9 @@ class HttpServer:
     async def start(self, host: str, port: int) -> int:
         """Start listening and return the port, which is chosen by the system if 0 is given.
 
+        Args:
+            host: an address, or the absolute path of a Unix socket, which has no port (0 is returned).
+
         Raises:
             OSError: the port is in use, or not permitted.
         """

@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,8 @@ from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 
 def test_a_container_that_takes_too_long_is_a_model_error() -> None:
-    with _container(None) as port:
-        response = _error(forward(_request(), _target(port, timeout=0.2)))
+    with _container(None) as path:
+        response = _error(forward(_request(), _target(path, timeout=0.2)))
     assert response["ErrorCode"] == "ModelError"
     assert response["Message"].startswith(
         "Your invocation timed out while waiting for a response from container primary"
@@ -26,8 +28,8 @@ def test_a_container_that_takes_too_long_is_a_model_error() -> None:
 
 
 def test_a_container_that_hangs_up_is_a_model_error() -> None:
-    with _container(b"") as port:
-        response = _error(forward(_request(), _target(port)))
+    with _container(b"") as path:
+        response = _error(forward(_request(), _target(path)))
     assert response["OriginalStatusCode"] == 502
     assert "closed the connection" in response["OriginalMessage"]
 
@@ -36,8 +38,8 @@ def test_a_container_that_hangs_up_is_a_model_error() -> None:
     ("status", "whose"), [(400, "client"), (413, "client"), (500, "server"), (503, "server")]
 )
 def test_an_error_response_is_reported_with_its_status_and_message(status: int, whose: str) -> None:
-    with _container(f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\nwhy!".encode()) as port:
-        response = _error(forward(_request(), _target(port)))
+    with _container(f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\nwhy!".encode()) as path:
+        response = _error(forward(_request(), _target(path)))
     assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (status, "why!")
     assert response["Message"].startswith(
         f'Received {whose} error ({status}) from primary with message "why!"'
@@ -46,10 +48,10 @@ def test_an_error_response_is_reported_with_its_status_and_message(status: int, 
 
 
 def test_a_request_to_an_absent_container_can_be_retried() -> None:
-    with _container(None) as port:
+    with _container(None) as path:
         pass
     with pytest.raises(AwsError, match="ServiceUnavailable") as caught:
-        forward(_request(), _target(port))
+        forward(_request(), _target(path))
     assert caught.value.status == 503
 
 
@@ -58,7 +60,7 @@ def test_headers_of_sagemaker_pass_both_ways_and_the_others_stay() -> None:
     answer = (
         b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nX-Amzn-SageMaker-Custom-Attributes: back\r\nServer: s\r\n"
     )
-    with _container(answer + b"Content-Length: 2\r\n\r\nok", seen) as port:
+    with _container(answer + b"Content-Length: 2\r\n\r\nok", seen) as path:
         response = forward(
             _request(
                 CONTENT_TYPE="text/csv",
@@ -67,7 +69,7 @@ def test_headers_of_sagemaker_pass_both_ways_and_the_others_stay() -> None:
                 HTTP_X_AMZN_SAGEMAKER_CUSTOM_ATTRIBUTES="there",
                 HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT="v1",
             ),
-            _target(port),
+            _target(path),
         )
     sent = seen[0].lower()
     assert b"x-amzn-sagemaker-custom-attributes: there\r\n" in sent
@@ -95,9 +97,12 @@ def test_an_event_is_read_by_botocore() -> None:
 
 
 @contextlib.contextmanager
-def _container(answer: bytes | None, seen: list[bytes] | None = None) -> Iterator[int]:
-    """One that answers each connection with these bytes and closes it, or, with None, never; its port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+def _container(answer: bytes | None, seen: list[bytes] | None = None) -> Iterator[Path]:
+    """One that answers each connection with these bytes and closes it, or, with None, never; its socket."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
+        path = Path(folder) / "socket"
+        listening.bind(str(path))
+        listening.listen()
 
         def serve() -> None:
             with contextlib.suppress(OSError):
@@ -111,13 +116,13 @@ def _container(answer: bytes | None, seen: list[bytes] | None = None) -> Iterato
 
         if answer is not None:
             threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
+        yield path
         with contextlib.suppress(OSError):
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def _target(port: int, timeout: float = 60.0) -> InvocationTarget:
-    return InvocationTarget(port, "v1", "us-east-1", "/aws/sagemaker/Endpoints/e", "v1/i-0", timeout)
+def _target(path: Path, timeout: float = 60.0) -> InvocationTarget:
+    return InvocationTarget(path, "v1", "us-east-1", "/aws/sagemaker/Endpoints/e", "v1/i-0", timeout)
 
 
 def _request(**environ: str) -> AwsRequest:

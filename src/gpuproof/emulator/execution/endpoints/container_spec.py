@@ -43,6 +43,7 @@ class ContainerSpec:
         environment: the model's own variables.
         role: ARN of the model's role.
         folder: for the disks of the variant's instances.
+        isolated: whether the model has network isolation, and so no network and no credentials.
         startup_timeout: seconds until it must be healthy.
     """
 
@@ -54,6 +55,7 @@ class ContainerSpec:
     environment: dict[str, str]
     role: str | None
     folder: Path
+    isolated: bool = False
     startup_timeout: float = STARTUP_TIMEOUT_S
 
 

@@ -6,12 +6,15 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.h
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from gpuproof.emulator.execution.endpoints.unix_connection import UnixConnection
 from gpuproof.emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
 
 RESPONSE_TIMEOUT_S = 60.0
@@ -31,7 +34,7 @@ class InvocationTarget:
     """The container to which an invocation goes.
 
     Args:
-        port: its port on loopback.
+        socket: the Unix socket on which it listens.
         variant: name of the production variant.
         region: the endpoint's region.
         group: its log group.
@@ -39,7 +42,7 @@ class InvocationTarget:
         timeout: seconds within which it must respond.
     """
 
-    port: int
+    socket: Path
     variant: str
     region: str
     group: str
@@ -51,11 +54,13 @@ def forward(request: AwsRequest, target: InvocationTarget) -> AwsResponse:
     """Forward an invocation to a container, and return the response as SageMaker Runtime does.
 
     Raises:
-        AwsError: no server listens on the port.
+        AwsError: no server listens on the socket.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=target.timeout)
+    connection = UnixConnection(target.socket, target.timeout)
     try:
-        connection.request("POST", "/invocations", request.content(), _headers(request))
+        # A container may respond and close before it has read the whole body.
+        with contextlib.suppress(BrokenPipeError):
+            connection.request("POST", "/invocations", request.content(), _headers(request))
         response = connection.getresponse()
         if response.status >= 300:
             return _model_error(request, target, response.status, response.read())

@@ -18,9 +18,11 @@ from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
 from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ServingFailed
 from gpuproof.emulator.execution.endpoints.invocations import InvocationTarget, forward
 from gpuproof.emulator.execution.endpoints.model_files import download_model, download_source
+from gpuproof.emulator.execution.endpoints.unix_connection import UnixConnection
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host, cannot_start
 from gpuproof.emulator.execution.log_shipper import LogStream
+from gpuproof.emulator.execution.network import IsolatedNetwork, NetworkUnavailable
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 _UNHEALTHY = (
@@ -28,6 +30,7 @@ _UNHEALTHY = (
     "logs for this endpoint."
 )
 _INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again. ({why})"
+_SOCKET = ".invocations.sock"
 _POLL_S = 0.05
 _PING_S = 2.0  # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 _STOP_S = 30.0  # same page: SIGKILL follows SIGTERM after 30 seconds
@@ -98,6 +101,7 @@ class _Container:
         self._wake = threading.Event()
         self._stopping = False
         self._healthy = False
+        self._network: IsolatedNetwork | None = None
         self._host = Host(instance, self._folder, self._on_host_exit)
 
     def prepare(self) -> None:
@@ -128,10 +132,13 @@ class _Container:
             if self._stopping:
                 return
             self._host = Host(self._host.name, self._folder, self._on_host_exit)
-            self._port_file.unlink(missing_ok=True)
+            self._ready_file.unlink(missing_ok=True)
             logs = self._context.clients.get("logs", self._spec.region)
             sink = LogStream(logs, self._group, self._stream).copy
-            self._host.start(self._command(), self._environment, sink)
+            if self._spec.isolated and self._network is None:
+                self._network = _isolated_network()
+            network_of = None if self._network is None else self._network.pid
+            self._host.start(self._command(), self._environment, sink, network_of)
 
     def wait_until_healthy(self) -> None:
         """Wait until the server responds to `/ping`.
@@ -155,11 +162,11 @@ class _Container:
 
     def invoke(self, request: AwsRequest) -> AwsResponse:
         """Forward an invocation and return the container's response."""
-        port = self._port()
-        if port is None:
+        if not self._is_listening():
             raise AwsError("ServiceUnavailable", "The container is restarting.", 503)
         spec = self._spec
-        return forward(request, InvocationTarget(port, spec.variant, spec.region, self._group, self._stream))
+        target = InvocationTarget(self._socket, spec.variant, spec.region, self._group, self._stream)
+        return forward(request, target)
 
     def stop(self) -> None:
         """Let requests in progress complete, then end everything."""
@@ -178,38 +185,44 @@ class _Container:
             self._host.kill()
         self._wake.set()
         self._host.join()
+        if self._network is not None:
+            self._network.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._on_exit(self)
 
     @property
-    def _port_file(self) -> Path:
-        return self._folder / "port"
+    def _ready_file(self) -> Path:
+        return self._folder / "ready"
+
+    @property
+    def _socket(self) -> Path:
+        return self._host.ml / _SOCKET
 
     def _command(self) -> list[str]:
-        address = ["--host", "127.0.0.1", "--port", "0", "--ready-fd", "3"]
+        address = ["--host", f"/opt/ml/{_SOCKET}", "--ready-fd", "3"]
         serve = ["python3", str(self._folder / AGENT), "serve", *address]
-        return ["/bin/sh", "-c", 'exec "$@" 3>"$0"', str(self._port_file), *serve, "--leave-on-failure"]
+        return ["/bin/sh", "-c", 'exec "$@" 3>"$0"', str(self._ready_file), *serve, "--leave-on-failure"]
 
     def _credentials(self) -> dict[str, str]:
+        if self._spec.isolated:
+            return {}
         if self._spec.role is None:
             return {"AWS_ENDPOINT_URL": self._context.clients.url}
         return role_environment(
             self._context.clients, self._spec.region, self._spec.role, self._spec.endpoint
         )
 
-    def _port(self) -> int | None:
-        """The port on which the server listens; None until it does."""
+    def _is_listening(self) -> bool:
+        """Whether the server has written that it listens."""
         try:
-            text = self._port_file.read_text(encoding="ascii")
+            return self._ready_file.read_text(encoding="ascii").endswith("\n")
         except OSError:
-            return None
-        return int(text) if text.endswith("\n") else None
+            return False
 
     def _is_healthy(self) -> bool:
-        port = self._port()
-        if port is None:
+        if not self._is_listening():
             return False
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PING_S)
+        connection = UnixConnection(self._socket, _PING_S)
         try:
             connection.request("GET", "/ping")
             return connection.getresponse().status == HTTPStatus.OK
@@ -227,3 +240,11 @@ class _Container:
             timer = threading.Timer(_RESTART_DELAY_S, self.launch)
             timer.daemon = True
             timer.start()
+
+
+def _isolated_network() -> IsolatedNetwork:
+    try:
+        return IsolatedNetwork()
+    except NetworkUnavailable as error:
+        why = f"this machine does not allow network isolation: {error}"
+        raise ServingFailed(_INTERNAL_ERROR.format(why=why)) from error

@@ -201,6 +201,7 @@ class EndpointRegistry:
             environment=container.get("Environment") or {},
             role=model.document.get("ExecutionRoleArn"),
             folder=self._folder / endpoint.region / endpoint.name / variant["VariantName"],
+            isolated=bool(model.document.get("EnableNetworkIsolation")),
             startup_timeout=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_TIMEOUT_S),
         )
 
