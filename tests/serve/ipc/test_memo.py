@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gpuproof.serve.frameworks.tensorflow_models import Target
 from gpuproof.serve.http.parser import HttpError, read_head
 from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.ipc.memo import memoized
@@ -78,7 +79,9 @@ def request() -> Request:
 def test_a_handler_that_changes_its_headers_affects_no_other_request() -> None:
     context = Context("model", "/opt/ml/model", Device(), 1, request())
     context.get_all_request_header(0)["X-User"] = "changed"
-    of_the_container = serving_context("model", request(), "http://127.0.0.1:1", "application/json").headers
+    of_the_container = serving_context(
+        "model", Target(), request(), "http://127.0.0.1:1", "application/json"
+    ).headers
     assert isinstance(of_the_container, dict)
     of_the_container["x-user"] = "changed"
     assert request().headers["x-user"] == "1"

@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from gpuproof.serve.errors import LoadError
+from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.frameworks.tensorflow_models import Target
 from gpuproof.serve.model.tensorflow_serving import RestApi
 
 
@@ -28,10 +29,16 @@ def free() -> Iterator[int]:
         return
 
 
+class _ServesNothing:
+    def target_of_url(self, path: str) -> Target:
+        raise RequestError(404, f"{path} does not exist")
+
+
 def test_each_predictor_takes_the_next_port_of_the_range(free: int) -> None:
+    model = _ServesNothing()
     with (
-        closing(RestApi(None, (free, free + 1))) as first,
-        closing(RestApi(None, (free, free + 1))) as second,
+        closing(RestApi(model, (free, free + 1))) as first,
+        closing(RestApi(model, (free, free + 1))) as second,
     ):
         assert [first.address, second.address] == [f"http://127.0.0.1:{free + n}" for n in (0, 1)]
         with pytest.raises(urllib.error.HTTPError) as caught:
