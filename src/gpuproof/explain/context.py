@@ -37,6 +37,7 @@ class Context:
         host_memory: bytes of host memory.
         shared_memory: bytes of `/dev/shm`.
         open_files: limit of open files per process.
+        address_space: limit of the address space per process, in bytes (`ulimit -v`); `None` if there is none.
         python: version such as `3.11`.
         instance_type: `g5.xlarge`, `ml.g5.xlarge`.
         region: AWS region such as `eu-west-1`.
@@ -55,6 +56,7 @@ class Context:
     host_memory: int | None = None
     shared_memory: int | None = None
     open_files: int | None = None
+    address_space: int | None = None
     python: str | None = None
     instance_type: str | None = None
     region: str = DEFAULT_REGION
@@ -100,6 +102,7 @@ class Context:
             host_memory=instance.memory,
             shared_memory=None,
             open_files=None,
+            address_space=None,
             python=None,
             gpu_expected=instance.gpu_count > 0 if self.gpu_expected is None else self.gpu_expected,
         )

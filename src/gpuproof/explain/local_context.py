@@ -28,7 +28,8 @@ def local_context(catalogue: Catalogue | None = None, root: Path = Path("/")) ->
         gpu_memory=memory,
         host_memory=_host_memory(root),
         shared_memory=_file_system_size(root / "dev/shm"),
-        open_files=_open_files(),
+        open_files=_limit("RLIMIT_NOFILE"),
+        address_space=_limit("RLIMIT_AS"),
         region=_region(),
     )
 
@@ -69,10 +70,11 @@ def _file_system_size(folder: Path) -> int | None:
     return status.f_blocks * status.f_frsize or None
 
 
-def _open_files() -> int | None:
+def _limit(name: str) -> int | None:
+    """A limit of this shell's processes, such as `RLIMIT_NOFILE`."""
     import resource
 
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    soft = resource.getrlimit(getattr(resource, name))[0]
     return None if soft == resource.RLIM_INFINITY else soft
 
 

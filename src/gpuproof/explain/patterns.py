@@ -19,6 +19,7 @@ AREAS = (
     "tensorflow",
     "torch",
     "python",
+    "hubs",
     "host",
     "sagemaker",
     "serving",

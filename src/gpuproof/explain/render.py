@@ -40,6 +40,8 @@ def format_explanation(explanation: Explanation, width: int, *, short: bool = Fa
 def format_no_cause(report: Report, name: str, width: int) -> list[LabelledText]:
     """Format a report without errors: either nothing failed, or the cause is unknown."""
     notes = [("note", _wrap(text, width)) for text in report.asides]
+    for one in report.notes:
+        notes += [("cause", _wrap(one.cause, width)), ("fix", _wrap(one.remedy, width))]
     if not report.failed:
         return [("ok", f"No known error found in {name}."), *notes]
     lines: list[LabelledText] = [("unknown", f"Failed, cause not recognized: no known error in {name}.")]
@@ -59,6 +61,7 @@ def format_json(report: Report, name: str) -> str:
             "explanations": [one.to_json() for one in report.explanations],
             "last_failure": report.failure and {"line": report.failure[0], "text": report.failure[1]},
             "asides": list(report.asides),
+            "notes": [one.to_json() for one in report.notes],
         },
         indent=2,
     )

@@ -28,6 +28,7 @@ class Report:
         explanations: the root cause first.
         failure: number and text of the last line that shows a failure; `None` if there is no such line.
         asides: notes that are not findings.
+        notes: what the log says about not using a GPU, if it is unknown whether the job should use one.
         failed: whether the program failed, as far as is known.
     """
 
@@ -35,6 +36,7 @@ class Report:
     failure: tuple[int, str] | None
     asides: tuple[str, ...]
     failed: bool
+    notes: tuple[Explanation, ...] = ()
 
     @property
     def cause_unknown(self) -> bool:
@@ -90,6 +92,7 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
         failure=failure,
         asides=_asides(occurrences, relevant) if known.gpu_expected is None else (),
         failed=bool(failure) if known.failed is None else known.failed,
+        notes=_notes(occurrences, relevant, known) if known.gpu_expected is None else (),
     )
 
 
@@ -135,6 +138,15 @@ def _remedy(general: str, advice: Sequence[Advice]) -> str:
     if any(one.instead for one in advice if one.remedy):
         return "\n".join(specific)
     return "\n".join([*specific, general, *(one.otherwise for one in advice if one.otherwise)])
+
+
+def _notes(
+    occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence], context: Context
+) -> tuple[Explanation, ...]:
+    """The root causes among the errors that count only where a GPU is expected."""
+    hidden = [one for one in occurrences if one not in relevant]
+    roots = find_root_causes([ExplainedError(one.error, _explain(one, context)) for one in _merge(hidden)])
+    return tuple(replace(one, severity=Severity.NOTE) for one in roots[:1])
 
 
 def _asides(occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence]) -> tuple[str, ...]:

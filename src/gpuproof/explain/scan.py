@@ -34,6 +34,13 @@ CONTEXT_LINES = 25
 
 _SOURCE_LINE = re.compile(r"\s+(?:raise |return |assert |if |f?[\"'])")
 """Source code quoted by a traceback: it contains the message without having printed it."""
+_LAST_LINES = 12
+"""Lines at the end of a log among which an exception without a traceback shows a failure."""
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Failure|Fault)(?:: .*|$)|panic: .+|[Ff]atal error: .+"
+)
+_LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
+"""An exception of any name, which only counts in the last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
 
 
@@ -120,7 +127,21 @@ class _Window:
         ends_open = self._buffer[self._done :] != b"" and not self._buffer.endswith(b"\n")
         self._scan_until(len(self._buffer))
         self._scan.lines = self._line - 1 + ends_open
+        if self._scan.failure is None:
+            self._scan.failure = self._final_exception()
         return self._scan
+
+    def _final_exception(self) -> tuple[int, str] | None:
+        """Number and text of an exception that ends the log, such as the tail of a longer one."""
+        lines = self._buffer[-LOOKBEHIND_BYTES:].splitlines()
+        tail = [normalize_line(raw).rstrip() for raw in lines[-_LAST_LINES:]]
+        last = max((index for index, text in enumerate(tail) if text.strip()), default=None)
+        for index in reversed(range(len(tail))):
+            if _EXCEPTION.fullmatch(tail[index]) or (
+                index == last and _LAST_EXCEPTION.fullmatch(tail[index])
+            ):
+                return self._scan.lines - len(tail) + index + 1, tail[index]
+        return None
 
     def _scan_until(self, end: int) -> None:
         buffer, counted, line = self._buffer, self._done, self._line
@@ -178,6 +199,8 @@ class _Window:
         exception = error_line("\n".join(lines))
         if exception is not None:
             self._scan.failure = (line + lines.index(exception), exception)
+        elif self._scan.failure is None:
+            self._scan.failure = (line, _line_of(text, match))  # the log ends inside the traceback
 
 
 Candidate = KnownError | LogFact | FailureSign

@@ -19,6 +19,19 @@ def host_memory(_: Mapping[str, str], context: Context) -> Advice | None:
     )
 
 
+def address_space(_: Mapping[str, str], context: Context) -> Advice | None:
+    """Limit of the address space: a `MemoryError` below the host's memory comes from it."""
+    limit = context.address_space
+    if limit is None or (context.host_memory and limit >= context.host_memory):
+        return None
+    return Advice(
+        f"Processes on {context.machine} are limited to {format_bytes(limit)} of address space (ulimit -v, RLIMIT_AS): that "
+        "limit was reached, not the host's memory.",
+        "ulimit -v unlimited before the start. CUDA alone reserves tens of gigabytes of address space.",
+        instead=True,
+    )
+
+
 def shared_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
     """Size of `/dev/shm`."""
     if context.shared_memory is None:
@@ -86,6 +99,7 @@ def channel(groups: Mapping[str, str], _: Context) -> Advice | None:
 
 ADVICE: dict[str, AdviceFunction] = {
     "host_memory": host_memory,
+    "address_space": address_space,
     "shared_memory": shared_memory,
     "open_files": open_files,
     "disk": disk,
