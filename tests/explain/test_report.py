@@ -14,6 +14,7 @@ import pytest
 from gpuproof.catalogue import Catalogue
 from gpuproof.explain import Context, explain_lines, make_report
 from gpuproof.explain.patterns import known_errors
+from gpuproof.explain.render import format_json, format_no_cause
 from gpuproof.explain.scan import scan_lines
 
 HERE = Path(__file__).parent
@@ -102,3 +103,34 @@ def test_where_it_is_unknown_whether_a_gpu_was_expected_it_is_an_aside(context: 
     (aside,) = make_report([scan_lines(log)], context).asides
     assert "Line 2" in aside
     assert "--instance-type" in aside
+
+
+def test_a_log_without_a_gpu_has_a_cause_and_a_remedy_without_an_instance_type(context: Context) -> None:
+    report = make_report([scan_lines(["GPU available: False, used: False", "Epoch 1: loss 0.3"])], context)
+    assert (report.explanations, report.failed) == ((), False)
+    (note,) = report.notes
+    assert (note.code, note.severity.value) == ("no-gpu-reported", "note")
+    printed = dict(format_no_cause(report, "train.log", 100))
+    assert "sees no GPU" in printed["cause"]
+    assert "gpuproof doctor" in printed["fix"]
+    assert json.loads(format_json(report, "train.log"))["notes"][0]["code"] == "no-gpu-reported"
+
+
+def test_a_log_that_ends_in_an_unknown_exception_has_an_unknown_cause(context: Context) -> None:
+    report = make_report(
+        [scan_lines(["GPU available: False, used: False", "mylib.Broken: no flux"])], context
+    )
+    assert report.cause_unknown
+
+
+def test_a_memory_error_below_a_limit_of_the_process_is_not_the_hosts_memory(catalogue: Catalogue) -> None:
+    limited = Context(
+        catalogue=catalogue, machine="this machine", address_space=4 << 30, host_memory=64 << 30
+    )
+    (found,) = explain_lines(["MemoryError"], limited)
+    assert "limited to 4.0 GiB of address space" in (found.here or "")
+    assert "ulimit -v unlimited" in found.remedy
+    assert "instance type" not in found.remedy
+    unlimited = Context(catalogue=catalogue, host_memory=64 << 30)
+    (found,) = explain_lines(["MemoryError"], unlimited)
+    assert "ulimit -v" in found.cause

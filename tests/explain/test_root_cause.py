@@ -56,6 +56,18 @@ def test_a_gpu_that_torch_does_not_see_follows_from_the_old_driver(context: Cont
     assert shape(found) == [("torch-driver-too-old", ["torch-no-gpus-available"])]
 
 
+def test_what_follows_a_failed_assertion_of_a_kernel_is_reported_as_the_assertion(context: Context) -> None:
+    assertion = (
+        "/pytorch/aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: block: [0,0,0], "
+        "thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed."
+    )
+    cublas = "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+    cudnn = "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR"
+    found = explain_lines([assertion, cublas, cudnn], context)
+    assert shape(found) == [("cuda-device-assert", ["cublas-not-initialized", "cudnn-not-initialized"])]
+    assert "t >= 0 && t < n_classes" in found[0].cause
+
+
 def test_a_missing_module_explains_why_there_is_no_model_fn(context: Context) -> None:
     found = explain_lines(
         [

@@ -114,6 +114,35 @@ def test_a_traceback_behind_mpi_prefixes_ends_in_its_exception() -> None:
     assert scan.failure == (4, "mylib.Broken: no flux")
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "RuntimeError: the flux is gone",
+        "mylib.Broken: no flux",
+        "KeyboardInterrupt",
+        "panic: runtime error: index out of range",
+    ],
+)
+def test_an_exception_that_ends_a_log_without_its_traceback_is_the_failure(ending: str) -> None:
+    assert scanned("Epoch 1", "Epoch 2", ending, "").failure == (3, ending)
+
+
+def test_a_log_that_ends_inside_a_traceback_failed() -> None:
+    scan = scanned("Epoch 1", "Traceback (most recent call last):", '  File "a.py", line 9, in <module>')
+    assert scan.failure == (2, "Traceback (most recent call last):")
+
+
+@pytest.mark.parametrize(
+    "line", ["Test Error: ", "mean error: 0.31", "train.loss: 0.2", "Errors: 0", "0 errors"]
+)
+def test_a_metric_that_ends_a_log_is_no_failure(line: str) -> None:
+    assert scanned("Epoch 1", line).failure is None
+
+
+def test_an_exception_far_from_the_end_is_no_failure() -> None:
+    assert scanned("ValueError: tried the next mirror", *["step"] * 40).failure is None
+
+
 def test_source_lines_of_a_traceback_are_not_matched() -> None:
     scan = scanned('    raise AssertionError("Torch not compiled with CUDA enabled")')
     assert scan.occurrences == {}
