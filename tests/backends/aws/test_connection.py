@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsUnreachable, NoCredentials
+from gpuproof.backends.aws.slow_request import SlowRequests
 from support.faulty_aws import FaultyAws
 
 pytestmark = pytest.mark.slow
@@ -89,3 +91,32 @@ def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         package.Nothing  # noqa: B018
     assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+def test_a_connection_without_an_answer_says_what_is_being_waited_for(
+    one_attempt: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    announced = threading.Event()
+
+    def announce(text: str) -> None:
+        said.append(text)
+        announced.set()
+
+    def accept() -> None:
+        connection, _ = listener.accept()
+        announced.wait(60)
+        listener.close()
+        connection.close()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    host = f"127.0.0.1:{listener.getsockname()[1]}"
+    one_attempt.setenv("AWS_ENDPOINT_URL", f"http://{host}")
+    thread = threading.Thread(target=accept)
+    thread.start()
+    with pytest.raises(AwsUnreachable):
+        Aws(region="us-east-1", sleep=lambda _: None, slow=SlowRequests(announce, after=0.05)).caller()
+    thread.join()
+    assert said == [
+        f"waiting for {host} to answer GetCallerIdentity, for 0 s so far; the request is repeated after 60 s"
+    ]

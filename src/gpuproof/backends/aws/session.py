@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from gpuproof.backends.aws.error_hints import ErrorContext, unknown_region
 from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.retry import backoff_seconds, botocore_retries, retry_seconds
 from gpuproof.backends.aws.s3_object import CONNECTIONS
+from gpuproof.backends.aws.slow_request import SlowRequests
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.settings import boto3_session
 from gpuproof.version import __version__
@@ -46,6 +48,7 @@ class AwsSession:
         clock: the time in seconds since the epoch.
         region: the region of all requests; the session's default if None.
         notify: called with a message before each retry.
+        slow: announces requests that take long.
 
     Every method raises NoCredentials, AwsRefused or AwsUnreachable if the request fails.
     """
@@ -57,12 +60,14 @@ class AwsSession:
         clock: Callable[[], float] = time.time,
         region: str | None = None,
         notify: Callable[[str], None] | None = None,
+        slow: SlowRequests | None = None,
     ) -> None:
         self._make_session = session
         self._sleep = sleep
         self._clock = clock
         self._given_region = region
         self._notify = notify
+        self._slow = slow or SlowRequests()
         # boto3 sessions may be used by one thread at a time, clients by many.
         self._lock = threading.RLock()
         self._session: Any = None
@@ -117,7 +122,12 @@ class AwsSession:
 
         def attempt() -> dict[str, Any]:
             client = self._client(service, once=once)
-            with self._translated(service, client.meta.method_to_api_mapping[operation], subject, once=once):
+            name = client.meta.method_to_api_mapping[operation]
+            host = urlsplit(client.meta.endpoint_url).netloc
+            with (
+                self._slow.watch(name, host, _READ_SECONDS),
+                self._translated(service, name, subject, once=once),
+            ):
                 return getattr(client, operation)(**request)
 
         return self._with_retries(service, attempt, once=once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuproof.agent.state import COMPLETED, FAILED
-from gpuproof.backends.aws import Aws, AwsRefused, SageMakerKind
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.record import RunRecord
@@ -25,8 +26,10 @@ from gpuproof.backends.sagemaker.tracking.records import (
     TAG_BUCKET,
     TAG_REMOVED,
     TAG_RUN,
+    TAG_VERDICT,
     capacity_error_code,
     record_of,
+    verdict_tags,
 )
 from gpuproof.backends.sagemaker.tracking.results import (
     Results,
@@ -273,7 +276,7 @@ class SageMakerRun(DisplayedRun):
         prefix = RunLayout(self.id).prefix
         keys = [item.key for item in self._aws.list_objects(bucket, prefix)]
         self._aws.delete_objects(bucket, keys)
-        self._mark_removed()
+        self._add_tags({TAG_REMOVED: "true"})
         done = (
             f"removed {len(keys)} objects below s3://{bucket}/{prefix}; SageMaker keeps its record of the job"
         )
@@ -370,6 +373,8 @@ class SageMakerRun(DisplayedRun):
         self._verdict = verdicts.merge_verdicts(
             {host: one.verdict for host, one in reports.items() if one.verdict is not None}
         )
+        if self._verdict is not None and TAG_RUN in self._tags and TAG_VERDICT not in self._tags:
+            self._add_tags(verdict_tags(self._verdict))
         description = self._last_description()
         settled = record_of(
             self.kind,
@@ -387,9 +392,7 @@ class SageMakerRun(DisplayedRun):
         document = {**settled.document, "notes": [*settled.notes, note]}
         return replace(settled, notes=(*settled.notes, note), document=document)
 
-    def _mark_removed(self) -> None:
-        """Tag it so that `gpuproof ps` no longer lists it; without permission to do so, it stays listed."""
-        try:
-            self._aws.add_tags(self._last_description()[f"{self._word}JobArn"], {TAG_REMOVED: "true"})
-        except AwsRefused:
-            return
+    def _add_tags(self, tags: Mapping[str, str]) -> None:
+        """Add tags that `gpuproof ps` reads; without permission to do so, it shows the run as before."""
+        with suppress(AwsRefused, AwsUnreachable):
+            self._aws.add_tags(self._last_description()[f"{self._word}JobArn"], tags)

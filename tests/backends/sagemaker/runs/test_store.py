@@ -109,6 +109,19 @@ class TestListing:
         (record,) = [one for one in runs.records() if one.job_name == "processed"]
         assert (record.billed_seconds is not None, record.cost is not None) == (True, True)
 
+    @pytest.mark.parametrize("kind", ["training", "processing"])
+    def test_the_verdict_is_in_the_tags_once_a_command_has_read_it(
+        self, aws: Any, runs: SageMakerRunStore, kind: str
+    ) -> None:
+        name = f"judged-{kind}"
+        run = aws.ended("", name=name, kind=kind)
+        outcome = run.record.verdict
+        assert outcome is not None
+        aws.emulator.forget_requests()
+        (record,) = [one for one in runs.records() if one.job_name == name]
+        assert (record.verdict, record.gpu_requirement_met) == (outcome, run.record.gpu_requirement_met)
+        assert aws.emulator.operations("s3") == []
+
     def test_without_leave_to_search_they_are_listed_without_it(
         self, aws: Any, runs: SageMakerRunStore
     ) -> None:

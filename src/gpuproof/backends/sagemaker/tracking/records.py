@@ -22,6 +22,8 @@ TAG_RUN, TAG_JOB, TAG_INSTANCE, TAG_BUCKET = (
     "gpuproof:bucket",
 )
 TAG_REMOVED = "gpuproof:removed"
+TAG_VERDICT, TAG_REQUIREMENT = "gpuproof:verdict", "gpuproof:gpu-requirement-met"
+"""Outcome of the verdict; listings show it without reading the verdict in S3. Set by the first command that reads it."""
 
 _DAY = 86_400.0
 _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
@@ -78,6 +80,8 @@ def record_of(
             "verdict": verdict.get("outcome"),
             "gpu_requirement_met": verdict.get("gpu_requirement_met", True),
         }
+    elif TAG_VERDICT in tags:
+        document |= _tagged_verdict(tags)
     elif tags.get("gpuproof:require-gpu") == "true":
         # A GPU was required, and it is unknown whether one did any work.
         document["gpu_requirement_met"] = None
@@ -96,7 +100,16 @@ def listed_record(
     """
     instance, count = read_instance_tag(tags.get(TAG_INSTANCE, ""))
     common = _common_fields(kind, summary, tags, region)
-    return RunRecord.of({**common, "instance_type": instance, "instance_count": count})
+    return RunRecord.of(
+        {**common, **_tagged_verdict(tags), "instance_type": instance, "instance_count": count}
+    )
+
+
+def verdict_tags(verdict: Mapping[str, Any]) -> dict[str, str]:
+    """The tags for a verdict."""
+    met = verdict.get("gpu_requirement_met", True)
+    requirement = {} if met is None else {TAG_REQUIREMENT: str(bool(met)).lower()}
+    return {TAG_VERDICT: str(verdict.get("outcome")), **requirement}
 
 
 def read_instance_tag(value: str) -> tuple[str | None, int]:
@@ -192,6 +205,14 @@ def _common_fields(
         "failure_reason": reason,
         "tags": dict(tags),
     }
+
+
+def _tagged_verdict(tags: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a verdict that is known from tags; empty without them."""
+    if TAG_VERDICT not in tags:
+        return {}
+    met = {"true": True, "false": False}.get(tags.get(TAG_REQUIREMENT, ""))
+    return {"verdict": tags[TAG_VERDICT], "gpu_requirement_met": met}
 
 
 def _reason(described: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
