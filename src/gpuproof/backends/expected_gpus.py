@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.util.spelling import nearest_words
 
 if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
@@ -42,6 +44,26 @@ def expected_gpus(job: AnyJob, catalogue: Catalogue) -> ExpectedGpus:
     if job.require_gpu:
         return ExpectedGpus(1, None, "require_gpu: true")
     return ExpectedGpus(None)
+
+
+def reject_unknown_gpus(job: AnyJob, catalogue: Catalogue) -> None:
+    """Reject a job that requests a GPU which no AWS instance type has.
+
+    Raises:
+        InvalidJob: with the nearest names.
+    """
+    from gpuproof.catalogue.search import matching_gpus
+
+    known = catalogue.tables.gpus
+    names = job.resources.gpu.names if job.resources.gpu is not None else ()
+    unknown = next((name for name in names if not matching_gpus((name,), known.values())), None)
+    if unknown is None:
+        return
+    near = nearest_words(unknown, known, 3, cutoff=0.5)
+    raise InvalidJob(
+        f"'{job.name}' requests the GPU {unknown}, which no AWS instance type has.",
+        remedy=f"Did you mean {' or '.join(near)}?" if near else "gpuproof gpus lists the GPUs.",
+    )
 
 
 def _from_instance(name: str, catalogue: Catalogue) -> ExpectedGpus:

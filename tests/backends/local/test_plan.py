@@ -41,6 +41,18 @@ class TestPlanning:
         assert plan_run(job(script(""))).python == sys.executable
 
     @pytest.mark.usefixtures("no_gpu")
+    def test_a_gpu_that_does_not_exist_is_rejected_with_the_nearest(self, script: Script) -> None:
+        with pytest.raises(InvalidJob, match="requests the GPU A10,") as caught:
+            plan_run(job(script(""), resources={"gpu": "A10:1"}, require_gpu=False))
+        assert "A10G" in str(caught.value.remedy)
+
+    def test_a_gpu_that_aws_lacks_may_be_that_of_this_machine(
+        self, script: Script, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(planning, "count_gpus", lambda: 1)
+        assert plan_run(job(script(""), resources={"gpu": "RTX-4090:1"})).gpus_here == 1
+
+    @pytest.mark.usefixtures("no_gpu")
     def test_a_required_gpu_must_be_here(self, script: Script) -> None:
         with pytest.raises(GpuRequired, match="but the NVIDIA driver shows none on this machine") as caught:
             plan_run(job(script(""), require_gpu=True))

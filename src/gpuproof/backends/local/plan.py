@@ -12,7 +12,7 @@ from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import RunPaths
 from gpuproof.backends.agent_job import job_document
 from gpuproof.backends.display import DisplayedPlan
-from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus, reject_unknown_gpus
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
 from gpuproof.backends.local.framework_check import framework_warning, require_framework
@@ -158,10 +158,14 @@ def plan_run(
         UsageError: the interpreter does not exist, or the source folder is too large.
         GpuRequired: the job requires a GPU and this machine has none.
     """
-    expected = expected_gpus(job, Catalogue.load())
+    catalogue = Catalogue.load()
+    expected = expected_gpus(job, catalogue)
     if job.require_gpu and expected.count == 0:
         raise InvalidJob(f"'{job.name}' requires a GPU, but {expected.because}.", remedy="gpuproof gpus")
     here = count_gpus()
+    if not here:
+        # A machine with GPUs may have one that AWS does not offer.
+        reject_unknown_gpus(job, catalogue)
     if job.require_gpu and here == 0:
         raise GpuRequired(
             f"'{job.name}' requires a GPU, but the NVIDIA driver shows none on this machine.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 from gpuproof.catalogue import Build, Catalogue, Instance, InstanceQuery
 from gpuproof.catalogue.search import matching_gpus
@@ -31,8 +32,7 @@ BYTES = {
 _SCALES = {"M": 10**6, "B": 10**9, "T": 10**12}
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(NamedTuple):
     """What the positional arguments name.
 
     Attributes:
@@ -89,7 +89,7 @@ def parse_regions(given: Sequence[str] | None, catalogue: Catalogue) -> list[str
     words = [word.strip() for text in given or () for word in text.split(",")]
     if ALL_REGIONS in words:
         return list(catalogue.tables.priced_regions)
-    known = catalogue.known_regions()
+    known = catalogue.known_regions() if words else ()
     for word in words:
         if word not in known:
             near = catalogue.misspelt_region(word)
@@ -137,7 +137,7 @@ def parse_query(
         builds=_builds(arguments.framework, catalogue, warnings) if arguments.framework else (),
         include_retired=arguments.include_retired,
     )
-    return [replace_region(query, region) for region in regions] or [query], warnings
+    return [replace(query, region=region) for region in regions] or [query], warnings
 
 
 def _joined(requests: Sequence[str]) -> str:
@@ -148,13 +148,6 @@ def _joined(requests: Sequence[str]) -> str:
     if len(set(filter(None, counts))) > 1:
         return ",".join(requests)
     return ",".join(names) + next((f":{count}" for count in counts if count), "")
-
-
-def replace_region(query: InstanceQuery, region: str) -> InstanceQuery:
-    """The same query for another region."""
-    from dataclasses import replace
-
-    return replace(query, region=region)
 
 
 def _memory(text: str | None, flag: str, warnings: list[str]) -> MemoryRange | None:

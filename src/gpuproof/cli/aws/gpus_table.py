@@ -137,8 +137,8 @@ def _table(queries: Sequence[InstanceQuery], rows: Sequence[Row], today: date) -
         return [[COLUMNS[header](row, today) for header in headers] for row in rows]
 
     dropped: list[str] = []
-    for header in OPTIONAL_COLUMNS:
-        if not terminal_width() or table_width([headers, *cells()]) <= terminal_width():
+    for header in OPTIONAL_COLUMNS if terminal_width() else ():
+        if table_width([headers, *cells()]) <= terminal_width():
             break
         headers.remove(header)
         dropped.append(header)

@@ -116,3 +116,15 @@ def test_a_processing_job_gets_types_that_processing_takes(catalogue: Catalogue)
         REGION,
     )
     assert all("processing" in catalogue.accepted_for(name) for name in names(choice))
+
+
+def test_a_gpu_that_no_type_has_is_rejected_with_the_nearest(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob, match="requests the GPU A10, which no AWS instance type has") as raised:
+        choose_instance_types(training(resources={"gpu": "A10:1"}), catalogue, REGION)
+    assert "A10G" in str(raised.value.remedy)
+
+
+def test_a_gpu_that_a_region_lacks_is_offered_in_the_nearest(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        choose_instance_types(training(resources={"gpu": "H100:8"}), catalogue, "eu-west-1")
+    assert str(raised.value.remedy).startswith("Nearest regions that offer it: eu-west-2, eu-north-1, ")

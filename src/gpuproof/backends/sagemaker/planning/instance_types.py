@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gpuproof.backends.expected_gpus import reject_unknown_gpus
 from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, JobKind
@@ -77,6 +78,7 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
             f"'{job.name}' sets neither instance_type nor resources.gpu.",
             remedy=f"{_examples(job.kind, catalogue, region)}\nOr request a GPU: --gpu A10G:1",
         )
+    reject_unknown_gpus(job, catalogue)
     spot = wanted.spot and isinstance(job, TrainingJob)
     request = InstanceQuery(
         gpus=wanted.gpu.names if wanted.gpu else (),
@@ -94,7 +96,7 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
     if not found:
         raise InvalidJob(
             f"The catalogue knows no SageMaker instance type in {region} for '{job.name}' ({_requirements(job)}).",
-            remedy="Relax the requirements, or list the types: gpuproof gpus",
+            remedy=f"{_nearest_regions(request, catalogue)}Relax the requirements, or list the types: gpuproof gpus",
         )
     first = tuple(_candidate(one.name, job.kind, catalogue, region) for one in found[:MOST_CANDIDATES])
     others = [_candidate(name, job.kind, catalogue, region) for name in job.fallbacks]
@@ -106,6 +108,17 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
             "resources.max_price does not apply to spot prices, which AWS reports only afterwards"
         )
     return InstanceChoice((*first, *others), tuple(warnings))
+
+
+def _nearest_regions(request: InstanceQuery, catalogue: Catalogue) -> str:
+    """The nearest regions that offer a matching type, as a line; empty if none does, or if the region itself does."""
+    region = request.region or ""
+    types = {one.ec2_type for one in catalogue.search(replace(request, region=None, max_price=None))}
+    offering = [one for one in catalogue.regions() if types & set(catalogue.region(one))]
+    if not offering or region in offering or not catalogue.region(region):
+        return ""
+    near = catalogue.nearest_regions(region, offering)[:_SHOWN]
+    return f"Nearest regions that offer it: {', '.join(near)} (--region)\n" if near else ""
 
 
 def _candidate(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> Candidate:
