@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.check import engine, process_pool
+from gpuproof.check import process_pool, settings_by_file
 from gpuproof.check.analysis import workspace
 from gpuproof.check.engine import CheckOptions, CheckReport, check_paths
 from gpuproof.check.jobs import link
@@ -46,7 +46,9 @@ def broken_rule(code: str = "ZZ101", error: type[Exception] = KeyError, on: str 
 
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, *rules: Rule) -> None:
-    monkeypatch.setattr(engine, "select_rules", lambda selection: [*select_rules(selection), *rules])
+    monkeypatch.setattr(
+        settings_by_file, "select_rules", lambda selection: [*select_rules(selection), *rules]
+    )
 
 
 def described(report: CheckReport) -> list[tuple[str, str, str]]:

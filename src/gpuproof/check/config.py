@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.check.rule import Hit
+from gpuproof.check.source.span import absolute
 from gpuproof.errors import UsageError
 
 KEYS = {
@@ -46,6 +47,15 @@ class CheckSettings:
         """The folder that patterns are relative to."""
         return self.path.parent if self.path is not None else Path.cwd()
 
+    def excludes(self, path: Path) -> bool:
+        """Whether `exclude` names a file, given by its absolute path, or a folder that contains it."""
+        if not self.exclude or not path.is_relative_to(self.folder):
+            return False
+        import pathspec  # only if the settings exclude something
+
+        spec = pathspec.GitIgnoreSpec.from_lines(self.exclude)
+        return spec.match_file(str(path.relative_to(self.folder)))
+
     def ignores(self, hit: Hit) -> bool:
         """Whether `per-file-ignores` suppresses a finding."""
         return any(
@@ -55,20 +65,24 @@ class CheckSettings:
         )
 
 
-def read_settings(start: Path) -> CheckSettings:
+def read_settings(start: Path, *, up: bool = True) -> CheckSettings:
     """Read the settings of the nearest pyproject.toml with a `[tool.gpuproof.check]` table.
 
     The search starts at a folder or file and goes up to the root of the repository.
 
+    Args:
+        start: a folder or file.
+        up: whether to search above it too.
+
     Raises:
         UsageError: the file does not parse, or a key or value is invalid.
     """
-    start = start.absolute()
+    start = absolute(start)
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file() and (table := _table(path)) is not None:
             return _settings(path, table)
-        if (folder / ".git").exists():
+        if not up or (folder / ".git").exists():
             break
     return CheckSettings()
 
@@ -132,9 +146,7 @@ def _selects(code: str, hit: Hit) -> bool:
 def _matches(settings: CheckSettings, pattern: str, hit: Hit) -> bool:
     import pathspec  # only if per-file-ignores is set
 
-    path = (
-        hit.span.unit.absolute if hit.span.unit.kind != "cell-file" else Path(hit.span.unit.path).absolute()
-    )
+    path = hit.span.unit.absolute if hit.span.unit.kind != "cell-file" else absolute(hit.span.unit.path)
     if not path.is_relative_to(settings.folder):
         return False
     return pathspec.GitIgnoreSpec.from_lines([pattern]).match_file(str(path.relative_to(settings.folder)))

@@ -16,12 +16,14 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.link import assumed_job, find_jobs
 from gpuproof.check.jobs.requirement import requirements
 from gpuproof.check.project import Project, Target
-from gpuproof.check.registry import Selection, select_rules
+from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Checked, Hit, Rule
+from gpuproof.check.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.check.source.discovery import find_files
 from gpuproof.check.source.read import UnreadableFile, read_units
 from gpuproof.check.source.span import Unit
 from gpuproof.check.suppression import is_suppressed
+from gpuproof.errors import UsageError
 from gpuproof.findings import Severity
 
 COLLECT_EVERY = 20_000_000
@@ -37,9 +39,9 @@ class CheckOptions:
     """Options of a check.
 
     Args:
-        selection: the selected rules.
-        target: the SDK version, region and instance type to check for.
-        settings: the settings of the project: excluded files, and rules to ignore in some files.
+        selection: the rules on the command line; settings add to it.
+        target: the SDK version, region and instance type on the command line; they take precedence over settings.
+        settings: the settings of the first path. Files with a nearer pyproject.toml have its settings.
         markdown: whether to check code blocks in Markdown files.
         processes: the number of processes; 0 to choose by the number of units.
     """
@@ -60,12 +62,14 @@ class CheckReport:
         files: the number of files.
         rules: the rules that ran.
         internal_errors: bugs of GPUproof that occurred, each of which lost the findings of its rule on its file.
+        problems: invalid settings of folders below the paths; their files were checked with the default settings.
     """
 
     hits: tuple[Hit, ...]
     files: int
     rules: tuple[Rule, ...]
     internal_errors: tuple[InternalError, ...] = ()
+    problems: tuple[UsageError, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -84,28 +88,35 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         UsageError: a path does not exist, or a selected rule is unknown.
     """
     options = options or CheckOptions()
-    settings = options.settings
-    rules = select_rules(options.selection)
-    found = find_files(paths, markdown=options.markdown, exclude=settings.exclude, root=settings.folder)
-    log = ErrorLog()
+    by_file = SettingsByFile(options.settings, options.selection, options.target)
+    settings, log = options.settings, ErrorLog()
+    found = find_files(paths, markdown=True, exclude=settings.exclude, root=settings.folder)
+    files = by_file.included(found.files, paths, markdown=options.markdown)
     with _garbage_collection_disabled():
-        units, failures = read_units(found.files, log)
+        units, failures = read_units(files, log)
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
         project = Project(units, options.target)
         hits = [
-            *_unreadable_file_hits(failures, rules),
-            *check_project(project, units, rules, log, processes=options.processes),
+            *_unreadable_file_hits(failures, by_file),
+            *check_project(project, units, by_file, log, processes=options.processes),
         ]
-    kept = [hit for hit in hits if not settings.ignores(hit)]
-    return CheckReport(tuple(sorted_hits(kept)), len(found.files), tuple(rules), tuple(merged(log.errors)))
+    kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
+    rules = {rule.code: rule for one in by_file.rule_sets() for rule in one.rules}
+    return CheckReport(
+        tuple(kept),
+        len(files),
+        tuple(rules[code] for code in sorted(rules)),
+        tuple(merged(log.errors)),
+        tuple(by_file.problems),
+    )
 
 
 def check_project(
     project: Project,
     units: Sequence[Unit],
-    rules: Sequence[Rule],
+    by_file: SettingsByFile,
     log: ErrorLog,
     jobs: Sequence[JobDefinition] | None = None,
     processes: int = 1,
@@ -115,20 +126,30 @@ def check_project(
     Args:
         project: the workspace of the units, and the target; its jobs are set here.
         units: the units to check.
-        rules: the rules to run.
+        by_file: the rules of each file.
         log: gets the exceptions in rules.
         jobs: the jobs; None to find them in the units.
         processes: the number of processes; 0 to choose by the number of units.
     """
     project.link(_jobs(project, units, log) if jobs is None else jobs, log)
-    checker = _UnitChecker(project, rules)
+    checkers: dict[RuleSet, _UnitChecker] = {}
+
+    def checker_of(unit: Unit) -> _UnitChecker:
+        rule_set = by_file.of(unit.path)
+        if rule_set not in checkers:
+            checkers[rule_set] = _UnitChecker(project.with_target(rule_set.target), rule_set.rules)
+        return checkers[rule_set]
+
+    for unit in units:
+        # Child processes share what exists before they start.
+        checker_of(unit)
 
     def check(some: Sequence[Unit]) -> Checked:
         own = ErrorLog()
         found: list[Hit] = []
         checked = 0
         for unit in some:
-            found += [hit for hit in checker.check(unit, own) if not is_suppressed(hit)]
+            found += [hit for hit in checker_of(unit).check(unit, own) if not is_suppressed(hit)]
             checked += len(unit.source)
             if checked > COLLECT_EVERY:
                 gc.collect()
@@ -176,11 +197,11 @@ def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDef
     return jobs + [job for job in assumed if job is not None]
 
 
-def _unreadable_file_hits(failures: Iterable[UnreadableFile], rules: Sequence[Rule]) -> Iterator[Hit]:
-    rule = next((one for one in rules if one.code == "E901"), None)
-    if rule is None:
-        return
+def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsByFile) -> Iterator[Hit]:
     for failure in failures:
+        rule = next((one for one in by_file.of(failure.path).rules if one.code == "E901"), None)
+        if rule is None:
+            continue
         unit = Unit(failure.path, "", "python")
         severity = rule.severity if failure.broken else Severity.NOTE
         message = f"{Path(failure.path).name} is not checked: {failure.reason}."

@@ -15,8 +15,9 @@ from gpuproof.check.jobs.definition import JobDefinition, ProcessingMount
 from gpuproof.check.knowledge.script_contract import flag_of
 from gpuproof.check.project import Project, Target
 from gpuproof.check.reach.blocking import JobReach
-from gpuproof.check.registry import Selection, select_rules
+from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Hit
+from gpuproof.check.settings_by_file import SettingsByFile
 from gpuproof.check.source.decode import Unreadable
 from gpuproof.check.source.read import read_file
 from gpuproof.check.source.span import Unit
@@ -47,22 +48,21 @@ def check_job(
     path = Path(job.source_dir) / job.entry_point
     if path.suffix != ".py":
         return []
-    settings = read_settings(path.parent)
-    selection = Selection(settings.select, settings.extend_select, settings.ignore)
+    by_file = SettingsByFile(read_settings(path.parent), Selection(), Target(region=region))
     try:
         units = read_file(_shown(path))
     except Unreadable:
         # The backend reports unreadable files.
         return []
-    project = Project(units, Target(settings.sagemaker_sdk, region or settings.region))
+    project = Project(units, by_file.of(str(path)).target)
     project.workspace.set_job_arguments(units[0], _command_line(job))
     script = project.workspace.module(units[0])
     definition = _definition(job, units[0], script)
     if script is not None:
         units = [one.unit for one in local_modules(script)]
     log = log if log is not None else ErrorLog()
-    found = check_project(project, units, select_rules(selection), log, jobs=[definition])
-    kept = sorted_hits(hit for hit in found if not settings.ignores(hit))
+    found = check_project(project, units, by_file, log, jobs=[definition])
+    kept = sorted_hits(hit for hit in found if by_file.keeps(hit))
     requests_gpu = True if job.resources.gpu is not None else None
     reach = JobReach(project, definition, has_gpu=requests_gpu, is_remote=is_remote)
     return [reach.settle(hit, log) for hit in kept]

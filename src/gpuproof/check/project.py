@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -49,6 +50,7 @@ class Project:
 
     def __init__(self, units: Iterable[Unit] = (), target: Target | None = None) -> None:
         self.target = target or Target()
+        self._origin: Project | None = None
         self.workspace = Workspace(units)
         self.jobs: list[JobDefinition] = []
         self._jobs_by_script: dict[Path, list[JobDefinition]] = {}
@@ -58,12 +60,20 @@ class Project:
         """The facts about AWS GPUs, loaded on first use."""
         from gpuproof.catalogue.catalogue import Catalogue
 
-        return Catalogue.load()
+        return self._origin.catalogue if self._origin is not None else Catalogue.load()
 
     @property
     def region(self) -> str:
         """The region whose prices are shown."""
         return self.target.region or "us-east-1"
+
+    def with_target(self, target: Target) -> Project:
+        """The same texts and jobs, checked for another environment."""
+        if target == self.target:
+            return self
+        project = copy(self)
+        project.target, project._origin = target, self._origin or self  # noqa: SLF001
+        return project
 
     def link(self, jobs: Iterable[JobDefinition], log: ErrorLog | None = None) -> None:
         """Set the jobs, and find the modules that the script of each imports.

@@ -191,10 +191,11 @@ def test_no_facts_are_read_where_no_rule_needs_them(
 def test_an_internal_error_has_its_own_code_and_every_format_stays_valid(
     here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuproof.check import engine
+    from gpuproof.check.registry import find_rule
 
     write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.12xlarge"), "train.py": TRAIN})
-    rule = next(one for one in engine.select_rules(engine.Selection()) if one.code == "DS101")
+    rule = find_rule("DS101")
+    assert rule is not None
 
     def fail(*_: Any) -> Any:
         raise RecursionError("too deep")
@@ -227,3 +228,11 @@ def test_a_bug_outside_the_rules_gives_valid_output_too(
     code, out, _ = gpuproof("check", "--format", "json")
     assert code == 70
     assert json.loads(out)["internal_errors"][0]["message"] == "checking failed: KeyError: 'bug'"
+
+
+def test_invalid_settings_below_the_path_have_code_2_after_all_findings(here: Path, gpuproof) -> None:
+    write_files(here, {"a/pyproject.toml": "[tool.gpuproof.check]\nselct = []\n", "b/x.py": "x = (\n"})
+    code, out, err = gpuproof("check")
+    assert code == 2
+    assert "b/x.py:1:5: error E901" in out
+    assert "unknown key 'selct'" in err

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.source import python
 from gpuproof.check.source.decode import Unreadable, decode, read_bytes
+from gpuproof.check.source.project_root import project_root
 from gpuproof.check.source.span import Unit, absolute
 
 MAX_CACHED = 3_000_000
@@ -150,7 +151,7 @@ class Workspace:
             folder = os.path.dirname(folder)  # noqa: PTH120  # strings: this runs for every import of every script
         inner = dotted.strip(".").replace(".", "/")
         # The folder of the script is on the import path, whichever of its modules imports.
-        above = [] if level else [one for one in self._script_folders if _is_below(folder, one)]
+        above = [] if level else [one for one in self._script_folders if _may_share_imports(folder, one)]
         for base in dict.fromkeys([folder, *above]):
             # Most imports are of libraries, which the names in the folder rule out.
             if inner and inner.partition("/")[0] not in self._names_in(base):
@@ -184,8 +185,10 @@ class Workspace:
         return {folder for path in self._units for folder in path.parents}
 
 
-def _is_below(folder: str, other: str) -> bool:
-    return folder == other or folder.startswith(other.rstrip("/") + "/")
+def _may_share_imports(folder: str, script: str) -> bool:
+    """Whether a module in a folder may be imported by a script in another one: above it, in the same project."""
+    is_below = folder == script or folder.startswith(script.rstrip("/") + "/")
+    return is_below and project_root(folder) == project_root(script)
 
 
 def _unit_of(path: Path) -> Unit | None:

@@ -17,6 +17,9 @@ from gpuproof.check.source.span import Unit
 _WORDS = ("sagemaker", *boto3.OPERATIONS)
 """A Python text without any of these words does not describe a job."""
 
+LEVELS = 4
+"""Folders above a launcher outside of a repository in which its script is looked for."""
+
 
 def find_jobs(
     units: Iterable[Unit],
@@ -117,17 +120,27 @@ def _linked(job: JobDefinition, workspace: Workspace) -> JobDefinition:
     return replace(job, script_found=False if seen or not job.source_dir.is_sure else None)
 
 
+def launch_folders(launcher: Path) -> list[Path]:
+    """Folders that a job's paths may be relative to: the launcher's folder and those above, up to the repository's root.
+
+    The working directory of the launcher is unknown, and that of `gpuproof check` must not change its findings. Without
+    a repository, `LEVELS` folders above the launcher's.
+    """
+    beside = launcher.parent
+    above = list(beside.parents)[:-1]  # without the root folder
+    folders = [beside, *above]
+    repository = next((one for one in folders if (one / ".git").exists()), None)
+    if repository is None:
+        return folders[: LEVELS + 1]
+    return folders[: folders.index(repository) + 1]
+
+
 def _source_folder(job: JobDefinition) -> list[Path] | None:
-    """Folders of the entry point: `source_dir`, relative to the launcher, the working folder or the repository."""
-    beside = job.span.unit.absolute.parent
-    bases = list(dict.fromkeys([beside, Path.cwd(), *_repository(beside)]))
+    """The folders in which the entry point may be."""
+    bases = launch_folders(job.span.unit.absolute)
     source: Value = job.source_dir
     if source.is_absent or (source.is_known and source.value is None):
         return bases
     if source.text is None or "://" in source.text:
         return None
     return [base / source.text for base in bases]
-
-
-def _repository(folder: Path) -> list[Path]:
-    return [one for one in (folder, *folder.parents) if (one / ".git").exists()][:1]

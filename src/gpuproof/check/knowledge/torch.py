@@ -12,8 +12,8 @@ from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.analysis.usage import uses
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
+from gpuproof.check.source.test_files import is_test_file
 
-_TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 _EVALUATES = re.compile(
     r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
 )
@@ -42,7 +42,7 @@ def runs_without_gpu(module: Module, project: Project) -> bool:
 
 def is_test(module: Module) -> bool:
     """Whether a file is a test, by its path."""
-    return _TESTS.search((module.unit.name or module.unit.path).replace("\\", "/")) is not None
+    return is_test_file(module.unit)
 
 
 def has_evaluation_name(function: FunctionNode) -> bool:

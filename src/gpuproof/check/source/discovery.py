@@ -81,7 +81,15 @@ def find_files(
             from gpuproof.jobs.file_hints import suggest_file
 
             raise UsageError(f"{path} does not exist{suggest_file(Path(path))}")
-    return FoundFiles(tuple(found), tuple(unlisted))
+    return FoundFiles(_without_repetitions(found), tuple(unlisted))
+
+
+def _without_repetitions(files: Iterable[str]) -> tuple[str, ...]:
+    """The files without those that are named twice, such as relative and absolute."""
+    seen: dict[str, str] = {}
+    for path in files:
+        seen.setdefault(os.path.abspath(path), path)  # noqa: PTH100  # runs for every file
+    return tuple(seen.values())
 
 
 class _Walker:
@@ -169,6 +177,9 @@ def _ignored(path: str, ignores: Ignores, *, is_folder: bool) -> bool:
     # The innermost file with a matching pattern decides, as in git.
     for folder, spec in reversed(ignores):
         relative = os.path.relpath(absolute, folder) + ("/" if is_folder else "")
+        if relative.startswith("../"):
+            # Settings of one project say nothing about another one.
+            continue
         if (included := spec.check_file(relative).include) is not None:
             return included
     return False

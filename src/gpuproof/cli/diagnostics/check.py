@@ -132,8 +132,14 @@ def _check(paths: list[str], options: CheckOptions) -> CheckReport:
 
 
 def _exit_code(report: CheckReport, *, failed: bool) -> int:
+    for problem in report.problems:
+        print(
+            f"gpuproof: {problem.message}. Its files were checked with the default settings.", file=sys.stderr
+        )
     if report.internal_errors:
         return ExitCode.INTERNAL_ERROR
+    if report.problems:
+        return ExitCode.USAGE
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
@@ -145,19 +151,19 @@ def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
     from gpuproof.check.project import Target
     from gpuproof.check.registry import Selection
 
-    settings = read_settings(Path(paths[0]))
     selection = Selection(
-        select=_split_words(arguments.select) or settings.select,
-        extend=settings.extend_select + _split_words(arguments.extend_select),
-        ignore=settings.ignore + _split_words(arguments.ignore),
+        select=_split_words(arguments.select),
+        extend=_split_words(arguments.extend_select),
+        ignore=_split_words(arguments.ignore),
     )
-    target = Target(
-        sagemaker_sdk=arguments.sagemaker_sdk or settings.sagemaker_sdk,
-        region=arguments.region or settings.region,
-        instance_type=_instance_type(arguments.instance_type),
+    target = Target(arguments.sagemaker_sdk, arguments.region, _instance_type(arguments.instance_type))
+    return CheckOptions(
+        selection,
+        target,
+        read_settings(Path(paths[0])),
+        markdown=arguments.markdown,
+        processes=arguments.processes,
     )
-    markdown = arguments.markdown or settings.markdown
-    return CheckOptions(selection, target, settings, markdown=markdown, processes=arguments.processes)
 
 
 def _instance_type(name: str | None) -> str | None:

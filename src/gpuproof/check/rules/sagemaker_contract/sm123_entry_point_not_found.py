@@ -1,9 +1,10 @@
-"""The job's script does not exist in the job's folder.
+"""The job's script or its source folder does not exist.
 
 The SDK checks before it starts anything and raises `ValueError: No file named "train.py" was found in directory`; in
-a pipeline this happens when the step is built. Paths are relative to the working directory, which is unknown here.
-The rule therefore only reports scripts if `source_dir` exists and does not contain the file, or if exactly one other
-folder next to the launcher contains it.
+a pipeline this happens when the step is built. Paths are resolved from the launcher's folder and those above it, up to
+the root of the repository, whatever the working directory is. A missing script is reported if a similar name
+exists where it should be, if its folder contains other scripts, or if exactly one other folder next to the launcher
+contains it. A missing `source_dir` is an error if the script or a folder of a similar name is elsewhere.
 
 Bad: the folder exists, the file does not
 
@@ -28,6 +29,15 @@ Bad: the file is in another folder
     # file: src/fit_model.py
     print("training")
 
+Bad: a misspelt script
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="trian.py", instance_count=1, instance_type="ml.g5.xlarge")  # <-
+    # file: train.py
+    print("training")
+
 Good:
 
     # file: launch.py
@@ -48,12 +58,21 @@ Quiet: the folder is in a repository or on S3
     # file: code/other.py
     print("training")
 
-Quiet: a launcher that was copied without its scripts
+Quiet: a launcher that was copied without its script
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", source_dir="code", instance_count=1, instance_type="ml.g5.xlarge")
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: a launcher in a folder below the script's
+
+    # file: train.py
+    print("training")
+    # file: tools/launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
 
 Quiet: a notebook that writes the file
 
@@ -67,11 +86,14 @@ Quiet: a notebook that writes the file
 """
 
 import re
+from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.usage import find_uses, uses
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.link import launch_folders
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -92,32 +114,85 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if job.source not in ("sagemaker-v2", "sagemaker-v3") or job.span.unit.kind == "markdown":
         return
-    if job.kind == "processing" or not job.argument("git_config").is_absent:
+    if not job.argument("git_config").is_absent:
         return
     if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
         return
     name = PurePosixPath(entry.text)
-    if name.is_absolute() or _may_be_created(job, project, entry.text, name.name):
+    if "://" in entry.text or name.is_absolute() or _may_be_created(job, project, entry.text, name.name):
         return
-    here = job.span.unit.absolute.parent
-    source = job.source_dir.text if job.source_dir.is_known else None
-    folder = here / source if source else None
-    if any((above / (source or "") / name).exists() for above in list(here.parents)[:4]):
-        return  # relative to a parent folder, in which the launcher may be started
-    others = _folders_with(here, name)
-    if folder is not None and folder != here and any(folder.glob("*.py")):
-        where = f"`{source}`"
-    elif len(others) == 1:
-        where = f"`{source}`" if source else f"the folder of `{job.span.unit.absolute.name}`"
-    else:
+    found = _missing(job, name)
+    if found is None:
         return
+    missing, where, remedy, severity = found
     yield rule.hit(
-        job.where(entry),
-        f"`{entry.text}` does not exist in {where}: the SDK raises ValueError before anything starts.",
-        remedy=f'It is in {others[0]}/: set source_dir="{others[0]}".'
-        if len(others) == 1
-        else "Correct entry_point, or move the script there.",
+        job.where(job.source_dir if missing == "source_dir" else entry),
+        f"{where}: the SDK raises ValueError before anything starts.",
+        remedy=remedy,
+        severity=severity,
     )
+
+
+class _Missing(NamedTuple):
+    argument: str
+    message: str
+    remedy: str
+    severity: Severity = Severity.ERROR
+
+
+def _missing(job: JobDefinition, name: PurePosixPath) -> _Missing | None:
+    """What certainly does not exist; None if the script may be in a folder that is not seen here."""
+    launcher = job.span.unit.absolute
+    here, bases = launcher.parent, launch_folders(launcher)
+    source = job.source_dir.text if job.source_dir.is_known else None
+    folders = [base / source for base in bases if (base / source).is_dir()] if source else bases
+    if any((folder / name).exists() for folder in folders):
+        return None
+    others = _folders_with(here, name)
+    if source and not folders:
+        return _missing_folder(here, source, name, others)
+    parents = [folder / name.parent for folder in folders]
+    near = next((found for one in parents if (found := _near(name.name, _scripts(one, launcher)))), None)
+    place = f"`{source}`" if source else f"the folder of `{launcher.name}`"
+    if near:
+        return _Missing("entry_point", f"`{name}` does not exist in {place}", f"Did you mean {near}?")
+    has_scripts = source is not None and any(_scripts(folder, launcher) for folder in folders)
+    if len(others) == 1:
+        is_path = job.kind == "processing" and source is None
+        change = f'pass "{others[0]}/{name}"' if is_path else f'set source_dir="{others[0]}"'
+        remedy = f"It is in {others[0]}/: {change}."
+    elif has_scripts and folders != [here]:
+        remedy = "Correct entry_point, or move the script there."
+    else:
+        return None
+    return _Missing("entry_point", f"`{name}` does not exist in {place}", remedy)
+
+
+def _missing_folder(here: Path, source: str, name: PurePosixPath, others: list[str]) -> _Missing:
+    message = f"The folder `{source}` (source_dir) does not exist"
+    near = _near(PurePosixPath(source).name, [one.name for one in here.iterdir() if one.is_dir()])
+    if len(others) == 1:
+        return _Missing("source_dir", message, f'`{name}` is in {others[0]}/: set source_dir="{others[0]}".')
+    if near:
+        return _Missing("source_dir", message, f"Did you mean {near}?")
+    if (here / name).exists():
+        remedy = f'`{name}` is next to the launcher: set source_dir=".", or remove it.'
+        return _Missing("source_dir", message, remedy)
+    # A launcher may have been copied without its scripts, but a repository is complete.
+    in_repository = any((one / ".git").exists() for one in (here, *here.parents))
+    severity = Severity.WARNING if in_repository else Severity.NOTE
+    return _Missing("source_dir", message, "Correct source_dir, or create the folder.", severity)
+
+
+def _scripts(folder: Path, launcher: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [one.name for one in folder.glob("*.py") if one != launcher]
+
+
+def _near(name: str, names: list[str]) -> str | None:
+    found = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
+    return found[0] if found else None
 
 
 def _may_be_created(job: JobDefinition, project: Project, entry: str, name: str) -> bool:

@@ -40,18 +40,18 @@ from gpuproof.check.knowledge.placeholders import is_not_secret
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.span import Span, Unit
+from gpuproof.check.source.test_files import is_test_file
 from gpuproof.findings import Severity
 
 rule = Rule("SE101", "hard-coded-credentials", Severity.ERROR)
 
 _KEY = re.compile(r"(?<![A-Za-z0-9+/=])(AKIA|ASIA)[A-Z2-7]{16}(?![A-Za-z0-9+/=])")
 _SECRET = re.compile(r"""(?i:secret_?access_?key["']?\s*[=:]\s*["'])([A-Za-z0-9+/]{40})["']""")
-_TESTS = re.compile(r"(^|/)(tests?|testing|fixtures)/|(^|/)test_[^/]*\.py$|_test\.py$|conftest\.py$")
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if _TESTS.search(unit.path.replace("\\", "/")):
+    if is_test_file(unit) or unit.absolute.parent.name == "fixtures":
         return
     for span, text, what in _keys(unit):
         yield rule.hit(
