@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuproof.agent.contract import Machine, code_folder, script_arguments, script_environment
-from gpuproof.agent.isolation.isolation import Isolation
+from gpuproof.agent.isolation.isolation import CONTAINER, Isolation
 from gpuproof.agent.isolation.reaper import Launch
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import RunPaths
+from gpuproof.util.cgroup import group_name
 
 # Makes `import gpuproof.runtime` work in the script, also from within the agent's archive; see the package in it.
 _CARRIED = Path(__file__).parents[1] / "runtime" / "carried"
@@ -38,6 +39,7 @@ def plan_launch(
         _environment(job, paths, isolation, machine, inherited),
         "/" if isolation.prefix else folder,
         bool(isolation.prefix),
+        group="" if isolation.mode == CONTAINER else group_name(job.run_id),
     )
 
 

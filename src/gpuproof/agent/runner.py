@@ -22,6 +22,7 @@ from gpuproof.agent.launch import is_package, make_executable, plan_launch
 from gpuproof.agent.output import OutputLog
 from gpuproof.agent.signals import StopRequest, StopRequested, StopSignals
 from gpuproof.agent.state import RunState
+from gpuproof.util.cgroup import end_group
 from gpuproof.util.installed_frameworks import installed_frameworks
 from gpuproof.util.process_tree import collect_ended, end_descendants
 
@@ -134,6 +135,8 @@ class Runner:
         isolation.reaper.close()
         # Nothing is left to kill, unless the reaper itself was killed.
         end_descendants()
+        if group := self._state["control_group"]:
+            end_group(Path(group))
         telemetry = monitor.stop()
         output.join()
         agents_reason = self._why
@@ -202,6 +205,8 @@ class Runner:
                     return -signal.SIGKILL
                 if "ended" in message:
                     return message["ended"]
+                if "group" in message:
+                    self._state.update(control_group=message["group"])
 
     def _handle_stop_requests(self, isolation: Isolation) -> None:
         while (request := self._signals.take()) is not None:

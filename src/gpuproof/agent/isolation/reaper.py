@@ -22,6 +22,7 @@ from typing import Callable
 
 from gpuproof.agent.isolation.opt_ml_mounts import NamespaceUnavailable, enter_private_contract
 from gpuproof.agent.job import Mount
+from gpuproof.util.cgroup import add_to_group, create_group, end_group
 from gpuproof.util.process_guard import STOP_SIGNALS, Guard, GuardClient, Message, fork_guard
 from gpuproof.util.process_tree import adopt_orphans, descendants, die_with_parent, end_descendants
 
@@ -34,6 +35,7 @@ class Launch:
         command: program and arguments.
         environment: the whole environment.
         folder: working directory.
+        group: name of a control group for the script, if this host has them.
         wrapped: whether the program starts the script as its own child, as proot does, and does not pass signals on.
     """
 
@@ -41,6 +43,7 @@ class Launch:
     environment: dict[str, str]
     folder: str
     wrapped: bool = False
+    group: str = ""
 
 
 class ReaperLost(Exception):
@@ -100,7 +103,7 @@ class Reaper(GuardClient):
         """Wait for the reaper's next message and return it.
 
         The messages are `{"entered": True}` or `{"entered": False, "reason": …}`, `{"started": PID}` or
-        `{"refused": REASON}`, and `{"ended": CODE}` with the exit code, or minus the number of the signal that killed
+        `{"refused": REASON}`, `{"group": FOLDER}` if the script is in a control group, and `{"ended": CODE}` with the exit code, or minus the number of the signal that killed
         the script.
 
         Raises:
@@ -146,12 +149,17 @@ class _ReaperProcess(Guard):
         self._output = output
         self._script: int | None = None
         self._wrapped = False
+        self._group: Path | None = None
 
     def run(self, ml: Path | None, mounts: Sequence[Mount]) -> None:
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         if self._enter(ml, mounts):
-            self.serve()
+            try:
+                self.serve()
+            finally:
+                if self._group is not None:
+                    end_group(self._group)
 
     def on_message(self, message: Message) -> None:
         if "launch" in message:
@@ -208,6 +216,19 @@ class _ReaperProcess(Guard):
             self.send({"refused": reason.decode(errors="replace")})
         else:
             self.send({"started": self._script, "reaper": os.getpid()})
+            self._move_to_group(launch.group)
+
+    def _move_to_group(self, name: str) -> None:
+        """Move the script into a control group of its own: the kernel can end it even if agent and guards are gone.
+
+        After the start, because it may take 15 ms. What the script starts before is below it, as without a group.
+        """
+        group = create_group(name) if name and self._script is not None else None
+        if group is None:
+            return
+        self._group = group
+        if add_to_group(group, self._script or 0):
+            self.send({"group": str(group)})
 
     def _become(self, launch: Launch, failing: int) -> None:
         subject = launch.folder

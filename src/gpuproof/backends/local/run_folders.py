@@ -146,6 +146,7 @@ class RunFolders:
         # The agent may have ended normally since the first read.
         document = self._document(document["id"]) or document
         if document["status"] not in ENDED:
+            _end_group(document)
             document |= {
                 "status": FAILED,
                 "secondary_status": FAILED,
@@ -170,6 +171,17 @@ def agent_alive(paths: RunPaths) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def _end_group(document: dict[str, Any]) -> None:
+    """End what a run left behind whose agent and guard processes were all killed."""
+    group = document.get("control_group")
+    if not isinstance(group, str):
+        return
+    from gpuproof.util.cgroup import end_group, is_group_of  # only for a run that was killed
+
+    if is_group_of(Path(group), document["id"]):
+        end_group(Path(group))
 
 
 def _last_change(paths: RunPaths) -> float:
