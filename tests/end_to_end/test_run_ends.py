@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.util.cgroup import create_group, end_group
 from gpuproof.util.process_tree import descendants
 from support.cli_sandbox import GPUPROOF, CliSandbox, gone, is_ready, until
 
@@ -88,6 +89,35 @@ def test_when_the_agent_is_killed_the_whole_tree_dies_and_the_run_has_failed(san
     assert listed[0]["status"] == "Failed"
     assert "the agent was killed" in listed[0]["failure_reason"]
     assert sandbox.gpuproof("wait").returncode == 1
+
+
+def test_a_script_whose_agent_and_guards_were_all_killed_is_ended_by_the_next_command(
+    sandbox: CliSandbox,
+) -> None:
+    if (group := create_group("gpuproof-test-of-groups")) is None:
+        pytest.skip("this host lets this user create no control groups")
+    end_group(group)
+    # Its own children are not ended by the kernel with it.
+    sandbox.write(
+        "train.py",
+        "import subprocess, sys, time\ntime.sleep(1)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "print(child.pid, flush=True)\n" + FOREVER,
+    )
+    folder = sandbox.detached("train.py")
+    until(lambda: is_ready(folder), "the script's start")
+    child = int((folder / "logs" / "algo-1.log").read_text().split()[0])
+    agent = sandbox.state(folder)["agent_pid"]
+    backstop = descendants(agent)[0]
+    reaper = descendants(backstop)[0]
+    for pid in (agent, backstop, reaper):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (agent, backstop, reaper):
+        os.kill(pid, signal.SIGKILL)
+    assert gone(agent)
+    sandbox.gpuproof("ps")
+    assert gone(child, 10)
+    assert not Path(sandbox.state(folder)["control_group"]).exists()
 
 
 def test_a_killed_agent_is_reported_at_once_to_followers(sandbox: CliSandbox) -> None:

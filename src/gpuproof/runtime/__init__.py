@@ -4,6 +4,8 @@ Requires only the standard library; works without any framework installed, and i
 contains it. `import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
 """
 
+from __future__ import annotations
+
 from gpuproof.runtime.accumulation import Accumulation, accumulation
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
 from gpuproof.runtime.collectives import gather, gather_object, print, reduce  # noqa: A004 - rt.print
