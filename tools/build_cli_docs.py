@@ -15,7 +15,11 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 HEAD = """# CLI reference
 
-Written by `tools/build_cli_docs.py` from the command line's own parsers. `gpuproof COMMAND --help` prints the same.
+Written by `tools/build_cli_docs.py` from the command line's own parsers. `gpuproof COMMAND --help` prints the same, and so does
+`man gpuproof` where the package is installed. `gpuproof completion bash` (or `zsh`, `fish`) prints a completion script from the same
+source; `gpuproof completion --help` shows how to load it.
+
+`--json` is a synonym of `--format json` in every command that has a format. `NO_COLOR` turns colours off, `FORCE_COLOR` on.
 
 | exit code | meaning |
 |---|---|

@@ -46,6 +46,7 @@ COMMANDS = {
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
+    "completion": Command("completion", "print a completion script for bash, zsh or fish"),
     "schema": Command("schema", "print the JSON schema of gpuproof.yaml"),
     "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
 }

@@ -31,6 +31,11 @@ class Parser(argparse.ArgumentParser):
         return self._option_string_actions
 
     @property
+    def arguments(self) -> list[argparse.Action]:
+        """All its arguments and options; argparse has no public list of them."""
+        return self._actions
+
+    @property
     def subcommands(self) -> dict[str, Parser]:
         """The parsers of its own commands, by name."""
         choices: dict[str, Parser] = {}

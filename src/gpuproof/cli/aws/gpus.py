@@ -63,7 +63,9 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--on", choices=["ec2", "sagemaker"], help="the service to run on")
     parser.add_argument("--place", dest="on", choices=["ec2", "sagemaker"], help=argparse.SUPPRESS)
     parser.add_argument("--for", dest="use", choices=KINDS, help="only types that SageMaker accepts for this")
-    parser.add_argument("--max-price", metavar="$2.50", help="maximum USD per hour and instance")
+    parser.add_argument(
+        "--max-price", metavar="USD", help="maximum price per hour and instance, such as 2.50"
+    )
     parser.add_argument("--spot", action="store_true", help="use spot prices instead of on-demand prices")
     parser.add_argument(
         "--framework",
