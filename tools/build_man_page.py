@@ -65,7 +65,7 @@ def command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser.arguments:  # type: ignore[attr-defined]
         if action.help == argparse.SUPPRESS or action.dest in ("help", argparse.SUPPRESS):
             continue
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             continue
         yield ".TP"
         value = metavar(action)
