@@ -61,8 +61,14 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof run`."""
-    from gpuproof.backends.base import PlanOptions
     from gpuproof.backends.interrupts import sigterm_interrupts
+
+    with sigterm_interrupts():
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from gpuproof.backends.base import PlanOptions
     from gpuproof.cli.jobs.plan_text import show_dry_run
     from gpuproof.terminal.console import Console
 
@@ -83,8 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         show_dry_run(plan, console, as_json=as_json)
         return ExitCode.OK
-    with sigterm_interrupts():
-        return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach)
+    return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach)
 
 
 def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: bool, detach: bool) -> int:

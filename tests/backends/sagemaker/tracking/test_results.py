@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.sagemaker.tracking import results
 from gpuproof.backends.sagemaker.tracking.results import (
     Downloads,
     find_artifacts,
@@ -165,3 +167,15 @@ class TestTrees:
         with pytest.raises(InvalidJob, match="is a symbolic link"):
             Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows")
         assert everything(tmp_path / "elsewhere") == []
+
+
+def test_leftovers_of_killed_downloads_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    leftover = tmp_path / f".model.tar.gz.{ended.pid}.part"
+    in_use = tmp_path / f".model.tar.gz.{os.getpid()}.part"
+    other = tmp_path / ".model.tar.gz.notes.part"
+    for path in (leftover, in_use, other):
+        path.touch()
+    results._remove_leftovers(tmp_path / "model.tar.gz")
+    assert sorted(tmp_path.iterdir()) == sorted([in_use, other])

@@ -14,6 +14,7 @@ import pytest
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_transfer import PART
 from gpuproof.backends.sagemaker.s3_layout import manifest_key
+from gpuproof.backends.sagemaker.upload import upload_plan
 from gpuproof.backends.sagemaker.upload.content_hash import hash_file, pack_source
 from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
 from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
@@ -332,6 +333,17 @@ def test_links_are_followed_and_circles_end(data: Path, tmp_path: Path) -> None:
     folder = hash_folder(data)
     assert folder.files["far"].size == 3
     assert not any(name.startswith("a/back") for name in folder.files)
+
+
+def test_what_a_killed_packer_left_in_the_cache_is_removed_after_a_day(project: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "cache" / "tmpold", tmp_path / "cache" / "tmpnew"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+        (folder / "source.tar.gz").touch()
+    os.utime(old, (0, 0))
+    packed = upload_plan._packed(collect(project, "train.py"), tmp_path / "cache")
+    assert packed.path.exists()
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_link_to_a_folder_around_the_input_brings_nothing_along(tmp_path: Path) -> None:

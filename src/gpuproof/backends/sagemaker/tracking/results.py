@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -157,6 +158,7 @@ class Downloads:
         """Download an object to a temporary file next to its destination, for the caller to rename."""
         check_free_space(destination.parent, item.size)
         destination.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(destination)
         part = destination.with_name(f".{destination.name[:200]}.{os.getpid()}.part")
         done = before
         try:
@@ -169,6 +171,20 @@ class Downloads:
             yield part
         finally:
             part.unlink(missing_ok=True)
+
+
+def _remove_leftovers(destination: Path) -> None:
+    """Remove temporary files of downloads of this file whose process was killed."""
+    for part in destination.parent.glob(f".{glob.escape(destination.name[:200])}.*.part"):
+        pid = part.name.split(".")[-2]
+        if not pid.isdigit():
+            continue
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            part.unlink(missing_ok=True)
+        except OSError:
+            continue  # another user's process, which is alive
 
 
 def check_free_space(folder: Path, needed: int) -> None:

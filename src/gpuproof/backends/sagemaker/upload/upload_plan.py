@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -101,8 +102,12 @@ def _hash_input(path: Path) -> InputFolder:
 def _packed(tree: SourceTree, folder: Path) -> HashedFile:
     """Pack the source into a file named after its digest, which is kept for a later submission of the same source."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.tar.gz"):
-        if time.time() - old.stat().st_mtime > _OLD_SECONDS:
+    for old in folder.iterdir():
+        if time.time() - old.lstat().st_mtime <= _OLD_SECONDS:
+            continue
+        if old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)  # of a process that was killed while it packed
+        else:
             old.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         packed = pack_source(tree, Path(scratch))
