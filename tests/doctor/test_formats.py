@@ -64,7 +64,7 @@ def test_a_message_that_names_its_gpu_does_not_repeat_it() -> None:
     report = Report((LayerReport(Layer.ENVIRONMENT, State.FINDINGS, (result,)),))
     printed = render_text(report, Severity.NOTE, colour=False, width=0)
     assert "D615 warning: GPU 0 (NVIDIA A10G) is slowed down." in printed
-    for text in (printed, render_junit(report, Severity.NOTE, strict=True), render_markdown_of(report)):
+    for text in (printed, render_junit(report, Severity.NOTE, strict=False), render_markdown_of(report)):
         assert text.count("NVIDIA A10G") == 1
 
 

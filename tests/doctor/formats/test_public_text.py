@@ -75,6 +75,7 @@ def test_a_planted_secret_is_never_printed(secret: str, text: str) -> None:
     printed = render_markdown(report_of(finding, summary=planted), machine_with(secret), Private())
     assert secret.lower() not in printed.lower()
     assert "**D414 error**" in printed
+    assert "\n\n| layer | state | |\n|---|---|---|\n| environment |" in printed
 
 
 @given(secret=secrets, count=st.integers(1, 9))
@@ -129,6 +130,11 @@ def test_what_support_needs_is_printed(text: str) -> None:
     [
         ("/home/<user>/venv/lib/libcudnn.so.9: cuDNN 9.1.0", "<path>/libcudnn.so.9: cuDNN 9.1.0"),
         ("torch 2.11.0+acme", "torch 2.11.0+<removed>"),
+        ("Linux 6.18.44-acme-v657", "Linux 6.18.44-<removed>"),
+        (
+            "ProfileNotFound: The config profile (acme) could",
+            "ProfileNotFound: The config profile (<removed>) could",
+        ),
         ("account 123456789012", "account <removed>"),
     ],
 )

@@ -117,6 +117,7 @@ def render_markdown(report: Report, machine: Machine, private: Private | None = 
     lines = [
         f"- gpuproof {__version__}, Python {platform.python_version()}, {system}",
         *_packages(machine),
+        "",
         "| layer | state | |",
         "|---|---|---|",
         *(_row(layer) for layer in report.layers),

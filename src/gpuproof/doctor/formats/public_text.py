@@ -124,8 +124,8 @@ def _publish_token(match: re.Match[str], words: frozenset[str]) -> str:
         return _publish_path(token)
     if token.lower() in words or _SHAPES.fullmatch(token):
         return token
-    version, local, _ = token.partition("+")
-    return f"{version}+{REMOVED}" if local and _SHAPES.fullmatch(version) else REMOVED
+    version = re.match(r"(\d+(?:\.\d+)+)([+-])", token)
+    return f"{version[1]}{version[2]}{REMOVED}" if version else REMOVED
 
 
 def _publish_path(token: str) -> str:
@@ -170,8 +170,12 @@ def _constants(module: str) -> Iterator[str]:
 
 
 def _exception_names() -> Iterator[str]:
+    """Names of Python's and botocore's exceptions; AWS's error codes are in the tables."""
+    import botocore.exceptions  # needed only by reports
+
     return (
         name
-        for name, value in vars(builtins).items()
+        for module in (builtins, botocore.exceptions)
+        for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, BaseException)
     )
