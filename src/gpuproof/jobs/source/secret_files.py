@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuproof.errors import UsageError
 from gpuproof.jobs.source.ignore_rules import IncludePatterns
+from gpuproof.util.humanize import pluralize
 
 # In lower case. Sources: the formats' own documentation (OpenSSH, AWS CLI, netrc, PostgreSQL, pip, npm, Docker, Kaggle,
 # Google Cloud) and https://github.com/github/gitignore. Plain tests of strings: every run starts with them.
@@ -42,9 +43,10 @@ _TOKENS = (
     ("an npm token", rb"\bnpm_[A-Za-z0-9]{36}\b"),
 )
 # A value of high entropy that is assigned to a name such as `api_key` or `DB_PASSWORD`.
+# Every repetition is bounded: a file may be one line of half a million letters.
 _ASSIGNMENT = (
-    rb"(?i)[a-z0-9_.-]*(secret|token|passw(?:or)?d|api_?key|access_?key|auth_?key|private_?key)[a-z0-9_]*"
-    rb"[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9+/_=.-]{20,200})(?=[\"'\s,;]|$)"
+    rb"(?i)(secret|token|passw(?:or)?d|api_?key|access_?key|auth_?key|private_?key)[a-z0-9_]{0,40}"
+    rb"[\"']?\s{0,5}[:=]\s{0,5}[\"']?([A-Za-z0-9+/_=.-]{20,200})(?=[\"'\s,;]|$)"
 )
 _HINTS = rb"(?i)secret|token|passw|_?key|AKIA|ASIA|hf_|gh[pousr]_|github_pat|glpat-|sk-|xox|AIza|npm_|pypi-"
 _PLACEHOLDER = rb"(?i)example|xxx|your[-_]|changeme|placeholder|dummy|\.\.\."
@@ -101,12 +103,11 @@ def reject_secrets(root: Path, secrets: Sequence[SecretFile]) -> None:
     shown = [f"{secret.name} ({secret.reason})" for secret in secrets[:_MOST_NAMED]]
     if len(secrets) > _MOST_NAMED:
         shown.append(f"and {len(secrets) - _MOST_NAMED} more")
-    one = len(secrets) == 1
+    looks, it = ("looks like a secret", "it") if len(secrets) == 1 else ("look like secrets", "them")
     flags = " ".join(f"--include '{secret.name}'" for secret in secrets[:3])
     raise UsageError(
-        f"{root} has {'a file that looks' if one else 'files that look'} like {'a secret' if one else 'secrets'}, "
-        f"and {'was' if one else 'were'} not uploaded: {', '.join(shown)}.",
-        f"List {'it' if one else 'them'} in .gpuproofignore, or upload {'it' if one else 'them'} on purpose: {flags}",
+        f"Nothing was uploaded, because {pluralize(len(secrets), 'file')} of {root} {looks}: {', '.join(shown)}.",
+        f"List {it} in .gpuproofignore, or upload {it} on purpose: {flags}",
     )
 
 
@@ -151,7 +152,9 @@ def _token_in(path: Path, name: str) -> str | None:
                 return f"{what} in line {_line(content, match.start())}"
     for match in re.finditer(_ASSIGNMENT, content):
         if _is_random(match.group(2)):
-            return f"a value that looks like a {match.group(1).decode().lower()} in line {_line(content, match.start())}"
+            name = match.group(1).decode().lower().replace("_", " ")
+            article = "an" if name[0] in "aeiou" else "a"
+            return f"a value that looks like {article} {name} in line {_line(content, match.start())}"
     return None
 
 
