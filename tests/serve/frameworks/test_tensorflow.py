@@ -258,14 +258,20 @@ def test_a_body_that_regress_cannot_read_is_400(half: Model, body: str, message:
 
 
 def test_a_graph_of_tensorflow_1_is_served_in_a_session(tmp_path: Path) -> None:
+    """As in the model of AWS's own tests: the signature's input is parsed from examples, but may be fed in any shape."""
     tf = pytest.importorskip("tensorflow")
     v1 = tf.compat.v1
     with v1.Session(graph=tf.Graph()) as session:
-        x = v1.placeholder(tf.float32, None, name="x")
-        y = tf.add(x * 0.5, 3.0, name="y")
+        example = v1.placeholder(tf.string, None, name="example")
+        parsed = v1.parse_example(example, {"x": v1.FixedLenFeature([1], tf.float32)})
+        x = tf.identity(parsed["x"], name="x")
+        outputs = tf.add(x * 0.5, 3.0, name="y")
         builder = v1.saved_model.Builder(str(tmp_path / "1"))
-        signature = v1.saved_model.predict_signature_def({"x": x}, {"y": y})
-        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+        signatures = {
+            "serving_default": v1.saved_model.predict_signature_def({"x": x}, {"y": outputs}),
+            "regress": v1.saved_model.regression_signature_def(example, outputs),
+        }
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
         builder.save()
     from gpuproof.serve.frameworks.tensorflow_session import SessionModel
 
@@ -274,5 +280,8 @@ def test_a_graph_of_tensorflow_1_is_served_in_a_session(tmp_path: Path) -> None:
 
     assert [spec.name for spec in model.specs("")] == ["x"]
     assert model.call({"x": np.array([1.0, 2.0])}, "")["y"].tolist() == [3.5, 4.0]
+    features = tf.train.Features(feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=[2.0]))})
+    rows = np.array([tf.train.Example(features=features).SerializeToString()], object)
+    assert model.call({"inputs": rows}, "regress")["outputs"].tolist() == [[4.0]]
     with pytest.raises(RequestError, match="no signature 'other'"):
         model.specs("other")
