@@ -8,8 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from gpuproof.errors import UsageError
+from gpuproof.jobs.source.ignore_rules import _Pattern, _Patterns
 from gpuproof.jobs.source.tree import SourceTree, collect
 
 
@@ -136,8 +140,36 @@ def test_the_same_files_as_with_git(patterns: str, project: Path) -> None:
     assert names(collect(project, "train.py")) == set(listed) - {".gitignore"} | {"train.py"}
 
 
+NAMES = st.sampled_from(["a", "b", "data", "a.py", "b.pyc", ".env", "ab"])
+PIECES = st.sampled_from(
+    ["a", "b", "data", "*.py", "*.py[co]", ".env*", "?b", "*", "a*", "**", "[!a]", "\\\\a", "[^b]"]
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    lines=st.lists(
+        st.builds(
+            lambda negated, lead, pieces, end: f"{negated}{lead}{'/'.join(pieces)}{end}",
+            st.sampled_from(["", "", "", "!"]),
+            st.sampled_from(["", "", "/"]),
+            st.lists(PIECES, min_size=1, max_size=3),
+            st.sampled_from(["", "", "/", " "]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    parts=st.lists(NAMES, min_size=1, max_size=3),
+    end=st.sampled_from(["", "/"]),
+)
+def test_simple_patterns_are_decided_as_by_pathspec(lines: list[str], parts: list[str], end: str) -> None:
+    path = "/".join(parts) + end
+    patterns = _Patterns(Path("/r/.gitignore"), "/r", tuple(lines), tuple(map(_Pattern.of, lines)))
+    assert patterns.match(f"/r/{path}") == GitIgnoreSpec.from_lines(lines).check_file(path).include
+
+
 def test_pathspec_is_not_imported_unless_a_pattern_may_match(project: Path) -> None:
-    write(project / ".gitignore", "build/\n*.egg\n.venv*\n*.py[cod]\n")
+    write(project / ".gitignore", "build/\n*.egg\n.venv*\n*.py[cod]\n/data/\n.env\n")
     program = (
         "import sys; from pathlib import Path; from gpuproof.jobs.source.tree import collect; "
         f"collect(Path({str(project)!r}), 'train.py'); print('pathspec' in sys.modules)"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,6 @@ _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
 # `gpuproof pull` creates a folder with the run's name and these files in it.
 _PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
 _PULLED_MARKS = ("verdict.json", "algo-1.log")
-_WILDCARDS = re.compile(r"[*?\[]")
 
 
 class Exclusion(Enum):
@@ -131,21 +130,66 @@ class IncludePatterns:
 
 
 @dataclass(frozen=True)
+class _Pattern:
+    """One line of such a file.
+
+    Args:
+        parts: its components; the last one alone decides whether it can match.
+        anchored: whether it is relative to the file's folder, and not to any folder below.
+        only_folders: whether it matches only folders, and what is in them.
+        simple: whether it follows the rules of `fnmatch`, component by component.
+    """
+
+    parts: tuple[str, ...]
+    anchored: bool
+    only_folders: bool
+    simple: bool
+
+    @classmethod
+    def of(cls, line: str) -> _Pattern:
+        text = line.rstrip().removeprefix("!")
+        stripped = text.rstrip("/")
+        simple = not line.startswith("!") and not any(rare in text for rare in ("\\", "[^", "[[", "**", "//"))
+        while stripped.endswith("/**"):
+            stripped = stripped[:-3]  # it matches what is below a folder of that name
+        return cls(tuple(stripped.strip("/").split("/")), "/" in stripped, text.endswith("/"), simple)
+
+    def can_match(self, parts: Sequence[str]) -> bool:
+        """Whether it may match a path or one of its parents; only for a simple pattern, False is always right."""
+        last = self.parts[-1]
+        if any(rare in last for rare in ("\\", "[^", "[[")) or not last:
+            return True
+        return any(fnmatchcase(part, last) for part in parts)
+
+    def matches(self, parts: Sequence[str], *, is_folder: bool) -> bool:
+        """Whether a simple pattern matches a path or one of its parents."""
+        for end in range(1, len(parts) + 1):
+            if self.only_folders and end == len(parts) and not is_folder:
+                continue
+            tested = parts[:end] if self.anchored else parts[end - 1 : end]
+            if len(tested) == len(self.parts) and all(map(fnmatchcase, tested, self.parts)):
+                return True
+        return False
+
+
+@dataclass(frozen=True)
 class _Patterns:
-    """The patterns of one file. pathspec matches them: gitignore's rules are subtle. Importing it takes 30 ms, and most files
-    match no pattern, so names that certainly match none are recognised without it.
+    """The patterns of one file.
+
+    gitignore's rules are subtle, so pathspec applies them. Importing it takes 30 ms, and most files match no pattern or
+    simple ones only: these are decided without it.
 
     Args:
         file: where they were read.
         folder: what they are relative to; absolute.
         lines: as they were read.
-        can_match: whether a pattern may match a path with such a last component.
+        patterns: each line, parsed.
     """
 
     file: Path
     folder: str
     lines: tuple[str, ...]
-    can_match: Callable[[str], bool]
+    patterns: tuple[_Pattern, ...]
 
     @classmethod
     def read(cls, file: Path, folder: str) -> _Patterns | None:
@@ -158,7 +202,7 @@ class _Patterns:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"{file} cannot be read: {reason}.", "Make it readable.") from error
         lines = tuple(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-        return cls(file, folder, lines, _prefilter(lines)) if lines else None
+        return cls(file, folder, lines, tuple(map(_Pattern.of, lines))) if lines else None
 
     def match(self, path: str) -> bool | None:
         """Whether a path is ignored (True) or explicitly not ignored (False); None if no pattern matches.
@@ -167,8 +211,11 @@ class _Patterns:
             path: absolute; a folder's ends with a slash.
         """
         relative = path[len(self.folder.rstrip("/")) + 1 :]
-        if not any(self.can_match(part) for part in relative.rstrip("/").split("/")):
-            return None
+        parts = relative.rstrip("/").split("/")
+        possible = [pattern for pattern in self.patterns if pattern.can_match(parts)]
+        if all(pattern.simple for pattern in possible):
+            is_folder = relative.endswith("/")
+            return True if any(one.matches(parts, is_folder=is_folder) for one in possible) else None
         return _spec(self.file, self.lines).check_file(relative).include
 
 
@@ -186,25 +233,6 @@ def _spec(file: Path, lines: tuple[str, ...]) -> GitIgnoreSpec:
                 f"{file} has an invalid pattern: {error}.", "Use the syntax of .gitignore."
             ) from error
     return _specs[file, lines]
-
-
-def _prefilter(lines: Sequence[str]) -> Callable[[str], bool]:
-    """Returns a test of one component of a path: false if no pattern's last component can match it."""
-    literal: set[str] = set()
-    globs: list[str] = []
-    for line in lines:
-        pattern = line.rstrip().removeprefix("!").rstrip("/")
-        while pattern.endswith("/**"):
-            pattern = pattern[:-3]  # it matches what is below a folder of that name
-        last = pattern.rpartition("/")[2]
-        if not last or any(rare in last for rare in ("\\", "[^", "[[")):
-            return lambda _: True  # not fnmatch's syntax: pathspec decides
-        if _WILDCARDS.search(last):
-            globs.append(translate(last))
-        else:
-            literal.add(last)
-    expression = re.compile("|".join(globs)) if globs else None
-    return lambda part: part in literal or (expression is not None and expression.match(part) is not None)
 
 
 def _patterns_above(root: Path) -> Iterator[_Patterns]:
