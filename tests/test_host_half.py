@@ -45,6 +45,7 @@ IMAGE = {
     "serve/frameworks/": {"numpy"},
     "serve/frameworks/tensorflow_signatures.py": {"keras"},
     "serve/frameworks/tensorflow.py": {"keras", "tensorflow"},
+    "serve/frameworks/tensorflow_session.py": {"tensorflow"},
     "serve/frameworks/torch.py": {"torch"},
     "serve/model/collate.py": {"numpy"},
     "serve/observability/tracing.py": {"opentelemetry"},
