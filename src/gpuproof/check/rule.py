@@ -33,7 +33,7 @@ class Hit:
         finding: the finding.
         span: its position, in lines of the unit.
         rule_name: the rule's name, such as `idle-gpus`.
-        cell: the code cell of a notebook, from 1.
+        cell: the cell of a notebook, from 1, as in ruff: cells with text count.
         fix: a fix, if there is one.
     """
 

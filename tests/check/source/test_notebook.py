@@ -32,6 +32,11 @@ def read(*cells: str, **more: Any) -> list[Unit]:
         "!pip install a \\\n  b c",
         "if True:\n    !ls\n    %pip list",
         "await f()",
+        "pip install torch==2.1",
+        "conda install -y pytorch -c pytorch",
+        "import os\ncd data\nx = 1",
+        "pip install -q a \\\n  b",
+        "load_ext autoreload",
         "%%capture out\nimport torch",
     ],
 )
@@ -58,13 +63,20 @@ def test_each_line_leads_back_to_its_cell() -> None:
     assert [unit.file_position(line, 1) for line in (1, 2, 3)] == [(1, 1, 1), (1, 2, 1), (2, 1, 1)]
 
 
-def test_cells_of_text_are_not_counted() -> None:
+def test_cells_of_text_are_counted_as_ruff_does() -> None:
     cells = [
         {"cell_type": "markdown", "source": "# x"},
         {"cell_type": "code", "source": ["a = 1\n", "b = 2"]},
     ]
     (unit,) = notebook.read("nb.ipynb", json.dumps({"cells": cells}).encode())
-    assert unit.file_position(2, 1) == (1, 2, 1)
+    assert unit.file_position(2, 1) == (2, 2, 1)
+
+
+def test_a_misspelt_statement_is_no_magic() -> None:
+    (unit,) = read("pip instal(", "imprt torch", "run = 1\nrun = 2")
+    _, broken = parse(unit)
+    assert [unit.file_position(one.span.line, 1)[0] for one in broken] == [2]
+    assert "run = 2" in unit.source
 
 
 def test_one_broken_cell_does_not_hide_the_others() -> None:

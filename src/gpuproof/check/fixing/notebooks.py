@@ -13,7 +13,7 @@ def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
 
     Args:
         raw: the current content.
-        changed: new sources by number of the code cell, from 1.
+        changed: new sources by number of the cell, from 1.
 
     Returns:
         None if the JSON layout cannot be reproduced byte for byte: a fix must not rewrite the rest of the file.
@@ -23,11 +23,7 @@ def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
     style = _style(document, text)
     if style is None:
         return None
-    number = 0
-    for cell in _cells(document):
-        if cell.get("cell_type") != "code":
-            continue
-        number += 1
+    for number, cell in enumerate(_cells(document), 1):
         if number in changed:
             key = "source" if "source" in cell else "input"
             source = changed[number]
@@ -39,7 +35,7 @@ def _cells(document: dict[str, Any]) -> list[dict[str, Any]]:
     cells = document.get("cells")
     if cells is None:
         cells = [cell for sheet in document.get("worksheets", []) for cell in sheet.get("cells") or []]
-    return [cell for cell in cells if isinstance(cell, dict)]
+    return [cell if isinstance(cell, dict) else {} for cell in cells]
 
 
 _Style = tuple[int | None, bool, tuple[str, str], bool, str]

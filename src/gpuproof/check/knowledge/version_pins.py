@@ -10,7 +10,7 @@ from gpuproof.check.jobs.requirement import requirements
 from gpuproof.check.source.decode import Unreadable, decode, read_bytes
 from gpuproof.check.source.span import Unit
 
-_INSTALL = re.compile(r"^\s*[!%]\s*(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)$", re.MULTILINE)
+_INSTALL = re.compile(r"^\s*[!%]?\s*(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)$", re.MULTILINE)
 _WORD = re.compile(
     r"""["']?([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?((?:[=<>!~]=?=?[^"'\s,]+)(?:,[=<>!~]=?[^"'\s,]+)*)["']?"""
 )

@@ -22,11 +22,13 @@ class Unreadable(Exception):
         reason: why, as a clause of a message.
         line: the line of the problem, from 1.
         broken: whether Python cannot read it either.
+        is_source: False for a file whose type is not checked, such as a shell script.
     """
 
     reason: str
     line: int = 1
     broken: bool = True
+    is_source: bool = True
 
 
 def read_bytes(path: Path) -> bytes:

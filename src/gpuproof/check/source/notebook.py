@@ -7,11 +7,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpuproof.check.source import python
 from gpuproof.check.source.decode import Unreadable
 from gpuproof.check.source.span import Segment, Unit
 
 _PYTHON_CELL_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "heat"})
 """Cell magics whose cells contain Python."""
+_AUTOMAGICS = frozenset(
+    """
+    alias autoreload bookmark cat cd conda config cp debug edit env ls ll less load load_ext lsmagic magic mamba man matplotlib
+    micromamba mkdir more mv notebook pip popd precision prun pushd pwd pylab rehashx reload_ext rm rmdir run save set_env store
+    system time timeit unload_ext uv who whos writefile
+    """.split()
+)
+"""Magics that IPython also recognises without `%` (automagic, on by default)."""
 _WRITEFILE = re.compile(r"^%%writefile\s+(?:-a\s+)?(['\"]?)(\S.*?)\1\s*$")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*[\w., ]+=\s*)[%!].*$")
 
@@ -64,7 +73,10 @@ def _document(raw: bytes) -> dict[str, Any]:
 
 
 def _code_cells(document: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """The number (from 1, code cells only) and source of each code cell; format 3 has cells in worksheets."""
+    """The number and source of each code cell; format 3 has cells in worksheets.
+
+    Cells are numbered from 1, those with text included, as in ruff's messages.
+    """
     language = _language(document)
     if language not in ("", "python", "python3", "ipython", "ipython3", "python2"):
         return
@@ -76,11 +88,9 @@ def _code_cells(document: dict[str, Any]) -> Iterator[tuple[int, str]]:
         cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
     if not isinstance(cells, list):
         raise Unreadable("the notebook's cells are not a list")
-    number = 0
-    for cell in cells:
+    for number, cell in enumerate(cells, 1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
-        number += 1
         source = cell.get("source", cell.get("input", ""))
         text = "".join(map(str, source)) if isinstance(source, list) else str(source)
         yield number, text.replace("\r\n", "\n").replace("\r", "\n")
@@ -126,7 +136,7 @@ def _python(source: str) -> list[str]:
             continued = line.rstrip().endswith("\\")
             result.append("")
             continue
-        if not in_text and stripped[:1] in ("%", "!", "?"):
+        if not in_text and (stripped[:1] in ("%", "!", "?") or _is_automagic(stripped)):
             continued = line.rstrip().endswith("\\")
             result.append(line[: len(line) - len(stripped)] + "pass")
         elif (
@@ -143,3 +153,11 @@ def _python(source: str) -> list[str]:
             if (line.count('"""') + line.count("'''")) % 2:
                 in_text = not in_text
     return result
+
+
+def _is_automagic(line: str) -> bool:
+    """Whether IPython runs a line as a magic or shell command without `%`: `pip install torch`, `cd data`."""
+    word, space, rest = line.partition(" ")
+    if word not in _AUTOMAGICS or not space or not rest.strip():
+        return False
+    return python.parse_text(line)[0] is None

@@ -39,7 +39,7 @@ def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
 
     A template (Jinja, Cookiecutter) that is not Python yet has neither a tree nor errors.
     """
-    tree, error = _parse(unit.source)
+    tree, error = parse_text(unit.source)
     if error is None:
         return tree, []
     if unit.kind == "notebook":
@@ -49,7 +49,8 @@ def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
     return None, [_syntax_problem(unit, error)]
 
 
-def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
+def parse_text(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
+    """Parse a text into a syntax tree, or an error if it is not Python."""
     with warnings.catch_warnings():
         # Python itself warns of invalid escapes when the script runs.
         warnings.simplefilter("ignore")
@@ -69,13 +70,13 @@ def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
     lines, errors = list(unit.lines), list[SyntaxProblem]()
     starts = [*(segment.first for segment in unit.segments), len(lines) + 1]
     for first, end in pairwise(starts):
-        _, error = _parse("\n".join(lines[first - 1 : end - 1]))
+        _, error = parse_text("\n".join(lines[first - 1 : end - 1]))
         if error is None:
             continue
         line = first - 1 + min(max(error.lineno or 1, 1), end - first)
         errors.append(_syntax_problem(unit, error, line))
         lines[first - 1 : end - 1] = [""] * (end - first)
-    tree, error = _parse("\n".join(lines))
+    tree, error = parse_text("\n".join(lines))
     if error is not None:
         errors.append(_syntax_problem(unit, error))
     return tree, errors

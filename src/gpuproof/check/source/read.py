@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ from gpuproof.check.source.span import Unit, UnitKind
 
 MAX_REQUEST_BYTES = 1_000_000
 """Bytes; a larger JSON or YAML file that contains an instance type is a price list, not a request."""
+_PYTHON_SUFFIXES = ("py", "pyi", "pyw")
+_SHEBANG = re.compile(rb"#!.*\bpython")
+"""The first line of a Python program whose name has another suffix, or none."""
 JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 """A copy of `gpuproof.jobs.load.FILE_NAMES`: importing it would import pydantic, 60 ms that scripts do not need."""
 
@@ -25,12 +29,14 @@ class UnreadableFile:
         reason: why, as a clause.
         line: the line of the problem, from 1.
         broken: whether Python cannot read it either.
+        is_source: False for a file whose type is not checked, such as a shell script.
     """
 
     path: str
     reason: str
     line: int = 1
     broken: bool = False
+    is_source: bool = True
 
 
 def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[Unit], list[UnreadableFile]]:
@@ -46,7 +52,7 @@ def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[
         try:
             units += read_file(path)
         except Unreadable as error:
-            failures.append(UnreadableFile(path, error.reason, error.line, error.broken))
+            failures.append(UnreadableFile(path, error.reason, error.line, error.broken, error.is_source))
         except Exception as error:
             if log is None:
                 raise
@@ -76,7 +82,10 @@ def read_file(path: str) -> list[Unit]:
         return [Unit(path, decode(read_bytes(Path(path)))[0], "requirements")]
     if suffix == "toml":
         return []
-    text, encoding = decode(read_bytes(Path(path)))
+    raw = read_bytes(Path(path))
+    if suffix not in _PYTHON_SUFFIXES and not _SHEBANG.match(raw):
+        raise Unreadable("its type is not supported", broken=False, is_source=False)
+    text, encoding = decode(raw)
     return [Unit(path, text, "python", encoding=encoding)]
 
 

@@ -28,7 +28,7 @@ class Segment(NamedTuple):
     Attributes:
         first: the first line of the segment in the unit, from 1.
         line: the line of the file, or of the cell, that corresponds to `first`.
-        cell: the number of the code cell, from 1; None outside notebooks.
+        cell: the number of the cell, from 1, cells with text included; None outside notebooks.
         indent: columns that were removed from the left of each line.
     """
 
