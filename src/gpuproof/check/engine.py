@@ -63,6 +63,7 @@ class CheckReport:
         rules: the rules that ran.
         internal_errors: bugs of GPUproof that occurred, each of which lost the findings of its rule on its file.
         problems: invalid settings of folders below the paths; their files were checked with the default settings.
+        unsupported: named files whose type is not checked, such as a shell script.
     """
 
     hits: tuple[Hit, ...]
@@ -70,6 +71,7 @@ class CheckReport:
     rules: tuple[Rule, ...]
     internal_errors: tuple[InternalError, ...] = ()
     problems: tuple[UsageError, ...] = ()
+    unsupported: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -97,6 +99,8 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
+        unsupported = tuple(one.path for one in failures if not one.is_source)
+        failures = [one for one in failures if one.is_source]
         project = Project(units, options.target)
         hits = [
             *_unreadable_file_hits(failures, by_file),
@@ -106,10 +110,11 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     rules = {rule.code: rule for one in by_file.rule_sets() for rule in one.rules}
     return CheckReport(
         tuple(kept),
-        len(files),
+        len(files) - len(unsupported),
         tuple(rules[code] for code in sorted(rules)),
         tuple(merged(log.errors)),
         tuple(by_file.problems),
+        unsupported,
     )
 
 

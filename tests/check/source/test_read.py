@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.check.engine import check_paths
 from gpuproof.check.source.decode import decode
 from gpuproof.check.source.read import JOB_FILE_NAMES
 from gpuproof.jobs.load import FILE_NAMES
@@ -38,6 +39,33 @@ def test_a_bad_file_is_one_finding(here: Path, name: str, content: bytes, expect
     (hit,) = check_here().hits
     assert hit.code == "E901"
     assert expected in hit.finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("Dockerfile", "FROM python:3.11\nRUN pip install torch\n"),
+        ("train.sh", "#!/bin/bash\nif [ 1 ]; then python train.py; fi\n"),
+        ("job.sbatch", "#!/bin/bash\n#SBATCH --gpus=1\nsrun python train.py\n"),
+        ("stack.ts", "const x: number = 1;\n"),
+        ("main.go", "package main\n"),
+        ("train", "#!/bin/sh\nexec python train.py\n"),
+        ("Makefile", "all:\n\tpython train.py\n"),
+        ("setup.cfg", "[metadata]\nname = x\n"),
+        ("run.ps1", "Write-Host 1\n"),
+        ("notes.rst", "Notes\n=====\n"),
+    ],
+)
+def test_a_named_file_of_another_type_is_not_read_as_python(here: Path, name: str, content: str) -> None:
+    (here / name).write_text(content)
+    report = check_paths([name])
+    assert (report.hits, report.files, report.unsupported) == ((), 0, (name,))
+
+
+@pytest.mark.parametrize("name", ["train", "serve.cgi", "train.py", "types.pyi"])
+def test_a_named_python_program_is_checked_whatever_its_suffix(here: Path, name: str) -> None:
+    (here / name).write_text("#!/usr/bin/env python3\nx = (\n")
+    assert [hit.code for hit in check_paths([name]).hits] == ["E901"]
 
 
 def test_a_file_of_many_megabytes_is_a_note(here: Path) -> None:

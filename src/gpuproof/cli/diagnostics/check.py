@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
+SUPPORTED = (
+    "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
+)
 MAX_ROUNDS = 5
 """A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
 
@@ -109,6 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
     fixed = 0
     if arguments.fix:
         report, fixed = _fix(report, paths, options, unsafe=arguments.unsafe_fixes)
+    for path in report.unsupported:
+        print(f"gpuproof: {path} is not checked: {SUPPORTED}.", file=sys.stderr)
     _print(report, arguments)
     if fixed and arguments.format == "text":
         print(f"Fixed {pluralize(fixed, 'finding')}.")
