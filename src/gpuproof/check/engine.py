@@ -15,6 +15,7 @@ from gpuproof.check.internal_errors import ErrorLog, InternalError, merged
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.link import assumed_job, find_jobs
 from gpuproof.check.jobs.requirement import requirements
+from gpuproof.check.once_per_project import once_per_project
 from gpuproof.check.project import Project, Target
 from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Checked, Hit, Rule
@@ -175,7 +176,7 @@ def check_project(
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
     """The findings without duplicates, sorted by location and code."""
     unique = {_sort_key(hit): hit for hit in hits}
-    return [unique[key] for key in sorted(unique)]
+    return once_per_project([unique[key] for key in sorted(unique)])
 
 
 @contextmanager

@@ -35,6 +35,7 @@ class Hit:
         rule_name: the rule's name, such as `idle-gpus`.
         cell: the cell of a notebook, from 1, as in ruff: cells with text count.
         fix: a fix, if there is one.
+        per_project: whether one such finding is enough for a project; the report has only the first.
     """
 
     finding: Finding
@@ -42,6 +43,7 @@ class Hit:
     rule_name: str
     cell: int | None = None
     fix: Fix | None = None
+    per_project: bool = False
 
     @property
     def code(self) -> str:
@@ -111,6 +113,7 @@ class Rule:
         evidence: tuple[str, ...] = (),
         severity: Severity | None = None,
         fix: Fix | None = None,
+        per_project: bool = False,
     ) -> Hit:
         """Create a finding of this rule.
 
@@ -121,11 +124,12 @@ class Rule:
             evidence: the facts behind it, one per line.
             severity: overrides the severity of the rule, for example by the linked job.
             fix: the edits that fix it.
+            per_project: whether the report has only the first of these findings in a project.
         """
         cell, line, column = span.unit.file_position(span.line, span.column)
         location = Location(span.unit.path, line, column)
         finding = Finding(self.code, severity or self.severity, message, evidence, remedy, location)
-        return Hit(finding, span, self.name, cell, fix)
+        return Hit(finding, span, self.name, cell, fix, per_project)
 
 
 class Checked(NamedTuple):

@@ -161,12 +161,13 @@ def _served(module: Module, models: dict[ast.Call, JobDefinition]) -> Iterator[J
     for call in calls_named(module, "deploy", "transformer"):
         made = _estimator_behind(module, call.receiver)
         behind = origin_call(module, made) if made is not None else None
-        if behind is not None and behind.method == "create_model":
-            made = _estimator_behind(module, behind.receiver)
+        created = behind if behind is not None and behind.method == "create_model" else None
+        if created is not None:
+            made = _estimator_behind(module, created.receiver)
         model = models.get(made) if made is not None else None
         if model is None and not _is_sagemaker_call(module, call):
             continue
-        yield _endpoint(call, model)
+        yield _endpoint(call, model, created)
 
 
 def _is_sagemaker_call(module: Module, call: Call) -> bool:
@@ -177,7 +178,7 @@ def _is_sagemaker_call(module: Module, call: Call) -> bool:
     return "instance_type" in written and bool(written & {"initial_instance_count", "instance_count"})
 
 
-def _endpoint(call: Call, model: JobDefinition | None) -> JobDefinition:
+def _endpoint(call: Call, model: JobDefinition | None, created: Call | None) -> JobDefinition:
     is_endpoint = call.method == "deploy"
     order = (
         ("initial_instance_count", "instance_type") if is_endpoint else ("instance_count", "instance_type")
@@ -198,17 +199,22 @@ def _endpoint(call: Call, model: JobDefinition | None) -> JobDefinition:
     )
     if model is None:
         return base
-    # `estimator.deploy(entry_point=...)` uses another script than the training job.
-    entry, folder = call.argument("entry_point"), call.argument("source_dir")
+
+    # `estimator.deploy(entry_point=...)` and `estimator.create_model(entry_point=...)` use another script than the
+    # training job.
+    def given(name: str) -> Value:
+        inner = created.argument(name) if created is not None else ABSENT
+        return _either(call.argument(name), inner)
+
     return replace(
         base,
         framework=model.framework,
         framework_version=model.framework_version,
         py_version=model.py_version,
-        image=_either(call.argument("image_uri"), model.image),
-        environment=_either(call.argument("env"), model.environment),
-        entry_point=_either(entry, model.entry_point),
-        source_dir=_either(folder, model.source_dir),
+        image=_either(given("image_uri"), model.image),
+        environment=_either(given("env"), model.environment),
+        entry_point=_either(given("entry_point"), model.entry_point),
+        source_dir=_either(given("source_dir"), model.source_dir),
     )
 
 

@@ -14,11 +14,57 @@ from gpuproof.check.source.span import Segment, Unit
 _PYTHON_CELL_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "heat"})
 """Cell magics whose cells contain Python."""
 _AUTOMAGICS = frozenset(
-    """
-    alias autoreload bookmark cat cd conda config cp debug edit env ls ll less load load_ext lsmagic magic mamba man matplotlib
-    micromamba mkdir more mv notebook pip popd precision prun pushd pwd pylab rehashx reload_ext rm rmdir run save set_env store
-    system time timeit unload_ext uv who whos writefile
-    """.split()
+    [
+        "alias",
+        "autoreload",
+        "bookmark",
+        "cat",
+        "cd",
+        "conda",
+        "config",
+        "cp",
+        "debug",
+        "edit",
+        "env",
+        "ls",
+        "ll",
+        "less",
+        "load",
+        "load_ext",
+        "lsmagic",
+        "magic",
+        "mamba",
+        "man",
+        "matplotlib",
+        "micromamba",
+        "mkdir",
+        "more",
+        "mv",
+        "notebook",
+        "pip",
+        "popd",
+        "precision",
+        "prun",
+        "pushd",
+        "pwd",
+        "pylab",
+        "rehashx",
+        "reload_ext",
+        "rm",
+        "rmdir",
+        "run",
+        "save",
+        "set_env",
+        "store",
+        "system",
+        "time",
+        "timeit",
+        "unload_ext",
+        "uv",
+        "who",
+        "whos",
+        "writefile",
+    ]
 )
 """Magics that IPython also recognises without `%` (automagic, on by default)."""
 _WRITEFILE = re.compile(r"^%%writefile\s+(?:-a\s+)?(['\"]?)(\S.*?)\1\s*$")

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
-SUPPORTED = (
-    "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
-)
+SUPPORTED = "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
 MAX_ROUNDS = 5
 """A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
 

@@ -48,6 +48,23 @@ Quiet: TorchScript does not need it
 
     torch.jit.script(torch.nn.Linear(1, 1)).save("/opt/ml/model/model.pt")
 
+Quiet: create_model() gets another entry point
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit()
+    model = estimator.create_model(entry_point="inference.py")
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import torch
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.load(model_dir + "/model.pth", map_location="cpu", weights_only=False)
+
 Quiet: it comes from another module
 
     # file: launch.py

@@ -45,11 +45,19 @@ Quiet: a placeholder, and a name that is only partly known
 
     PyTorch(entry_point="train.py", role="arn:aws:iam::<account-id>:role/sagemaker", base_job_name=f"{user}_job")
     boto3.client("sagemaker").create_model(ModelName="model", ExecutionRoleArn="arn:aws:iam::XXXXXXXXXXXX:role/role")
+
+Quiet: a tuner names the jobs
+
+    from sagemaker.pytorch import PyTorch
+    from sagemaker.tuner import HyperparameterTuner
+
+    estimator = PyTorch(entry_point="train.py", role="role", base_job_name="my_job")
+    HyperparameterTuner(estimator, objective_metric_name="loss", hyperparameter_ranges={}).fit()
 """
 
 import re
 
-from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.knowledge.instance_references import replace_text
@@ -88,6 +96,13 @@ _BASES = {
 }
 """The same for constructors, by base class. The SDK appends a time to base names."""
 
+_TAKERS = {
+    "HyperparameterTuner": ("estimator",),
+    "TrainingStep": ("estimator",),
+    "TuningStep": ("estimator",),
+    "ProcessingStep": ("processor",),
+}
+"""Classes that run an estimator or a processor under names of their own, and the arguments that pass it."""
 _UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo", re.IGNORECASE)
 
 
@@ -102,6 +117,8 @@ def check(module: Module, _: Project) -> Hits:
         return
     for call in all_calls(module):
         for word, (operation, member) in _members(call).items():
+            if word == "base_job_name" and _is_named_by_another(module, call):
+                continue
             value = _argument(call, word)
             # The SDK also accepts the name of a role.
             if member.endswith("Arn") and not (value.text or "").startswith("arn:"):
@@ -159,6 +176,24 @@ def _matches(shape: Shape, text: str, is_beginning: bool = False) -> bool:
     except re.error:
         # The pattern uses another dialect of regular expressions.
         return True
+
+
+def _is_named_by_another(module: Module, call: Call) -> bool:
+    """Whether a tuner or a pipeline runs the estimator or processor, and names its jobs.
+
+    Source: sagemaker 2.257.7, `HyperparameterTuner._prepare_for_tuning` (base_tuning_job_name, or the image), and
+    `PipelineSession` (the pipeline's name and the step).
+    """
+    takers = [
+        one.expression(keyword, 0 if one.method == "HyperparameterTuner" else None)
+        for one in calls_named(module, *_TAKERS)
+        for keyword in _TAKERS[one.method]
+    ]
+    if not any(made is not None and module.origin(made) is call.node for made in takers):
+        session = origin_call(module, call.expression("sagemaker_session"))
+        return session is not None and session.method in ("PipelineSession", "LocalPipelineSession")
+    # It names its own jobs where the script also runs it directly.
+    return not any(module.origin(one.receiver) is call.node for one in calls_named(module, "fit", "run"))
 
 
 def _members(call: Call) -> dict[str, tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 Since November 2025 `pip install sagemaker` installs version 3. It has no `sagemaker.pytorch`, `sagemaker.tensorflow`,
 `sagemaker.estimator` and no `sagemaker.Session`: estimators became `ModelTrainer`, models became `ModelBuilder`. If
-the project pins version 3, every such import is an error; if it pins nothing, there is one note per file.
+the project pins version 3, every such import is an error; if it pins nothing, there is one note per project.
 
 Bad:
 
@@ -11,7 +11,7 @@ Bad:
     # file: requirements.txt
     sagemaker>=3
 
-Bad: the version is not pinned; one note per file
+Bad: the version is not pinned; one note per project
 
     from sagemaker.pytorch import PyTorch, PyTorchModel  # <-
     from sagemaker.processing import ScriptProcessor
@@ -82,6 +82,7 @@ def check(module: Module, project: Project) -> Hits:
             "`pip install sagemaker` installs v3 since November 2025.",
             remedy=f'Pin "sagemaker<3", or migrate: {_remedy(removed[0].path)}',
             severity=Severity.NOTE,
+            per_project=True,
         )
 
 
