@@ -17,13 +17,17 @@ from gpuproof.check.analysis.evaluate_operators import (
     is_textual,
     joined_path,
     percent,
+    replaced,
 )
+from gpuproof.check.analysis.evaluation_limits import Progress, is_small
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
 from gpuproof.check.analysis.syntax_index import argument_node
 from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Entries, Value, default, known, one_of
 
 MAX_DEPTH = 40
+MAX_ITEMS = 10_000
+"""A longer list or mapping is data, not the description of a job: it is unknown."""
 _PIPELINE_PARAMETERS = frozenset(
     {"ParameterString", "ParameterInteger", "ParameterFloat", "ParameterBoolean"}
 )
@@ -74,28 +78,37 @@ def _command_line(module: Module) -> CommandLine:
 class _Evaluator:
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._open: set[ast.AST] = set()
+        self._progress = module.derived(Progress)
 
     def value(self, node: ast.expr, depth: int) -> Value:
+        progress = self._progress
         handler = _HANDLERS.get(type(node))
-        if handler is None or depth > MAX_DEPTH or node in self._open:
+        if handler is None:
             return UNKNOWN
-        self._open.add(node)
+        if (found := progress.results.get(node)) is not None:
+            return found
+        if depth > MAX_DEPTH or not progress.enter(node):
+            progress.cuts += 1
+            return UNKNOWN
+        cuts = progress.cuts
         try:
-            return handler(self, node, depth + 1)
+            value = handler(self, node, depth + 1)
         finally:
-            self._open.discard(node)
+            progress.open.discard(node)
+        if progress.cuts == cuts:
+            progress.results[node] = value
+        return value
 
     def spanned(self, node: ast.expr, depth: int) -> Value:
         return self.value(node, depth).with_span(self._module.span(node))
 
     def constant(self, node: ast.Constant, _: int) -> Value:
-        return known(node.value)
+        return known(node.value) if is_small(node.value) else UNKNOWN
 
     def name(self, node: ast.Name, depth: int) -> Value:
         bindings = self._module.reaching(node)
         if not bindings:
-            return self._imported(self._module.names.imports.get(node.id))
+            return self._imported(self._module.names.imports.get(node.id), depth)
         return one_of(self._bound(binding, depth) for binding in bindings)
 
     def attribute(self, node: ast.Attribute, depth: int) -> Value:
@@ -107,7 +120,7 @@ class _Evaluator:
             return self._own_attribute(node, depth)
         if node.attr in ("name", "value", "default_value"):
             return self.value(node.value, depth) if node.attr == "default_value" else UNKNOWN
-        return self._imported(module.qualified(node))
+        return self._imported(module.qualified(node), depth)
 
     def joined(self, node: ast.JoinedStr, depth: int) -> Value:
         pieces: list[Value] = []
@@ -155,6 +168,8 @@ class _Evaluator:
         return one_of([self.value(node.body, depth), self.value(node.orelse, depth)])
 
     def mapping(self, node: ast.Dict, depth: int) -> Value:
+        if len(node.values) > MAX_ITEMS:
+            return UNKNOWN
         entries = Entries()
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -168,7 +183,7 @@ class _Evaluator:
         return known(entries)
 
     def sequence(self, node: ast.List | ast.Tuple, depth: int) -> Value:
-        if any(isinstance(one, ast.Starred) for one in node.elts):
+        if len(node.elts) > MAX_ITEMS or any(isinstance(one, ast.Starred) for one in node.elts):
             return UNKNOWN
         return known(tuple(self.spanned(one, depth) for one in node.elts))
 
@@ -227,10 +242,7 @@ class _Evaluator:
             case "as_posix" if receiver.text is not None:
                 return receiver
             case "replace" if receiver.text is not None and len(arguments) == 2:
-                old, new = arguments[0].text, arguments[1].text
-                if old is None or new is None:
-                    return UNKNOWN
-                return replace(receiver, options=(receiver.text.replace(old, new),))
+                return replaced(receiver, arguments[0].text, arguments[1].text)
             case _:
                 return UNKNOWN
 
@@ -252,9 +264,9 @@ class _Evaluator:
         """A mapping with the keys that `d["key"] = value` adds to it; incomplete if other code may change it."""
         entries = Entries(value.entries or {})
         entries.complete = bool(value.entries and value.entries.complete)
-        for use in self._module.tree.nodes(ast.Name):
-            if use.id != binding.name or isinstance(use.ctx, ast.Store):
-                continue
+        for use in self._module.tree.uses_of(binding.name):
+            if not self._progress.step():
+                return UNKNOWN
             if not any(binding is seen for seen in self._module.names.visible(use.id, use)):
                 # Another variable of the same name.
                 continue
@@ -301,7 +313,7 @@ class _Evaluator:
             return self.value(statement.value, depth)
         return UNKNOWN
 
-    def _imported(self, qualified: str | None) -> Value:
+    def _imported(self, qualified: str | None, depth: int) -> Value:
         """A constant of a module of the project, by its qualified name."""
         if not qualified:
             return UNKNOWN
@@ -312,7 +324,7 @@ class _Evaluator:
         bindings = other.names.bindings(other.tree.root).get(constant, [])
         if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
             return UNKNOWN
-        return evaluate(other, bindings[0].value)
+        return _Evaluator(other).value(bindings[0].value, depth + 1)
 
     def _dictionary(self, node: ast.Call, depth: int) -> Value:
         entries = Entries()
@@ -348,7 +360,7 @@ class _Evaluator:
             return value
         try:
             return replace(value, options=tuple(convert(option) for option in value.options))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return UNKNOWN
 
     def _environment(self, node: ast.Call, depth: int) -> Value:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpuproof.check.analysis.evaluation_limits import MAX_TEXT, is_small
 from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, default, known
 
 
@@ -16,6 +19,8 @@ def is_textual(value: Value) -> bool:
 
 def concatenate(pieces: Sequence[Value]) -> Value:
     """The concatenation of texts; if some are unknown, the known start and end of the result."""
+    if sum(len(piece.value) for piece in pieces if isinstance(piece.value, str)) > MAX_TEXT:
+        return UNKNOWN
     if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
         text = "".join(str(piece.value) for piece in pieces)
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
@@ -38,6 +43,8 @@ def _known_begin(pieces: Sequence[Value], at_end: bool = False) -> str:
 def joined_path(pieces: Sequence[Value]) -> Value:
     """The result of `os.path.join`."""
     if pieces and all(piece.text is not None for piece in pieces):
+        if sum(len(str(piece.text)) for piece in pieces) > MAX_TEXT:
+            return UNKNOWN
         text = posixpath.join(*(str(piece.text) for piece in pieces))
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
     separated: list[Value] = []
@@ -52,10 +59,12 @@ def percent(left: Value, right: Value) -> Value:
     """The result of `text % values`."""
     values = right.items if right.items is not None else (right,)
     text = left.text or ""
+    if _may_grow(text, "%", values):
+        return UNKNOWN
     if all(one.is_sure and len(one.options) == 1 for one in values):
         try:
             result = text % tuple(one.value for one in values)
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, OverflowError):
             return UNKNOWN
         sure = left.certainty == "known" and all(one.certainty == "known" for one in values)
         return known(result) if sure else default(result)
@@ -66,12 +75,14 @@ def formatted(template: Value, arguments: Sequence[Value], named: dict[str | Non
     """The result of `text.format(...)`."""
     values = [*arguments, *named.values()]
     text = template.text or ""
+    if _may_grow(text, "{", values):
+        return UNKNOWN
     if None not in named and all(len(one.options) == 1 for one in values):
         try:
             result = text.format(
                 *(one.value for one in arguments), **{str(key): one.value for key, one in named.items()}
             )
-        except (IndexError, KeyError, ValueError, AttributeError, TypeError):
+        except (IndexError, KeyError, ValueError, AttributeError, TypeError, OverflowError):
             return UNKNOWN
         sure = all(one.certainty == "known" for one in (template, *values))
         return known(result) if sure else default(result)
@@ -83,15 +94,40 @@ def arithmetic(operator: ast.operator, left: Value, right: Value) -> Value:
     one, other = left.number, right.number
     if one is None or other is None:
         return UNKNOWN
-    match operator:
-        case ast.Add():
-            result = one + other
-        case ast.Sub():
-            result = one - other
-        case ast.Mult():
-            result = one * other
-        case ast.FloorDiv() if other:
-            result = one // other
-        case _:
-            return UNKNOWN
+    try:
+        match operator:
+            case ast.Add():
+                result = one + other
+            case ast.Sub():
+                result = one - other
+            case ast.Mult():
+                result = one * other
+            case ast.FloorDiv() if other:
+                result = one // other
+            case _:
+                return UNKNOWN
+    except OverflowError:
+        return UNKNOWN
+    if not is_small(result):
+        return UNKNOWN
     return known(result) if left.certainty == right.certainty == "known" else default(result)
+
+
+def replaced(text: Value, old: str | None, new: str | None) -> Value:
+    """The result of `text.replace(old, new)`."""
+    before = text.text
+    if before is None or old is None or new is None:
+        return UNKNOWN
+    if len(before) + before.count(old) * len(new) > MAX_TEXT:
+        return UNKNOWN
+    return replace(text, options=(before.replace(old, new),))
+
+
+_WIDTH = re.compile(r"%[^%a-zA-Z]*(\*|\d{4})|\{[^{}]*(\d{4}[^{}]*\}|\{)")
+"""A field whose width or precision is large, or comes from a value."""
+
+
+def _may_grow(template: str, mark: str, values: Sequence[Value]) -> bool:
+    """Whether the formatted text may be longer than `MAX_TEXT`."""
+    longest = max((len(str(one.text)) for one in values if one.text is not None), default=0)
+    return len(template) + template.count(mark) * longest > MAX_TEXT or _WIDTH.search(template) is not None

@@ -58,6 +58,7 @@ class Module:
         self.loader = loader
         self._root = root
         self._derived: dict[Callable[[Module], Any], Any] = {}
+        self._reaching: dict[ast.Name, list[Binding]] = {}
 
     @cached_property
     def tree(self) -> SyntaxIndex:
@@ -163,7 +164,9 @@ class Module:
 
     def reaching(self, name: ast.Name) -> list[Binding]:
         """The bindings that may reach a use of a name."""
-        return reaching(self.tree, self.names, name.id, name)
+        if name not in self._reaching:
+            self._reaching[name] = reaching(self.tree, self.names, name.id, name)
+        return self._reaching[name]
 
     def origin(self, node: ast.expr | None) -> ast.expr | None:
         """The expression that created the value of a node, through names with one binding; the node itself if unknown."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 
 from gpuproof.check.analysis.scopes import Binding, Names
 from gpuproof.check.analysis.syntax_index import SyntaxIndex
+
+MAX_FOUND = 100
+"""With more bindings that may reach a use, nothing is known: all of them are returned."""
 
 
 def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Binding]:
@@ -22,15 +26,21 @@ def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Bi
         return bindings
     path = _path(tree, at)
     here = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
+    loops = [one for one in path if isinstance(one, (ast.For, ast.AsyncFor, ast.While))]
+    # Bindings are sorted by line: those after the loops around the use cannot reach it.
+    last = max((one.end_lineno or 0 for one in loops), default=here[0])
     found: list[Binding] = []
-    for binding in reversed(bindings):
+    for index in range(bisect_right(bindings, last, key=_line) - 1, -1, -1):
+        binding = bindings[index]
         if _effective_from(tree, binding) > here:
-            if _in_loop_with(tree, binding.node, path):
+            if loops and _is_in_one_of(tree, binding.node, loops):
                 found.append(binding)
-            continue
-        found.append(binding)
-        if _always_runs(tree, binding, path):
-            break
+        else:
+            found.append(binding)
+            if _always_runs(tree, binding, path):
+                break
+        if len(found) > MAX_FOUND:
+            return bindings
     return list(reversed(found)) or bindings
 
 
@@ -82,7 +92,9 @@ def _same_branch(parent: ast.AST, one: ast.AST, other: ast.AST) -> bool:
     return True
 
 
-def _in_loop_with(tree: SyntaxIndex, node: ast.AST, path: dict[ast.AST, ast.AST]) -> bool:
-    return any(
-        isinstance(one, (ast.For, ast.AsyncFor, ast.While)) and one in path for one in tree.ancestors(node)
-    )
+def _line(binding: Binding) -> int:
+    return getattr(binding.node, "lineno", 0)
+
+
+def _is_in_one_of(tree: SyntaxIndex, node: ast.AST, loops: list[ast.For | ast.AsyncFor | ast.While]) -> bool:
+    return any(one in loops for one in tree.ancestors(node))

@@ -58,6 +58,10 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 
 
+MAX_CONSTANTS = 10_000
+"""Constants of a longer list, tuple, set or mapping are data; they are not indexed."""
+
+
 class SyntaxIndex:
     """The indexed syntax tree of a module.
 
@@ -70,6 +74,7 @@ class SyntaxIndex:
         self.root = root
         self.parents: dict[ast.AST, ast.AST] = {}
         self._by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        self._uses: dict[str, list[ast.Name]] | None = None
         self._walk()
 
     def nodes(self, *types: type[Node]) -> list[Node]:
@@ -77,6 +82,15 @@ class SyntaxIndex:
         if len(types) == 1:
             return self._by_type.get(types[0], [])  # pyright: ignore[reportReturnType]
         return [node for cls in types for node in self._by_type.get(cls, [])]  # pyright: ignore[reportReturnType]
+
+    def uses_of(self, name: str) -> list[ast.Name]:
+        """The uses of a name that do not bind it, in the order of the text."""
+        if self._uses is None:
+            self._uses = defaultdict(list)
+            for node in self.nodes(ast.Name):
+                if not isinstance(node.ctx, ast.Store):
+                    self._uses[node.id].append(node)
+        return self._uses.get(name, [])
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The ancestors of a node, the nearest first."""
@@ -116,8 +130,9 @@ class SyntaxIndex:
             for name in fields[cls]:
                 child = getattr(node, name, None)
                 if child.__class__ is list:
+                    is_data = len(child) > MAX_CONSTANTS  # pyright: ignore[reportArgumentType]
                     for item in reversed(child):  # pyright: ignore[reportArgumentType, reportCallIssue]
-                        if item is not None:
+                        if item is not None and not (is_data and item.__class__ is ast.Constant):
                             parents[item] = node
                             push(item)
                 elif child is not None:

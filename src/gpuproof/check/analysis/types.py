@@ -66,12 +66,33 @@ class InferredType:
 
 UNKNOWN_TYPE = InferredType()
 MAX_DEPTH = 12
+MAX_STEPS = 500
+"""Expressions that are followed to find the type of one; where they branch, they grow exponentially with the depth."""
 
 
 def type_of(module: Module, node: ast.expr | None, depth: int = 0) -> InferredType:
     """The type of an expression in a module; `UNKNOWN_TYPE` if unknown."""
     if node is None or depth > MAX_DEPTH:
         return UNKNOWN_TYPE
+    progress = module.derived(_Progress)
+    if depth:
+        progress.steps_left -= 1
+        return _infer(module, node, depth) if progress.steps_left > 0 else UNKNOWN_TYPE
+    if node not in progress.results:
+        progress.steps_left = MAX_STEPS
+        progress.results[node] = _infer(module, node, depth)
+    return progress.results[node]
+
+
+class _Progress:
+    """The inferred types of a module, and how many expressions may still be looked at for the current one."""
+
+    def __init__(self, _: Module) -> None:
+        self.results: dict[ast.expr, InferredType] = {}
+        self.steps_left = MAX_STEPS
+
+
+def _infer(module: Module, node: ast.expr, depth: int) -> InferredType:
     match node:
         case ast.Name():
             return _of_name(module, node, depth)

@@ -127,6 +127,8 @@ class Entries(dict[Any, Value]):
     complete: bool = True
 
 
+MAX_OPTIONS = 64
+"""A value with more alternatives is unknown."""
 UNKNOWN = Value("unknown")
 ABSENT = Value("absent")
 
@@ -150,6 +152,8 @@ def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
     certainty: Certainty = "known"
     for value in values:
         if not value.options:
+            return Value("unknown", (), span)
+        if len(options) + len(value.options) > MAX_OPTIONS:
             return Value("unknown", (), span)
         options += [option for option in value.options if option not in options]
         if value.certainty == "default":
