@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpuproof.check.rule import Hit
+from gpuproof.check.source.project_root import project_root
 from gpuproof.util.humanize import pluralize
-
-_ROOTS = ((".git",), ("pyproject.toml", "setup.py", "setup.cfg"))
-"""What marks the root of a project, the most certain first; without any, all checked files are one project."""
 
 
 def once_per_project(hits: Sequence[Hit]) -> list[Hit]:
     """The findings without repetitions of `per_project` findings; the first of them says in how many files more it is.
 
+    Without a file that marks the root of a project, everything that is checked is one project.
+
     Args:
         hits: sorted.
     """
-    roots: dict[Path, Path | None] = {}
-    groups: dict[tuple[str, Path | None], list[Hit]] = {}
+    groups: dict[tuple[str, str | None], list[Hit]] = {}
     for hit in hits:
         if hit.per_project:
-            folder = hit.span.unit.absolute.parent
-            if folder not in roots:
-                roots[folder] = _root(folder)
-            groups.setdefault((hit.code, roots[folder]), []).append(hit)
+            root = project_root(str(hit.span.unit.absolute.parent))
+            groups.setdefault((hit.code, root), []).append(hit)
     if not groups:
         return list(hits)
     first = {id(group[0]): _with_count(group) for group in groups.values()}
@@ -41,11 +37,3 @@ def _with_count(group: list[Hit]) -> Hit:
     verb = "has" if others == 1 else "have"
     message = f"{finding.message} {pluralize(others, 'more file')} {verb} the same problem."
     return replace(group[0], finding=replace(finding, message=message))
-
-
-def _root(folder: Path) -> Path | None:
-    for marks in _ROOTS:
-        for one in (folder, *folder.parents):
-            if any((one / mark).exists() for mark in marks):
-                return one
-    return None
