@@ -314,3 +314,52 @@ def test_an_ascii_terminal_causes_no_failure(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "\\xfcn" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus", "--region", "us-esat-1"),
+        ("gpus", "g5.xlarge", "--region", "us-esat-1"),
+        ("check", ".", "--region", "us-esat-1"),
+        ("explain", "-", "--region", "us-esat-1"),
+        ("bench-endpoint", "http://127.0.0.1:1", "--instance-type", "ml.g5.xlarge", "--region", "us-esat-1"),
+    ],
+)
+def test_an_unknown_region_is_wrong_usage_in_every_command(
+    gpuproof: Callable[..., CommandResult], words: tuple[str, ...]
+) -> None:
+    code, out, said = gpuproof(*words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said == "gpuproof: Unknown region 'us-esat-1'.\n          Did you mean us-east-1?\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gpus", "g5.xlage"),
+        ("gpus", "show", "g5.xlage"),
+        ("check", ".", "--instance-type", "g5.xlage"),
+        ("doctor", "--instance-type", "g5.xlage"),
+        ("explain", "-", "--instance-type", "g5.xlage"),
+        ("bench-endpoint", "http://127.0.0.1:1", "--instance-type", "g5.xlage"),
+    ],
+)
+def test_an_unknown_instance_type_is_wrong_usage_in_every_command(
+    gpuproof: Callable[..., CommandResult], words: tuple[str, ...]
+) -> None:
+    code, out, said = gpuproof(*words)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert said.startswith("gpuproof: Unknown instance type g5.xlage.\n          Did you mean g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    "command", [name for name in COMMANDS if name not in ("serve", "emulator", "completion", "agent")]
+)
+def test_json_is_a_synonym_in_every_command_that_prints_a_result(
+    gpuproof: Callable[..., CommandResult], command: str
+) -> None:
+    words = (command, "refresh", "--help") if command == "catalogue" else (command, "--help")
+    help_text = gpuproof(*words)[1]
+    assert "--format" in help_text
+    assert "--json" in help_text

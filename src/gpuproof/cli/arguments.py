@@ -88,6 +88,19 @@ def reject_unknown_type(name: str | None, catalogue: Catalogue) -> None:
     )
 
 
+def reject_unknown_region(name: str | None, catalogue: Catalogue) -> None:
+    """Raises UsageError, with the nearest name, for a region that the catalogue does not have."""
+    if name is None or name in catalogue.known_regions():
+        return
+    near = catalogue.misspelt_region(name)
+    raise UsageError(
+        f"Unknown region '{name}'.",
+        remedy=f"Did you mean {near}?"
+        if near
+        else f"To add a new region: gpuproof catalogue refresh --region {name}",
+    )
+
+
 def list_runs(arguments: argparse.Namespace, *, has_ended: bool) -> list[Run]:
     """The runs of one backend that have ended, or that have not: remote ones only if the user names the backend or a region."""
     from gpuproof.backends.registry import default_backend, load_backend, searched_backends

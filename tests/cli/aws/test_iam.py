@@ -42,7 +42,7 @@ def test_without_a_choice_all_are_printed(capsys: pytest.CaptureFixture[str]) ->
 def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[str]) -> None:
     account = "123456789012"
     words = ("--user", "--bucket", "s3://data/", "--account", account, "--region", "eu-west-1")
-    document, output = printed(capsys, *words, "--job-role", "jobs")
+    document, output = printed(capsys, *words, "--role", "jobs")
     text = json.dumps(document)
     assert "arn:aws:s3:::data/gpuproof/*" in text
     assert "arn:aws:sagemaker:eu-west-1:123456789012:training-job/*" in text

@@ -5,7 +5,6 @@ Facts are the denied action, the command that raises a quota, the right region, 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.util.csv_table import read_rows
 from gpuproof.util.humanize import format_duration
+from gpuproof.util.spelling import nearest_words
 
 if TYPE_CHECKING:
     from gpuproof.catalogue import JobKind
@@ -186,9 +186,7 @@ def unknown_region(service: str, context: ErrorContext) -> dict[str, str]:
 
 
 def _nearest(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=5)
-    # Swapped letters are the most common typing error.
-    return next((one for one in near if sorted(one) == sorted(name)), near[0] if near else "")
+    return next(iter(nearest_words(name, sorted(known))), "")
 
 
 def _quota(found: re.Match[str], region: str | None) -> dict[str, str]:

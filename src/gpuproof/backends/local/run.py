@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
-from gpuproof.agent.output import TIMES_INTERVAL_S
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import FAILED, read_state
 from gpuproof.backends.base import Artifact, Event, TransferProgress
@@ -255,6 +254,8 @@ def length_at(times: Path, since: float) -> int | None:
         lines = times.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return 0
+    from gpuproof.agent.output import TIMES_INTERVAL_S  # only for `gpuproof logs --since`
+
     for line in lines:
         time, _, length = line.partition(" ")
         # What was printed within the interval after a note has no note of its own.

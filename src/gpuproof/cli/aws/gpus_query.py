@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpuproof.catalogue import Build, Catalogue, Instance, InstanceQuery
 from gpuproof.catalogue.search import matching_gpus
-from gpuproof.cli.arguments import reject_unknown_type
+from gpuproof.cli.arguments import reject_unknown_region, reject_unknown_type
 from gpuproof.errors import UsageError
 from gpuproof.units import CountRange, GpuRequest, MemoryRange, Money
 from gpuproof.util.spelling import nearest_words
@@ -89,16 +89,8 @@ def parse_regions(given: Sequence[str] | None, catalogue: Catalogue) -> list[str
     words = [word.strip() for text in given or () for word in text.split(",")]
     if ALL_REGIONS in words:
         return list(catalogue.tables.priced_regions)
-    known = catalogue.known_regions() if words else ()
     for word in words:
-        if word not in known:
-            near = catalogue.misspelt_region(word)
-            raise UsageError(
-                f"Unknown region '{word}'.",
-                remedy=f"Did you mean {near}?"
-                if near
-                else f"To add a new region: gpuproof catalogue refresh --region {word}",
-            )
+        reject_unknown_region(word, catalogue)
     return list(dict.fromkeys(words))
 
 

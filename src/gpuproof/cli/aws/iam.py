@@ -38,19 +38,19 @@ def add_parser(commands: Subparsers) -> None:
         "--user", dest="which", action="store_const", const="user", help="only the user's policy"
     )
     which.add_argument(
-        "--role", dest="which", action="store_const", const="role", help="only the role's policy"
-    )
-    which.add_argument(
         "--trust", dest="which", action="store_const", const="trust", help="only the role's trust policy"
     )
     parser.add_argument(
         "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the bucket that GPUproof creates)"
     )
     parser.add_argument(
-        "--job-role",
-        metavar="ROLE",
-        help="the execution role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker)",
+        "--role",
+        nargs="?",
+        const="",
+        help="the execution role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker); without a value: "
+        "only the role's policy",
     )
+    parser.add_argument("--job-role", dest="role", help=argparse.SUPPRESS)
     parser.add_argument("--account", help="AWS account, 12 digits (default: any)")
     parser.add_argument("--region", help="AWS region of the jobs (default: any)")
     parser.add_argument("--kms-key", metavar="ARN", help="KMS key that encrypts what jobs read and write")
@@ -77,6 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.sagemaker import iam_policy
 
+    if arguments.role == "":
+        if arguments.which:
+            raise UsageError(f"--role without a value contradicts --{arguments.which}.", remedy="--role ROLE")
+        arguments.which = "role"
     scope = _scope(arguments)
     makers = {
         "user": iam_policy.user_policy,
@@ -114,7 +118,7 @@ def _scope(arguments: argparse.Namespace) -> Scope:
         account=account or "*",
         region=arguments.region or "*",
         bucket=bucket.removeprefix("s3://").rstrip("/") if bucket else None,
-        role=arguments.job_role or settings.role_arn() or ROLE_NAME,
+        role=arguments.role or settings.role_arn() or ROLE_NAME,
         kms_key=key,
         inputs=tuple(arguments.input),
         outputs=tuple(arguments.output),

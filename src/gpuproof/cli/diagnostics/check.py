@@ -12,7 +12,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_type
+from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_region, reject_unknown_type
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.util.humanize import pluralize
 
@@ -159,6 +159,10 @@ def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
         extend=_split_words(arguments.extend_select),
         ignore=_split_words(arguments.ignore),
     )
+    if arguments.region is not None:
+        from gpuproof.catalogue.catalogue import Catalogue
+
+        reject_unknown_region(arguments.region, Catalogue.load())
     target = Target(arguments.sagemaker_sdk, arguments.region, _instance_type(arguments.instance_type))
     return CheckOptions(
         selection,

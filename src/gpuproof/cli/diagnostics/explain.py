@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_format_flag, reject_unknown_type
+from gpuproof.cli.arguments import add_command, add_format_flag, reject_unknown_region, reject_unknown_type
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
     from gpuproof.explain.sources import explain_file, explain_stream
 
     target: str | None = arguments.target
+    if arguments.region is not None:
+        reject_unknown_region(arguments.region, Catalogue.load())
     if target == "-":
         return "standard input", explain_stream(_standard_input(), _context(arguments)), None
     path = Path(target).expanduser() if target else None

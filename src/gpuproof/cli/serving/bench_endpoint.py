@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.cli.arguments import (
     add_command,
     add_format_flag,
+    reject_unknown_region,
     reject_unknown_type,
     validate_content_type,
 )
@@ -195,6 +196,7 @@ def _price(instance_type: str | None, region: str | None) -> Price | None:
     use = "endpoint" if instance_type.startswith("ml.") else None
     catalogue = Catalogue.load()
     reject_unknown_type(instance_type, catalogue)
+    reject_unknown_region(region, catalogue)
     price = catalogue.price(instance_type, region or "us-east-1", use)
     if price is None:
         raise UsageError(
