@@ -217,3 +217,16 @@ class TestDescribing:
 
     def test_a_notice_is_a_sentence(self) -> None:
         assert Notice("AWS answers again.").text
+
+
+def test_its_text_form_makes_no_request_and_its_html_form_shows_the_end(aws: Any) -> None:
+    run = aws.ended("print('done')")
+    aws.emulator.forget_requests()
+    again = aws.look_at(run.id)
+    assert repr(again) == f"<SageMakerRun {run.id}>"
+    assert aws.emulator.operations() == []
+    page = again._repr_html_()
+    assert "<td" in page
+    assert "Completed" in page
+    assert f'<a href="{again.address.replace("&", "&amp;")}"' in page
+    assert repr(again) == f"<SageMakerRun {run.id}: Completed, GPU no-gpu-expected>"
