@@ -15,7 +15,7 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types every-test quick-tests bench test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types every-test quick-tests bench conformance test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
@@ -23,6 +23,7 @@ help:
 	@echo "make quick        lint and the tests that start no framework, server or job (within a minute)"
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
+	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
 	@echo "make test-gpu     the tests that need a real NVIDIA GPU"
 	@echo "make setup        create or update the virtual environment; the other targets do so first"
 	@echo "make constraints  pin the newest versions that resolve"
@@ -59,6 +60,9 @@ quick-tests: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+conformance: setup
+	$(BIN)/python -m bench.conformance
 
 test-gpu: setup
 	$(PYTEST) -m gpu -v

@@ -23,6 +23,8 @@ _MISSING = {
     ENDPOINT_CONFIG: "Could not find endpoint configuration",
     ENDPOINT: "Could not find endpoint",
 }
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
+_MEMORY_SIZES = (1024, 2048, 3072, 4096, 5120, 6144)  # MB
 _MODELS = Listing(MODEL, "Models", order="Descending")
 _CONFIGS = Listing(ENDPOINT_CONFIG, "EndpointConfigs", order="Descending")
 _ENDPOINTS = Listing(ENDPOINT, "Endpoints", "EndpointStatus", order="Descending")
@@ -49,6 +51,13 @@ def create_config(call: OperationCall) -> dict[str, Any]:
     for variant in variants:
         if name := variant.get("ModelName"):
             _find(call, MODEL, name)
+        memory = (variant.get("ServerlessConfig") or {}).get("MemorySizeInMB", _MEMORY_SIZES[0])
+        if memory not in _MEMORY_SIZES:
+            raise AwsError(
+                "ValidationException",
+                f"1 validation error detected: Value '{memory}' at 'memorySizeInMB' failed to satisfy constraint: Member must"
+                f" satisfy enum value set: [{', '.join(map(str, _MEMORY_SIZES))}]",
+            )
     check_keys(call, call.request.get("KmsKeyId"))
     return {"EndpointConfigArn": _create(call, ENDPOINT_CONFIG, call.request["EndpointConfigName"])}
 
@@ -96,6 +105,41 @@ def update_endpoint(call: OperationCall) -> dict[str, Any]:
         endpoint.document["EndpointStatus"] = "Updating"
     call.endpoints.update(endpoint, config)
     return {"EndpointArn": endpoint.document["EndpointArn"]}
+
+
+def update_weights(call: OperationCall) -> dict[str, Any]:
+    """`UpdateEndpointWeightsAndCapacities`: weights take effect at once, instance counts are only recorded."""
+    endpoint = _find(call, ENDPOINT, call.request["EndpointName"])
+    if endpoint.document["EndpointStatus"] != "InService":
+        raise AwsError("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
+    changes = call.request["DesiredWeightsAndCapacities"]
+    names = [change["VariantName"] for change in changes]
+    for name in names:
+        if names.count(name) > 1:
+            raise AwsError(
+                "ValidationException", f'The variant name "{name}" was non-unique within the request.'
+            )
+    variants = {
+        variant["VariantName"]: variant for variant in endpoint.document.get("ProductionVariants") or ()
+    }
+    if missing := [name for name in names if name not in variants]:
+        raise AwsError(
+            "ValidationException",
+            f'The variant name(s) "{", ".join(missing)}" is/are not present within endpoint configuration'
+            f' "{endpoint.document["EndpointConfigName"]}".',
+        )
+    with call.context.store.modify(endpoint):
+        for change in changes:
+            variant = variants[change["VariantName"]]
+            if "DesiredWeight" in change:
+                variant["CurrentWeight"] = variant["DesiredWeight"] = change["DesiredWeight"]
+            if "DesiredInstanceCount" in change:
+                count = change["DesiredInstanceCount"]
+                variant["CurrentInstanceCount"] = variant["DesiredInstanceCount"] = count
+    call.endpoints.set_weights(
+        endpoint, {name: variant["CurrentWeight"] for name, variant in variants.items()}
+    )
+    return {"EndpointArn": endpoint.arn}
 
 
 def describe_endpoint(call: OperationCall) -> dict[str, Any]:
@@ -152,6 +196,7 @@ OPERATIONS = {
     "DescribeEndpoint": describe_endpoint,
     "ListEndpoints": _ENDPOINTS.list_page,
     "UpdateEndpoint": update_endpoint,
+    "UpdateEndpointWeightsAndCapacities": update_weights,
     "DeleteEndpoint": delete_endpoint,
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -98,6 +99,12 @@ class EndpointRegistry:
     def update(self, endpoint: Resource, config: Resource) -> None:
         """Bring another configuration into service; the old one serves requests until then."""
         self._deploy_in_background(endpoint, config)
+
+    def set_weights(self, endpoint: Resource, weights: Mapping[str, float]) -> None:
+        """Change the share of the requests that each variant gets."""
+        with self._lock:
+            if deployment := self._deployments.get((endpoint.region, endpoint.name)):
+                deployment.weights = [weights[name] for name in deployment.models]
 
     def delete(self, endpoint: Resource) -> None:
         """Take an endpoint out of service."""
