@@ -67,8 +67,9 @@ def _reset() -> None:
 
 def _provide(parameters: dict[str, Any]) -> None:
     """Create the roles, buckets and input data that a request names; its role gets a valid name."""
-    if not _ROLE.fullmatch(parameters.get("RoleArn", _VALID_ROLE)):
-        parameters["RoleArn"] = _VALID_ROLE
+    for name in ("RoleArn", "ExecutionRoleArn"):
+        if not _ROLE.fullmatch(parameters.get(name, _VALID_ROLE)):
+            parameters[name] = _VALID_ROLE
     for name, value in _texts(parameters, ""):
         if name.endswith("RoleArn") and value.startswith("arn:"):
             _ignore_existing(

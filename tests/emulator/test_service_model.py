@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuproof.emulator.operations import OPERATIONS
-from gpuproof.emulator.service_model import filter_members, operation_model
+from gpuproof.emulator.service_model import filter_members, operation_model, validate
 
 
 def test_an_answer_has_only_members_that_the_model_knows() -> None:
@@ -21,6 +21,13 @@ def test_an_answer_has_only_members_that_the_model_knows() -> None:
         "ResourceConfig": {"InstanceType": "ml.g5.xlarge"},
         "HyperParameters": {"any": "thing"},
     }
+
+
+def test_the_character_classes_of_the_models_patterns_are_understood() -> None:
+    model = operation_model("CreateModelPackageGroup")
+    assert model is not None
+    text = "letters-and_digits, 12! é ☃ (punctuation) + symbols"
+    validate(model, {"ModelPackageGroupName": "g", "ModelPackageGroupDescription": text})
 
 
 def test_every_operation_offered_is_sagemakers_own() -> None:

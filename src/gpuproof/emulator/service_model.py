@@ -19,7 +19,7 @@ from botocore.validate import ParamValidator
 from gpuproof.emulator.protocol import AwsError
 from gpuproof.util.humanize import pluralize
 
-_CLASSES = {"L": r"\w", "N": r"\d", "Z": r"\s"}
+_CLASSES = {"L": r"\w", "N": r"\d", "Z": r"\s", "P": r"\W_", "S": r"\W", "M": r"\W"}
 
 
 @cache
