@@ -27,6 +27,8 @@ _RESERVED = 128
 _SPARE = 16
 """Connections beyond the limit, for `/ping`."""
 _LOG_INTERVAL_S = 60
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""Without IPv6, `localhost` may still have an IPv6 address."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -81,8 +83,7 @@ class Listener:
                 self._sockets.append(_listen_on_path(host))
             else:
                 found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-                for family, kind, protocol, _, address in dict.fromkeys(found):
-                    self._sockets.append(_listen(family, kind, protocol, address))
+                self._sockets += _listen_on_all(list(dict.fromkeys(found)))
         except OSError:
             self.close()
             raise
@@ -176,6 +177,21 @@ def _listen_on_path(path: str) -> socket.socket:
         # A server that was killed has left it.
         Path(path).unlink()
     return _listen(socket.AF_UNIX, socket.SOCK_STREAM, 0, path)
+
+
+def _listen_on_all(addresses: list[tuple[int, int, int, str, tuple[object, ...]]]) -> list[socket.socket]:
+    """Listen on the addresses of a host; those that this machine lacks are skipped if there are others."""
+    found: list[socket.socket] = []
+    for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
+        try:
+            found.append(_listen(family, kind, protocol, address))
+        except OSError as error:  # noqa: PERF203 - two addresses at most
+            if error.errno in _NO_SUCH_ADDRESS and (found or number < len(addresses)):
+                continue
+            for listening in found:
+                listening.close()
+            raise
+    return found
 
 
 def _listen(family: int, kind: int, protocol: int, address: tuple[object, ...] | str) -> socket.socket:
