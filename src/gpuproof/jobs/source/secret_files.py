@@ -54,6 +54,7 @@ _MIN_ENTROPY = 3.7  # bits per character; English words have about 2.5 to 3.5 at
 _LONGEST_READ = 512 * 2**10
 _TESTS = r"(^|/)(tests?|testing|fixtures)/|(^|/)test_[^/]*$|_test\.py$|(^|/)conftest\.py$"
 _MOST_NAMED = 10
+_IGNORE = "List {it} in .gpuproofignore"
 
 
 class SecretFile(NamedTuple):
@@ -92,8 +93,15 @@ def find_secrets(root: Path, names: Sequence[str], include: Sequence[str] = ()) 
             yield SecretFile(name, reason)
 
 
-def reject_secrets(root: Path, secrets: Sequence[SecretFile]) -> None:
+def reject_secrets(
+    root: Path | str, secrets: Sequence[SecretFile], *, done: str = "uploaded", instead: str = _IGNORE
+) -> None:
     """Refuses to upload files that look like secrets.
+
+    Args:
+        root: where they are, for the message.
+        done: what would have been done with them.
+        instead: how to leave them out; `{it}` stands for them.
 
     Raises:
         UsageError: there are some.
@@ -106,8 +114,8 @@ def reject_secrets(root: Path, secrets: Sequence[SecretFile]) -> None:
     looks, it = ("looks like a secret", "it") if len(secrets) == 1 else ("look like secrets", "them")
     flags = " ".join(f"--include '{secret.name}'" for secret in secrets[:3])
     raise UsageError(
-        f"Nothing was uploaded, because {pluralize(len(secrets), 'file')} of {root} {looks}: {', '.join(shown)}.",
-        f"List {it} in .gpuproofignore, or upload {it} on purpose: {flags}",
+        f"Nothing was {done}, because {pluralize(len(secrets), 'file')} of {root} {looks}: {', '.join(shown)}.",
+        f"{instead.format(it=it)}, or have {it} {done} on purpose: {flags}",
     )
 
 
