@@ -10,6 +10,8 @@ from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.fixing.apply import plan_fixes, write_change
 from gpuproof.check.registry import Selection, all_rules
 from gpuproof.check.rule import Hit, Rule
+from gpuproof.findings import Severity
+from support.check_helpers import write_files
 
 CASES = [
     pytest.param(rule, example, id=f"{rule.code}-{example.kind}-{number}")
@@ -38,6 +40,24 @@ def test_the_example_is_judged_as_documented(
         assert hits, "nothing was found"
         if example.marked:
             assert {(hit.finding.location.file, hit.finding.location.line) for hit in hits} == example.marked
+
+
+GOOD = [case for case in CASES if case.values[1].kind == "Good"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_repository", [False, True], ids=["folder", "repository"])
+@pytest.mark.parametrize(("rule", "example"), GOOD)
+def test_what_a_page_says_to_use_instead_passes_the_check(
+    rule: Rule, example: Example, is_repository: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty folder, with the rules that are on by default: no error and no warning of any rule."""
+    del rule
+    monkeypatch.chdir(tmp_path)
+    if is_repository:
+        (tmp_path / ".git").mkdir()
+    write_files(tmp_path, dict(example.files))
+    report = check_paths(["."])
+    assert [hit.finding.message for hit in report.hits if hit.finding.severity is not Severity.NOTE] == []
 
 
 FIXES = [

@@ -21,13 +21,21 @@ Good:
     # file: demo.ipynb
     # %%
     from sagemaker.pytorch import PyTorchModel
-    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    model = PyTorchModel(
+        model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
+    )
     # %%
     predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
     # %%
     predictor.predict([1.0])
     # %%
     predictor.delete_endpoint()
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt", map_location="cuda")
 
 Quiet: a serverless endpoint
 

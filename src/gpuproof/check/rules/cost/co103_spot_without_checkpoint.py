@@ -18,7 +18,8 @@ Good:
     from sagemaker.pytorch import PyTorch
 
     PyTorch(
-        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        entry_point="train.py", role="r", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
         use_spot_instances=True, max_run=86400, max_wait=90000, checkpoint_s3_uri="s3://bucket/checkpoints",
     )
 

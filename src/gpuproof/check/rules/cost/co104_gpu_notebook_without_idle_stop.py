@@ -25,7 +25,13 @@ Good:
     import boto3
 
     boto3.client("sagemaker").create_notebook_instance(
-        NotebookInstanceName="lab", InstanceType="ml.g4dn.xlarge", RoleArn="r", LifecycleConfigName="auto-stop"
+        NotebookInstanceName="lab",
+        InstanceType="ml.g4dn.xlarge",
+        RoleArn="arn:aws:iam::123456789012:role/notebooks",
+        LifecycleConfigName="auto-stop",
+        SubnetId="subnet-0123456789abcdef0",
+        SecurityGroupIds=["sg-0123456789abcdef0"],
+        DirectInternetAccess="Disabled",
     )
 
 Quiet: no GPU

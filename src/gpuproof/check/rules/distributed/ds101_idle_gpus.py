@@ -35,20 +35,34 @@ Good: one process per GPU
         instance_count=1, instance_type="ml.g5.12xlarge", distribution={"torch_distributed": {"enabled": True}},
     )
     # file: train.py
+    import os
     import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler
 
-    device = torch.device("cuda")
-    model = torch.nn.Linear(8, 1).to(device)
-    for x, y in torch.utils.data.DataLoader([]):
-        loss = model(x.to(device)).sum()
-        loss.backward()
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    dataset = torch.utils.data.TensorDataset(torch.ones(64, 8))
+    for (x,) in DataLoader(dataset, sampler=DistributedSampler(dataset, shuffle=False)):
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
 
 Good: an instance with one GPU
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
     # file: train.py
     import torch
 

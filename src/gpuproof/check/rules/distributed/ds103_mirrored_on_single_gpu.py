@@ -19,7 +19,10 @@ Good:
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
 
-    TensorFlow(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.12xlarge")
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.14", py_version="py310",
+        instance_count=1, instance_type="ml.g5.12xlarge",
+    )
     # file: train.py
     import tensorflow as tf
 

@@ -33,12 +33,14 @@ Good:
         distribution={"multi_worker_mirrored_strategy": {"enabled": True}},
     )
     # file: train.py
+    import os
     import tensorflow as tf
 
     with tf.distribute.MultiWorkerMirroredStrategy().scope():
         model = tf.keras.Sequential()
         model.compile()
     model.fit([])
+    model.save(os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 
 Quiet: one host
 

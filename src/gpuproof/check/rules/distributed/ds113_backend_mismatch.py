@@ -41,7 +41,10 @@ Good:
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.p4d.24xlarge")
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+    )
     # file: train.py
     import torch
     import torch.distributed as dist

@@ -49,12 +49,14 @@ Good:
         distribution={"multi_worker_mirrored_strategy": {"enabled": True}},
     )
     # file: train.py
+    import os
     import tensorflow as tf
 
     with tf.distribute.MultiWorkerMirroredStrategy().scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
         model.compile(loss="mse")
     model.fit([], [])
+    model.save(os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 
 Quiet: TensorFlow 1 estimators use the parameter server
 

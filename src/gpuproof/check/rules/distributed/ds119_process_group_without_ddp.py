@@ -28,6 +28,7 @@ Good:
     model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in DataLoader([]):
+        optimizer.zero_grad()
         model(x.cuda()).sum().backward()
         optimizer.step()
 

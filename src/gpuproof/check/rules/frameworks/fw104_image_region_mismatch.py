@@ -27,6 +27,13 @@ Good:
             "TrainingInputMode": "File",
         },
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        RoleArn="arn:aws:iam::123456789012:role/training",
+        OutputDataConfig={"S3OutputPath": "s3://bucket/models"},
+        StoppingCondition={"MaxRuntimeInSeconds": 86400},
+        HyperParameters={
+            "sagemaker_program": "train.py",
+            "sagemaker_submit_directory": "s3://bucket/sourcedir.tar.gz",
+        },
     )
 
 Quiet: the job's region is unknown

@@ -27,7 +27,10 @@ Good:
 
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.2xlarge",
+    )
 
 Quiet: local mode
 

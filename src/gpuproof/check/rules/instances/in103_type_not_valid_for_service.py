@@ -26,8 +26,16 @@ Good:
 
     from sagemaker.pytorch import PyTorchModel
 
-    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model = PyTorchModel(
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
+    )
     model.deploy(initial_instance_count=1, instance_type="ml.m5.large")
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt", map_location="cpu")
 
 Quiet: unknown types (see IN101), and types defined elsewhere
 

@@ -21,6 +21,12 @@ Good:
     client = boto3.client("sagemaker", region_name="us-east-1")
     client.create_training_job(
         TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1", "TrainingInputMode": "File"
+        },
+        RoleArn="arn:aws:iam::123456789012:role/training",
+        OutputDataConfig={"S3OutputPath": "s3://bucket/models"},
+        StoppingCondition={"MaxRuntimeInSeconds": 86400},
         ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 

@@ -27,7 +27,7 @@ Good:
     from sagemaker.pytorch import PyTorch
 
     PyTorch(
-        entry_point="train.py", role="role", instance_count=1,
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=1,
         instance_type="ml.g5.12xlarge",  # 4 GPUs
     )
 

@@ -27,7 +27,9 @@ Good:
     # file: deploy.py
     from sagemaker.huggingface import HuggingFaceModel
 
-    model = HuggingFaceModel(role="r", entry_point="inference.py", transformers_version="4.26", pytorch_version="1.13")
+    model = HuggingFaceModel(
+        role="r", entry_point="inference.py", transformers_version="4.26", pytorch_version="1.13", py_version="py39"
+    )
     predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
     # file: inference.py
     import torch

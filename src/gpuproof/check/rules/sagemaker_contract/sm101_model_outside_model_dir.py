@@ -41,7 +41,10 @@ Good:
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
 
-    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.14", py_version="py310",
+        instance_count=1, instance_type="ml.g4dn.xlarge",
+    ).fit()
     # file: train.py
     import os
     import tensorflow as tf

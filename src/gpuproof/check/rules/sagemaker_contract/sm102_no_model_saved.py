@@ -28,7 +28,10 @@ Good:
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    ).fit()
     # file: train.py
     import os
     import torch
@@ -37,6 +40,7 @@ Good:
     model = torch.nn.Linear(8, 1).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in DataLoader([]):
+        optimizer.zero_grad()
         loss = model(x.cuda()).sum()
         loss.backward()
         optimizer.step()

@@ -39,7 +39,10 @@ Good:
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
 
-    estimator = TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator = TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.14", py_version="py310",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
     estimator.fit()
     estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
     # file: train.py

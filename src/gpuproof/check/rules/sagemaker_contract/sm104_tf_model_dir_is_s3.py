@@ -25,7 +25,10 @@ Good:
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
 
-    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.14", py_version="py310",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    ).fit()
     # file: train.py
     import argparse
     import os

@@ -52,7 +52,8 @@ Good:
     from sagemaker.pytorch import PyTorch
 
     PyTorch(
-        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32},
     ).fit()
     # file: train.py
     import argparse

@@ -21,7 +21,10 @@ Good:
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", source_dir="src", instance_type="ml.g5.xlarge").fit({"train": "s3://b/d"})
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    ).fit({"train": "s3://b/d"})
     # file: src/train.py
     import os
     import numpy as np

@@ -23,7 +23,10 @@ Good:
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
     estimator.fit({"training": "s3://bucket/data"})
     # file: train.py
     import os

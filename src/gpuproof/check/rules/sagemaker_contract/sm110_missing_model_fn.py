@@ -26,14 +26,15 @@ Good:
     from sagemaker.pytorch import PyTorchModel
 
     model = PyTorchModel(
-        model_data="s3://b/model.tar.gz", role="role", entry_point="inference.py", framework_version="2.3"
+        model_data="s3://b/model.tar.gz", role="role", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
     )
     model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
     # file: inference.py
     import torch
 
     def model_fn(model_dir):
-        return torch.load(model_dir + "/model.pth", weights_only=False)
+        return torch.load(model_dir + "/model.pth", map_location="cuda", weights_only=False)
 
 Quiet: TorchScript does not need it
 

@@ -31,7 +31,8 @@ Good:
         return Image.open(io.BytesIO(body))
 
     def predict_fn(image, model):
-        return model(image)
+        with torch.inference_mode():
+            return model(image)
 
 Quiet: input_fn comes from another module
 

@@ -40,7 +40,8 @@ Good:
         return torch.jit.load(model_dir + "/model.pt").to("cuda")
 
     def predict_fn(data, model):
-        return model(data)
+        with torch.inference_mode():
+            return model(data)
 
 Quiet: a global that model_fn fills, and a small tokenizer
 

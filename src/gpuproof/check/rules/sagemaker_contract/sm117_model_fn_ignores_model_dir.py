@@ -24,11 +24,12 @@ Good:
 
     def model_fn(model_dir):
         model = resnet50()
-        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth"), map_location="cpu"))
         return model.eval()
 
     def predict_fn(data, model):
-        return model(data)
+        with torch.inference_mode():
+            return model(data)
 
 Quiet: a model from the Hub, on purpose
 

@@ -29,6 +29,9 @@ Good:
             "TrainingInputMode": "File",
         },
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        RoleArn="arn:aws:iam::123456789012:role/training",
+        OutputDataConfig={"S3OutputPath": "s3://bucket/models"},
+        StoppingCondition={"MaxRuntimeInSeconds": 86400},
         HyperParameters={
             "epochs": "10",
             "sagemaker_program": "train.py",

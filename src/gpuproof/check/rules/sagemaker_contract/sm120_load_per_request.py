@@ -22,7 +22,8 @@ Good:
         return torch.jit.load(model_dir + "/model.pt")
 
     def predict_fn(data, model):
-        return model(data)
+        with torch.inference_mode():
+            return model(data)
 
 Quiet: loaded once and kept
 

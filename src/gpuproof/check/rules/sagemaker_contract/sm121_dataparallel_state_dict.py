@@ -43,7 +43,7 @@ Good:
 
     def model_fn(model_dir):
         model = torch.nn.Linear(8, 1)
-        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth"), map_location="cpu"))
         return model
 
 Quiet: the same wrapper when loading

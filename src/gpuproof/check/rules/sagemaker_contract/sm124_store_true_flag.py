@@ -40,7 +40,10 @@ Good:
     # file: launch.py
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"amp": True}).fit()
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge", hyperparameters={"amp": True},
+    ).fit()
     # file: train.py
     import argparse
 

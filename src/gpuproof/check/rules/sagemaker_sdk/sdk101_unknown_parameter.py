@@ -40,9 +40,15 @@ Good:
     from sagemaker.predictor import Predictor
 
     model = PyTorchModel(
-        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py", predictor_cls=Predictor
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py", predictor_cls=Predictor,
+        framework_version="2.3", py_version="py311",
     )
     model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt", map_location="cuda")
 
 Quiet: an estimator's deploy passes unknown arguments to the model, which has predictor_cls
 

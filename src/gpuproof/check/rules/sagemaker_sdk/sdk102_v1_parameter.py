@@ -34,7 +34,10 @@ Good:
 
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", role="role", instance_type="ml.g5.xlarge", instance_count=1, max_run=3600)
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_type="ml.g5.xlarge", instance_count=1, max_run=3600,
+    )
 
 Quiet: the project pins version 1
 

@@ -35,7 +35,10 @@ Good:
     from sagemaker.pytorch import PyTorch
     from sagemaker.serializers import CSVSerializer
 
-    estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
     predictor = estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", serializer=CSVSerializer())
     predictor.delete_endpoint()
 

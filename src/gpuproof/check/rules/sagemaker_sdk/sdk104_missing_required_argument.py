@@ -22,9 +22,17 @@ Good:
     from sagemaker.pytorch import PyTorchModel
     from sagemaker.transformer import Transformer
 
-    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model = PyTorchModel(
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
+    )
     model.deploy(1, "ml.g5.xlarge")
     Transformer(model_name="model", instance_count=1, instance_type="ml.g5.xlarge")
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt", map_location="cuda")
 
 Quiet: a serverless endpoint has no instance, and the content of **options is unknown
 

@@ -32,7 +32,10 @@ Good:
     import boto3
     from sagemaker.pytorch import PyTorch
 
-    PyTorch(entry_point="train.py", role="sagemaker_role", base_job_name="my-job")
+    PyTorch(
+        entry_point="train.py", role="sagemaker_role", framework_version="2.3", py_version="py311",
+        base_job_name="my-job",
+    )
     boto3.client("sagemaker").create_model(
         ModelName="model", ExecutionRoleArn="arn:aws:iam::123456789012:role/my_role"
     )

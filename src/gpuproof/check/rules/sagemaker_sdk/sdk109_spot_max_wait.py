@@ -39,8 +39,9 @@ Good:
     from sagemaker.pytorch import PyTorch
 
     PyTorch(
-        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
-        use_spot_instances=True, max_run=3600, max_wait=7200,
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=3600, max_wait=7200, checkpoint_s3_uri="s3://bucket/checkpoints",
     )
 
 Quiet: a value defined elsewhere

@@ -39,18 +39,23 @@ Bad: modules and names that do not exist
 
 Good:
 
+    # file: launch.py
     from sagemaker.core.processing import Processor
     from sagemaker.serve import InferenceSpec, ModelBuilder
     from sagemaker.train import ModelTrainer
-    from sagemaker.train.configs import Compute, SourceCode
+    from sagemaker.train.configs import CheckpointConfig, Compute, SourceCode, StoppingCondition
     from sagemaker.train.distributed import Torchrun
 
     ModelTrainer(
         training_image="image:1",
         compute=Compute(instance_type="ml.g5.xlarge", instance_count=1, enable_managed_spot_training=True),
+        stopping_condition=StoppingCondition(max_runtime_in_seconds=3600, max_wait_time_in_seconds=7200),
+        checkpoint_config=CheckpointConfig(s3_uri="s3://bucket/checkpoints"),
         source_code=SourceCode(source_dir="src", entry_script="train.py"),
         distributed=Torchrun(process_count_per_node=1),
     )
+    # file: src/train.py
+    print("training")
 
 Quiet: private names, and sagemaker.serve, which v2 has too
 

@@ -19,6 +19,7 @@ Good:
 
     HuggingFace(
         entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        transformers_version="4.26", pytorch_version="1.13", py_version="py39",
         hyperparameters={"epochs": 3, "token_secret": "prod/hub-token"},
     )
 

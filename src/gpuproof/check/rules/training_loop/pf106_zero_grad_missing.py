@@ -20,11 +20,12 @@ Good:
     import torch
     from torch.utils.data import DataLoader
 
-    model = torch.nn.Linear(4, 1)
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in DataLoader([]):
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
 
