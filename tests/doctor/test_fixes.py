@@ -55,6 +55,30 @@ def test_a_build_that_is_too_new_for_the_driver_is_replaced_by_an_older_one(plan
     assert "torch==2.11.0+cu126" in found.fixes[0].command
 
 
+@pytest.mark.parametrize(
+    ("name", "codes", "arguments"),
+    [
+        ("numpy_2_with_an_old_torch_quick", ("D423",), "'numpy<2'"),
+        ("cudnn_other_than_pinned", ("D422",), "nvidia-cudnn-cu13==9.19.0.56 triton==3.6.0"),
+        (
+            "torchvision_for_another_cuda",
+            ("D421",),
+            "--force-reinstall torch==2.11.0+cu130 torchvision torchaudio --index-url https://download.pytorch.org/whl/cu130",
+        ),
+        (
+            "torchvision_for_another_torch",
+            ("D420",),
+            "--force-reinstall torch==2.11.0+cu130 torchvision --index-url https://download.pytorch.org/whl/cu130",
+        ),
+    ],
+)
+def test_packages_that_do_not_suit_the_framework_are_replaced(
+    name: str, codes: tuple[str, ...], arguments: str, plan
+) -> None:
+    found, python = plan(name)
+    assert [(fix.codes, str(fix)) for fix in found.fixes] == [(codes, f"{python} -m pip install {arguments}")]
+
+
 def test_nothing_outside_a_virtual_environment_is_changed(plan) -> None:
     found, _ = plan("torch_cpu_quick", virtual=False)
     assert found.fixes == ()

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
-from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
-from gpuproof.doctor.checks.frameworks.wheel_choice import reinstall_arguments
+from gpuproof.doctor.checks.frameworks.numpy_abi import NUMPY_1
+from gpuproof.doctor.checks.frameworks.pinned_packages import unmet_requirements
+from gpuproof.doctor.checks.frameworks.reading import COMPANIONS, FrameworkStack, read_stack
+from gpuproof.doctor.checks.frameworks.wheel_choice import companion_arguments, reinstall_arguments
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.report import Report
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
@@ -24,6 +26,7 @@ _FIXED_BY_WHEEL = {
     "D403": TENSORFLOW,
 }
 _FIXED_BY_OTHER_BUILD = ("D410", "D411", "D413")
+_FIXED_BY_OTHER_PACKAGES = {"D420", "D421", "D422", "D423"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def plan_fixes(report: Report, machine: Machine) -> FixPlan:
     for finding in report.findings:
         for framework in _affected_frameworks(finding.code, finding.message, stack):
             codes_by_framework.setdefault(framework, []).append(finding.code)
-    if stack is None or not codes_by_framework:
+    codes = {finding.code for finding in report.findings}
+    if stack is None or not (codes_by_framework or codes & _FIXED_BY_OTHER_PACKAGES):
         return FixPlan()
     if not packages.virtual:
         return FixPlan(
@@ -75,10 +79,38 @@ def plan_fixes(report: Report, machine: Machine) -> FixPlan:
     builds = {build.framework: build for build in stack.builds}
     fixes = [
         fix
-        for framework, codes in codes_by_framework.items()
-        for fix in _fixes(tuple(dict.fromkeys(codes)), builds[framework], stack, installer)
+        for framework, found in codes_by_framework.items()
+        for fix in _fixes(tuple(dict.fromkeys(found)), builds[framework], stack, installer)
     ]
-    return FixPlan(tuple(fixes))
+    replaced = {*codes_by_framework}
+    others = [
+        Fix(fixed, (*installer, *arguments))
+        for fixed, arguments in _other_packages(codes, replaced, stack)
+        if arguments
+    ]
+    return FixPlan((*fixes, *others))
+
+
+def _other_packages(
+    codes: set[str], replaced: set[str], stack: FrameworkStack
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Codes and pip arguments for packages beside the frameworks; a framework that is replaced brings its own."""
+    if "D423" in codes and not replaced:
+        yield ("D423",), list(NUMPY_1)
+    if "D422" in codes:
+        unmet = (
+            requirement
+            for build in stack.builds
+            if build.framework not in replaced
+            for requirement, _ in unmet_requirements(stack.packages, build.framework)
+        )
+        yield ("D422",), [str(requirement) for requirement in unmet]
+    torch = next((build for build in stack.builds if build.framework == TORCH), None)
+    if torch is not None and TORCH not in replaced and codes & {"D420", "D421"}:
+        names = [name for name in COMPANIONS if name in stack.packages.versions]
+        cuda = None if torch.cpu_only else torch.cuda
+        found = tuple(code for code in ("D420", "D421") if code in codes)
+        yield found, companion_arguments(torch.version, names, cuda)
 
 
 def _affected_frameworks(code: str, message: str, stack: FrameworkStack | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import COMPANIONS, FrameworkStack, read_stack
-from gpuproof.doctor.checks.frameworks.wheel_choice import pip_command, reinstall_pair_arguments
+from gpuproof.doctor.checks.frameworks.wheel_choice import companion_arguments, pip_command
 from gpuproof.doctor.checks.frameworks.wheel_requirements import Requirement, parse_requirements
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TORCH
@@ -74,7 +74,7 @@ def _other_version(torch: InstalledBuild, name: str, version: str, requirement: 
         f"{name} {version} is built for PyTorch {needed or requirement}, but {torch.version} is installed: importing it "
         f"or its compiled operations {'may fail' if close else 'fails'}, for example with `operator torchvision::nms does not exist`.",
         (f"{name} requires {requirement}", f"installed: torch=={torch.version}"),
-        pip_command(reinstall_pair_arguments(torch.version, name)),
+        pip_command(companion_arguments(torch.version, [name])),
     )
 
 
@@ -84,9 +84,7 @@ def _other_cuda(torch: InstalledBuild, name: str, built: str, problem: str) -> F
         Severity.ERROR,
         f"{name} {built.partition('+')[0]} is {problem}: importing it or using it on the GPU fails.",
         (f"{name}: {built}", f"torch: {torch.version}" + (f" (CUDA {torch.cuda})" if torch.cuda else "")),
-        pip_command(
-            reinstall_pair_arguments(torch.version, name, torch.cuda if not torch.cpu_only else None)
-        ),
+        pip_command(companion_arguments(torch.version, [name], None if torch.cpu_only else torch.cuda)),
     )
 
 

@@ -86,7 +86,7 @@ def _import_remedy(build: InstalledBuild, error: str, stack: FrameworkStack) -> 
     if numpy and (
         needs_numpy_1(build, numpy) or "compiled using NumPy 1.x" in error or "_ARRAY_API" in error
     ):
-        return f"{NUMPY_1}: this build needs NumPy 1."
+        return f"{pip_command(NUMPY_1)}: this build needs NumPy 1."
     arguments = reinstall_arguments(build.framework, build.version)
     if numpy and version_key(numpy)[0] < 2:
         arguments = [

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
+from gpuproof.doctor.checks.frameworks.wheel_choice import pip_command
 from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.versions import version_key
 
-NUMPY_1 = "pip install 'numpy<2'"
+NUMPY_1 = ("numpy<2",)
+"""Arguments for `pip install`."""
 
 
 def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
                 else "it cannot be imported."
             ),
             (f"installed: numpy=={numpy}", *((error,) if error else ())),
-            f"{NUMPY_1} (also in requirements.txt), or a newer version of the framework.",
+            f"{pip_command(NUMPY_1)} (also in requirements.txt), or a newer version of the framework.",
         )
 
 

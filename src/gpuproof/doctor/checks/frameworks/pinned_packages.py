@@ -40,10 +40,11 @@ def read(machine: Machine) -> Reading | None:
     }
     if not versions:
         return None
-    return Reading({name: tuple(_broken(packages, name)) for name in versions}, versions)
+    return Reading({name: tuple(unmet_requirements(packages, name)) for name in versions}, versions)
 
 
-def _broken(packages: Packages, framework: str) -> Iterator[tuple[Requirement, str]]:
+def unmet_requirements(packages: Packages, framework: str) -> Iterator[tuple[Requirement, str]]:
+    """The framework's requirements that the installed packages do not satisfy, each with the installed version."""
     conflict = conflicting_cudnn(packages)
     for requirement in parse_requirements(packages.requires.get(framework, ()), packages.arch):
         version = packages.versions.get(requirement.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuproof.catalogue import Build, Catalogue, Gpu
@@ -84,8 +84,8 @@ def reinstall_arguments(framework: str, version: str) -> list[str]:
     return ["--force-reinstall", f"torch=={base}"]
 
 
-def reinstall_pair_arguments(torch: str, companion: str, cuda: str | None = None) -> list[str]:
-    """Arguments for `pip install` that install a companion for the installed PyTorch, from the same index.
+def companion_arguments(torch: str, companions: Iterable[str], cuda: str | None = None) -> list[str]:
+    """Arguments for `pip install` that install companions for the installed PyTorch, from the same index.
 
     Args:
         torch: the installed version, which is kept.
@@ -94,7 +94,7 @@ def reinstall_pair_arguments(torch: str, companion: str, cuda: str | None = None
     local = torch.partition("+")[2]
     tag = local if re.fullmatch(r"cu\d+|cpu", local) else f"cu{cuda.replace('.', '')}" if cuda else ""
     index = ["--index-url", INDEX + tag] if tag else []
-    return ["--force-reinstall", f"torch=={torch}", companion, *index]
+    return ["--force-reinstall", f"torch=={torch}", *companions, *index]
 
 
 def pip_command(arguments: Sequence[str]) -> str:
