@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from gpuproof.catalogue import model
+from gpuproof.catalogue.regions import Region
 
 Row = dict[str, str]
 
@@ -117,8 +118,8 @@ def price(row: Row) -> model.Price:
     )
 
 
-def region(row: Row) -> model.Region:
-    return model.Region(**_with(row, latitude=float(row["latitude"]), longitude=float(row["longitude"])))
+def region(row: Row) -> Region:
+    return Region(**_with(row, latitude=float(row["latitude"]), longitude=float(row["longitude"])))
 
 
 def sagemaker_ratio(row: Row) -> model.SageMakerRatio:

@@ -148,22 +148,6 @@ class Offering(NamedTuple):
     as_of: str
 
 
-class Region(NamedTuple):
-    """An AWS region.
-
-    Attributes:
-        name: of its place, such as `Ireland`.
-        latitude, longitude: approximately, in degrees.
-    """
-
-    region: str
-    name: str
-    latitude: float
-    longitude: float
-    source: str
-    as_of: str
-
-
 class Price(NamedTuple):
     """The hourly price of one instance in USD. It does not imply that the type is available.
 

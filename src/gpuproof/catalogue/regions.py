@@ -2,11 +2,27 @@
 
 from collections.abc import Collection, Mapping
 from math import asin, cos, radians, sin, sqrt
+from typing import NamedTuple
 
-from gpuproof.catalogue.model import Region
 from gpuproof.util.spelling import nearest_words
 
 EARTH_RADIUS_KM = 6371
+
+
+class Region(NamedTuple):
+    """An AWS region.
+
+    Attributes:
+        name: of its place, such as `Ireland`.
+        latitude, longitude: approximately, in degrees.
+    """
+
+    region: str
+    name: str
+    latitude: float
+    longitude: float
+    source: str
+    as_of: str
 
 
 def misspelt(region: str, known: Collection[str]) -> str | None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from gpuproof.catalogue import csv_rows, model
 from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.prices import DEFAULT_REGION, Key, RegionPrices
+from gpuproof.catalogue.regions import Region
 
 SHIPPED = Path(__file__).parent / "data"
 """The facts of this version of GPUproof."""
@@ -64,7 +65,7 @@ class Tables:
         return found | fresh
 
     @cached_property
-    def regions(self) -> dict[str, model.Region]:
+    def regions(self) -> dict[str, Region]:
         """AWS regions by name."""
         return {row.region: row for row in self._shipped_rows("regions", csv_rows.region)}
 
