@@ -196,6 +196,13 @@ class TestDescribing:
         assert run.write_log(sink) == len(sink.getvalue())
         assert sink.getvalue().decode() == "one\ntwo\n"
 
+    def test_output_before_a_time_is_left_out_but_counted(self, aws: Any) -> None:
+        run = aws.ended("print('one')")
+        old, new = io.BytesIO(), io.BytesIO()
+        assert run.write_log(old, since=time.time() + 3600) == 4
+        assert run.write_log(new, since=time.time() - 3600) == 4
+        assert (old.getvalue(), new.getvalue()) == (b"", b"one\n")
+
     def test_it_has_the_address_of_the_console(self, aws: Any) -> None:
         run = aws.ended("")
         assert run.address == (
