@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
@@ -80,3 +83,23 @@ def test_a_run_is_shown_as_a_table(cells: list[Any]) -> None:
 
 def test_a_text_stream_receives_the_output(cells: list[Any]) -> None:
     assert "hello from the script: ✓" in streamed(cells[4])
+
+
+def test_the_stop_button_stops_the_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
+    settings = {"GPUPROOF_STATE_DIR": str(tmp_path / "state"), "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")}
+    manager, client = start_new_kernel(cwd=str(tmp_path))
+    try:
+        code = "gpuproof.run(gpuproof.TrainingJob(entry_point='train.py'))"
+        request = client.execute(f"import os; os.environ.update({settings})\nimport gpuproof\n{code}")
+        while "ready" not in client.get_iopub_msg(timeout=300)["content"].get("text", ""):
+            pass
+        manager.interrupt_kernel()
+        while (reply := client.get_shell_msg(timeout=300))["parent_header"].get("msg_id") != request:
+            pass
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    (record,) = (tmp_path / "state" / "runs").glob("*/run.json")
+    assert json.loads(record.read_text())["status"] == "Stopped"
