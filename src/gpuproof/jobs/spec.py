@@ -111,7 +111,9 @@ class _BaseJob(BaseModel):
         examples=["tensorflow", "keras", "pytorch"],
     )
     framework_version: str | None = Field(
-        default=None, description="Version of the framework, in quotes.", examples=["2.19", "2.8.0"]
+        default=None,
+        description="Version of the framework, in quotes; for huggingface, that of Transformers.",
+        examples=["2.19", "2.8.0"],
     )
     image: str | None = Field(
         default=None,

@@ -152,3 +152,16 @@ def test_a_framework_that_does_not_see_a_gpu_is_reported(catalogue: Catalogue) -
     candidate = choose_instance_types(job, catalogue, "us-east-1").candidates[0]
     image = choose_image(job, Framework("pytorch", "2.10", "test"), candidate, catalogue, "us-east-1")
     assert "V100" in (gpu_problem(image, candidate, catalogue) or "")
+
+
+def test_hugging_face_has_its_own_image_by_the_version_of_transformers(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    framework = found(tmp_path, "import transformers\n", framework="huggingface", framework_version="4.56")
+    assert (framework.name, framework.version, framework.pinned) == ("huggingface", "4.56", True)
+    instance = catalogue.instance("ml.g5.xlarge")
+    job = TrainingJob(entry_point="train.py", framework="huggingface", framework_version="4.56")
+    image = choose_image(job, framework, Candidate("ml.g5.xlarge", instance, None), catalogue, "us-west-2")
+    assert "/huggingface-pytorch-training:2.8.0-transformers4.56.2-gpu-" in image.uri
+    assert image.row is not None
+    assert image.row.framework == "torch"
