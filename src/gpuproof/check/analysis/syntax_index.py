@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -101,9 +101,12 @@ class SyntaxIndex:
 
     def nearest(self, node: ast.AST, *types: type[Node]) -> Node | None:
         """The nearest ancestor of one of these types."""
-        for ancestor in self.ancestors(node):
-            if isinstance(ancestor, types):
-                return ancestor
+        # Loops instead of `ancestors`: rules ask this a hundred times for each file.
+        parents = self.parents
+        while (parent := parents.get(node)) is not None:
+            if isinstance(parent, types):
+                return parent
+            node = parent
         return None
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
@@ -117,7 +120,17 @@ class SyntaxIndex:
 
     def is_within(self, node: ast.AST, around: ast.AST) -> bool:
         """Whether a node is another node or inside it."""
-        return node is around or any(ancestor is around for ancestor in self.ancestors(node))
+        return self.is_within_any(node, (around,))
+
+    def is_within_any(self, node: ast.AST, around: Collection[ast.AST]) -> bool:
+        """Whether a node is one of some nodes or inside one; pass a set if there are several."""
+        parents = self.parents
+        current: ast.AST | None = node
+        while current is not None:
+            if current in around:
+                return True
+            current = parents.get(current)
+        return False
 
     def _walk(self) -> None:
         parents, by_type, fields = self.parents, self._by_type, _FIELDS

@@ -64,8 +64,8 @@ def find_uses(
     found = [one for kind in kinds for one in index.get(kind, ())]
     if within is None:
         return found
-    around = [within] if isinstance(within, ast.AST) else list(within)
-    return [one for one in found if any(module.tree.is_within(one.node, node) for node in around)]
+    around = {within} if isinstance(within, ast.AST) else set(within)
+    return [one for one in found if module.tree.is_within_any(one.node, around)]
 
 
 def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bool:
