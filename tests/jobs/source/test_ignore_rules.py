@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs.source.ignore_rules import _Pattern, _Patterns
+from gpuproof.jobs.source.ignore_rules import _Patterns
 from gpuproof.jobs.source.tree import SourceTree, collect
 
 
@@ -164,7 +164,7 @@ PIECES = st.sampled_from(
 )
 def test_simple_patterns_are_decided_as_by_pathspec(lines: list[str], parts: list[str], end: str) -> None:
     path = "/".join(parts) + end
-    patterns = _Patterns(Path("/r/.gitignore"), "/r", tuple(lines), tuple(map(_Pattern.of, lines)))
+    patterns = _Patterns.of(Path("/r/.gitignore"), "/r", lines)
     assert patterns.match(f"/r/{path}") == GitIgnoreSpec.from_lines(lines).check_file(path).include
 
 

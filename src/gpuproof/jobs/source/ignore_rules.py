@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ DEFAULT_EXCLUDES = (
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
 # `gpuproof pull` creates a folder with the run's name and these files in it.
 _PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
+_WILDCARDS = re.compile(r"[*?\[]")
 _PULLED_MARKS = ("verdict.json", "algo-1.log")
 
 
@@ -154,12 +155,14 @@ class _Pattern:
             stripped = stripped[:-3]  # it matches what is below a folder of that name
         return cls(tuple(stripped.strip("/").split("/")), "/" in stripped, text.endswith("/"), simple)
 
+    @property
+    def is_rare(self) -> bool:
+        """Whether its last component follows other rules than `fnmatch`."""
+        return not self.parts[-1] or any(rare in self.parts[-1] for rare in ("\\", "[^", "[["))
+
     def can_match(self, parts: Sequence[str]) -> bool:
         """Whether it may match a path or one of its parents; only for a simple pattern, False is always right."""
-        last = self.parts[-1]
-        if any(rare in last for rare in ("\\", "[^", "[[")) or not last:
-            return True
-        return any(fnmatchcase(part, last) for part in parts)
+        return self.is_rare or any(fnmatchcase(part, self.parts[-1]) for part in parts)
 
     def matches(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         """Whether a simple pattern matches a path or one of its parents."""
@@ -184,12 +187,20 @@ class _Patterns:
         folder: what they are relative to; absolute.
         lines: as they were read.
         patterns: each line, parsed.
+        can_match: whether some pattern may match a path with this component; a quick test for each of thousands of files.
     """
 
     file: Path
     folder: str
     lines: tuple[str, ...]
     patterns: tuple[_Pattern, ...]
+    can_match: Callable[[str], bool]
+
+    @classmethod
+    def of(cls, file: Path, folder: str, lines: Sequence[str]) -> _Patterns:
+        """The patterns in some lines."""
+        patterns = tuple(map(_Pattern.of, lines))
+        return cls(file, folder, tuple(lines), patterns, _quick_test(patterns))
 
     @classmethod
     def read(cls, file: Path, folder: str) -> _Patterns | None:
@@ -201,8 +212,8 @@ class _Patterns:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"{file} cannot be read: {reason}.", "Make it readable.") from error
-        lines = tuple(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-        return cls(file, folder, lines, tuple(map(_Pattern.of, lines))) if lines else None
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        return cls.of(file, folder, lines) if lines else None
 
     def match(self, path: str) -> bool | None:
         """Whether a path is ignored (True) or explicitly not ignored (False); None if no pattern matches.
@@ -212,11 +223,22 @@ class _Patterns:
         """
         relative = path[len(self.folder.rstrip("/")) + 1 :]
         parts = relative.rstrip("/").split("/")
+        if not any(map(self.can_match, parts)):
+            return None
         possible = [pattern for pattern in self.patterns if pattern.can_match(parts)]
         if all(pattern.simple for pattern in possible):
             is_folder = relative.endswith("/")
             return True if any(one.matches(parts, is_folder=is_folder) for one in possible) else None
         return _spec(self.file, self.lines).check_file(relative).include
+
+
+def _quick_test(patterns: Sequence[_Pattern]) -> Callable[[str], bool]:
+    if any(pattern.is_rare for pattern in patterns):
+        return lambda _: True
+    literal = {pattern.parts[-1] for pattern in patterns if not _WILDCARDS.search(pattern.parts[-1])}
+    globs = [translate(pattern.parts[-1]) for pattern in patterns if pattern.parts[-1] not in literal]
+    expression = re.compile("|".join(globs)) if globs else None
+    return lambda part: part in literal or (expression is not None and expression.match(part) is not None)
 
 
 _specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec] = {}
