@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import GPUproofError
-from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize
+from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Plan, Run
@@ -63,7 +63,7 @@ def run_html(run: Run) -> str:
     if record.instance_type:
         rows.append(("instance", f"{record.instance_count} x {record.instance_type}"))
     if record.cost is not None:
-        rows.append(("cost", format_usd(record.cost)))
+        rows.append(("cost", record.cost_text))
     rows += [("note", note) for note in record.notes]
     rows += [("artifact", artifact.location) for artifact in artifacts]
     rows.append((run.address_label, run.address))

@@ -29,6 +29,7 @@ def test_types_of_all_regions_are_read_once_each_and_fractions_are_kept(refreshi
     assert rows["p4d.24xlarge"]["gpu"] == "A100-40GB"
     assert rows["p4de.24xlarge"]["gpu"] == "A100-80GB"
     assert rows["g5g.xlarge"]["arch"] == "arm64"
+    assert rows["p6-b200.48xlarge"]["network_baseline_gbps"] == "3200"
     assert len(rows) == len(outcome.rows)
 
 

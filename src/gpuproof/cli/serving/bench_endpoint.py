@@ -255,6 +255,9 @@ def _no_rate_found(first: Result) -> SearchResult:
 def _cost(price: Price | None, result: Result | None) -> dict[str, Any] | None:
     if price is None:
         return None
+    from gpuproof.catalogue.prices import is_old
+    from gpuproof.settings import today
+
     throughput = result.throughput if result else 0.0
     return {
         "instance_type": price.instance_type,
@@ -262,6 +265,7 @@ def _cost(price: Price | None, result: Result | None) -> dict[str, Any] | None:
         "usd_per_hour": price.usd_per_hour,
         "price_kind": price.kind,
         "price_as_of": price.as_of,
+        "price_is_old": is_old(price, today()),
         "usd_per_million_requests": (
             round(price.usd_per_hour / (throughput * 3600) * 1e6, 4) if throughput else None
         ),
@@ -345,7 +349,7 @@ def _show(
         console.label(
             "cost",
             f"{cost['instance_type']} in {cost['region']}: {derived}${cost['usd_per_hour']:.4g} an hour (as of "
-            f"{cost['price_as_of']}), "
+            f"{cost['price_as_of']}{', more than a year ago' if cost['price_is_old'] else ''}), "
             + (f"{derived}${each:.4g} per million requests" if each else "no successful requests"),
         )
 
