@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -54,6 +53,8 @@ class ErrorLog:
 
     def add(self, error: Exception, file: str, *, rule: str | None = None, task: str = "") -> None:
         """Record an exception."""
+        import traceback  # only where there is a bug
+
         text = " ".join(f"{type(error).__name__}: {error}".split())
         # A RecursionError has a thousand frames, of which the last ones say where it was.
         trace = "".join(traceback.format_exception(error, limit=-20))

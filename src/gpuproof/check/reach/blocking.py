@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from gpuproof.check.analysis.module import Module
 from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
-from gpuproof.check.reach.reachability import Reachability
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+
+if TYPE_CHECKING:
+    from gpuproof.check.reach.reachability import Reachability
 
 Effect = Literal["fails", "fails on a GPU", "wastes the GPU", "loses the model", "exposes a secret"]
 
@@ -83,7 +84,9 @@ class JobReach:
 
     @cached_property
     def _reachability(self) -> Reachability | None:
-        script: Module | None = self._job.script
+        from gpuproof.check.reach.reachability import Reachability  # only for a job with errors
+
+        script = self._job.script
         return Reachability(script, has_gpu=self._has_gpu) if script is not None else None
 
 
