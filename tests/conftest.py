@@ -7,11 +7,16 @@ import gc
 import signal
 
 import botocore.session
+import hypothesis
 import pytest
 
 
 def pytest_configure() -> None:
     """Prepare the process that runs the tests."""
+    # On a busy machine, an example may take any time.
+    slow = hypothesis.HealthCheck.too_slow
+    hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=[slow])
+    hypothesis.settings.load_profile("any machine")
     # A shell starts what runs in its background with SIGINT ignored, and programs would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Each boto3 session would read the descriptions of its services again, which takes a tenth of a second each.
