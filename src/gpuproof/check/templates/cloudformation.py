@@ -23,7 +23,7 @@ def resources(unit: Unit) -> list[Resource]:
     try:
         root = yaml.compose(unit.source.replace("\t", "    "), Loader=_LOADER)
     except (yaml.YAMLError, RecursionError):
-        # Templates of other tools (Jinja, Helm) are not YAML yet; cfn-lint reports errors in CloudFormation.
+        # E901 reports it.
         return []
     if not isinstance(root, yaml.MappingNode):
         return []

@@ -54,6 +54,70 @@ def resources(unit: Unit) -> list[Resource]:
     ]
 
 
+def problem(source: str) -> tuple[int, str] | None:
+    """The line and message of the first syntax error; None without one, or if an expression is beyond the tokenizer."""
+    tokens = _tokens(source)
+    found = _string_problem(source, tokens)
+    if found is None and not any(one.kind == "other" and one.text == '"' for one in tokens):
+        found = _structure_problem(tokens)
+    if found is None:
+        return None
+    start, message = found
+    return source.count("\n", 0, start) + 1, message
+
+
+def _string_problem(source: str, tokens: list[_Token]) -> tuple[int, str] | None:
+    for token in tokens:
+        if (
+            token.kind == "heredoc"
+            and token.text
+            and token.end == len(source)
+            and source.endswith(token.text)
+        ):
+            return token.start, "the heredoc has no closing marker"
+        if token.kind == "other" and token.text == '"':
+            end = source.find("\n", token.start)
+            line = source[token.start : end if end >= 0 else None]
+            if "${" not in line and "%{" not in line and len(re.findall(r'(?<!\\)"', line)) % 2:
+                return token.start, "the string is never closed"
+            return None
+    return None
+
+
+_CLOSING = {"}": "{", "]": "[", ")": "("}
+
+
+def _structure_problem(tokens: list[_Token]) -> tuple[int, str] | None:
+    """An unbalanced bracket, an attribute without a value, or a name that neither `=` nor `{` follows."""
+    opened: list[_Token] = []
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.kind == "mark_" and token.text in _CLOSING.values():
+            opened.append(token)
+        elif token.kind == "mark_" and token.text in _CLOSING:
+            if not opened or opened[-1].text != _CLOSING[token.text]:
+                return token.start, f"`{token.text}` closes nothing that is open"
+            opened.pop()
+        elif token.text == "=" and token.kind == "mark_":
+            if following is None or following.kind == "newline" or following.text == "}":
+                return token.start, "there is no value after `=`"
+        elif (not opened or opened[-1].text == "{") and _is_unfinished(tokens, index):
+            return token.start, f"`{token.text}` is followed by neither `=` nor a block"
+    return (opened[-1].start, f"`{opened[-1].text}` is never closed") if opened else None
+
+
+def _is_unfinished(tokens: list[_Token], index: int) -> bool:
+    """Whether a statement begins at a token and ends after names and labels only."""
+    before = tokens[index - 1] if index else None
+    starts = before is None or before.kind == "newline" or before.text == "{"
+    if not starts or tokens[index].kind != "name" or tokens[index].text in ("for", "if"):
+        return False
+    end = index + 1
+    while end < len(tokens) and tokens[end].kind in ("name", "text"):
+        end += 1
+    return end >= len(tokens) or tokens[end].kind == "newline" or tokens[end].text == "}"
+
+
 @dataclass(frozen=True)
 class _Block:
     type: str

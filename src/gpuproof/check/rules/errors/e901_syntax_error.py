@@ -1,8 +1,9 @@
 """The file does not parse, so the job fails at its first line, after the instance has started and is billed.
 
 The cells of a notebook are parsed one by one; a broken cell does not stop the others from being checked. Lines that
-only IPython understands (`%`, `!`, `?`) are not errors in a notebook, and templates that are not Python yet are
-skipped. `gpuproof.yaml` is validated as by `gpuproof run`.
+only IPython understands (`%`, `!`, `?`, `pip install` without `%`) are not errors in a notebook, and templates that are
+not Python yet are skipped. `gpuproof.yaml` is validated as by `gpuproof run`; CloudFormation and Terraform templates and
+JSON or YAML requests are parsed.
 
 Bad:
 
@@ -22,6 +23,14 @@ Bad: an invalid job description
     # file: train.py
     print("trains")
 
+Bad: a comma before the closing bracket, which JSON does not allow
+
+    # file: job.json
+    {
+        "TrainingJobName": "train",
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge"},
+    }  # <-
+
 Good:
 
     print("loss")
@@ -34,6 +43,15 @@ Quiet: magics in a notebook
     # %%
     files = !ls
     import torch
+
+Quiet: a CloudFormation template that Jinja still has to generate
+
+    # file: template.yaml
+    Resources:
+    {% for name in notebooks %}
+      {{ name }}:
+        Type: AWS::SageMaker::NotebookInstance
+    {% endfor %}
 
 Quiet: a Cookiecutter template
 
@@ -55,6 +73,11 @@ def check(unit: Unit, project: Project) -> Hits:
             what = "cell" if unit.kind == "notebook" else "file"
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
+    elif unit.kind in ("cloudformation", "terraform", "request"):
+        from gpuproof.check.templates.problems import problems as template_problems
+
+        for line, message in template_problems(unit):
+            yield rule.hit(unit.span(line), f"This file does not parse: {message}.")
     elif unit.kind == "gpuproof":
         from gpuproof.check.jobs.gpuproof_yaml import (
             problems,  # imports pydantic, only needed for a gpuproof.yaml
