@@ -37,6 +37,13 @@ def read(*cells: str, **more: Any) -> list[Unit]:
         "import os\ncd data\nx = 1",
         "pip install -q a \\\n  b",
         "load_ext autoreload",
+        "config = {\n    'a': 1,\n}\nenv = [\n    1,\n]\nrun (\n)",
+        "print(\n    'x %s'\n    % (1,)\n)\n%pip list",
+        "assert (\n    a\n    != b\n)\n!ls",
+        "    x = 1\n    y = 2",
+        "    ! pip install a\n    ! ls",
+        "%%time\n%%bash\nif [ 1 ]; then fi",
+        "s = '(' # (\n%pip list",
         "%%capture out\nimport torch",
     ],
 )
@@ -70,6 +77,12 @@ def test_cells_of_text_are_counted_as_ruff_does() -> None:
     ]
     (unit,) = notebook.read("nb.ipynb", json.dumps({"cells": cells}).encode())
     assert unit.file_position(2, 1) == (2, 2, 1)
+
+
+def test_a_finding_in_an_indented_cell_has_the_column_of_the_notebook() -> None:
+    (unit,) = read("    x = 1\n    y = 2")
+    assert unit.source == "x = 1\ny = 2"
+    assert unit.file_position(2, 1) == (1, 2, 5)
 
 
 def test_a_misspelt_statement_is_no_magic() -> None:

@@ -67,6 +67,10 @@ _AUTOMAGICS = frozenset(
     ]
 )
 """Magics that IPython also recognises without `%` (automagic, on by default)."""
+_OPERATOR = re.compile(r"\s*([=(\[,:;)+*%&|^<>@]|[-/]=|//|- |(if|is|in|not|and|or|for|else)\b)")
+"""What follows a variable, so that IPython does not take its name for a magic: `config = {`."""
+_HELP = re.compile(r"[\w.]+\?{1,2}")
+_TEXT_OR_COMMENT = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\#.*""")
 _WRITEFILE = re.compile(r"^%%writefile\s+(?:-a\s+)?(['\"]?)(\S.*?)\1\s*$")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*[\w., ]+=\s*)[%!].*$")
 
@@ -85,8 +89,9 @@ def read(path: str, raw: bytes) -> list[Unit]:
         file = _written_file(path, number, source)
         if file is not None:
             written.append(file)
-        segments.append(Segment(len(lines) + 1, 1, number))
-        lines += [""] * (source.count("\n") + 1) if file is not None else _python(source)
+        indent = 0 if file is not None else _indent(source)
+        segments.append(Segment(len(lines) + 1, 1, number, indent))
+        lines += [""] * (source.count("\n") + 1) if file is not None else _python(_dedented(source, indent))
     notebook = Unit(
         path,
         "\n".join(lines),
@@ -170,40 +175,59 @@ def _python(source: str) -> list[str]:
     """The lines of a cell, with IPython syntax replaced by equivalent Python, line by line."""
     lines = source.split("\n")
     first = next((line for line in lines if line.strip()), "")
-    if first.lstrip().startswith("%%"):
-        magic = first.lstrip()[2:].split(None, 1)[0] if first.strip() != "%%" else ""
-        if magic not in _PYTHON_CELL_MAGICS:
-            return [""] * len(lines)
+    if _cell_magic(first) not in (None, *_PYTHON_CELL_MAGICS):
+        return [""] * len(lines)
     result: list[str] = []
     continued = in_text = False
-    for line in lines:
+    depth = 0
+    for number, line in enumerate(lines):
         stripped = line.lstrip()
+        # Within brackets, `%` and `!` are operators.
+        is_statement = not in_text and depth <= 0
         if continued:
             continued = line.rstrip().endswith("\\")
             result.append("")
-            continue
-        if not in_text and (stripped[:1] in ("%", "!", "?") or _is_automagic(stripped)):
+        elif is_statement and line is not first and _cell_magic(line) not in (None, *_PYTHON_CELL_MAGICS):
+            # `%%time` above `%%bash`: the rest of the cell is no Python.
+            return [*result, *([""] * (len(lines) - number))]
+        elif is_statement and (stripped[:1] in ("%", "!", "?") or _is_automagic(stripped)):
             continued = line.rstrip().endswith("\\")
             result.append(line[: len(line) - len(stripped)] + "pass")
-        elif (
-            not in_text
-            and stripped.rstrip().endswith("?")
-            and re.fullmatch(r"[\w.]+\?{1,2}", stripped.rstrip())
-        ):
+        elif is_statement and _HELP.fullmatch(stripped.rstrip()):
             result.append("pass")
-        elif not in_text and (match := _ASSIGNED_MAGIC.match(line)):
+        elif is_statement and (match := _ASSIGNED_MAGIC.match(line)):
             continued = line.rstrip().endswith("\\")
             result.append(match.group(1) + "None")
         else:
             result.append(line)
             if (line.count('"""') + line.count("'''")) % 2:
                 in_text = not in_text
+            elif not in_text:
+                code = _TEXT_OR_COMMENT.sub("", line)
+                depth += sum(map(code.count, "([{")) - sum(map(code.count, ")]}"))
     return result
+
+
+def _indent(source: str) -> int:
+    """The indentation of a cell's first line, which IPython removes from all lines."""
+    first = next((line for line in source.split("\n") if line.strip()), "")
+    return len(first) - len(first.lstrip(" "))
+
+
+def _dedented(source: str, indent: int) -> str:
+    return source if not indent else re.sub(rf"^ {{{indent}}}", "", source, flags=re.MULTILINE)
+
+
+def _cell_magic(line: str) -> str | None:
+    """The name of the cell magic on a line, such as `bash` of `%%bash`; None without one."""
+    if not line.lstrip().startswith("%%"):
+        return None
+    return (line.lstrip()[2:].split(None, 1) or [""])[0]
 
 
 def _is_automagic(line: str) -> bool:
     """Whether IPython runs a line as a magic or shell command without `%`: `pip install torch`, `cd data`."""
     word, space, rest = line.partition(" ")
-    if word not in _AUTOMAGICS or not space or not rest.strip():
+    if word not in _AUTOMAGICS or not space or not rest.strip() or _OPERATOR.match(rest):
         return False
     return python.parse_text(line)[0] is None

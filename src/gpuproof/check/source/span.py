@@ -74,7 +74,7 @@ class Unit:
     def magic_lines(self) -> list[str]:
         """The lines of a notebook that are not Python: IPython magics, shell commands, and cells such as `%%bash`."""
         pairs = zip(self.raw.split("\n"), self.lines, strict=False) if self.raw else ()
-        return [written for written, line in pairs if written != line]
+        return [written for written, line in pairs if written.strip() != line.strip()]
 
     @property
     def is_notebook(self) -> bool:
