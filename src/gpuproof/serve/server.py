@@ -58,6 +58,7 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     if chosen.with_parent:
         die_with_parent()
     _allow_many_connections()
+    _warn_universal_bucket(settings)
     # Forks, so it must precede threads and large allocations.
     spawner = Spawner.start()
     frontend = Frontend(settings, model_dir, chosen, spawner, os.environ)
@@ -66,6 +67,14 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     except LoadError as error:
         spawner.close()
         return _report(error)
+
+
+def _warn_universal_bucket(settings: Settings) -> None:
+    """AWS's TensorFlow Serving container downloads the shared handler of a multi-model endpoint; this server has no S3 client."""
+    name = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET"
+    code = Path(settings.base_dir) / "models" / "code"
+    if settings.multi_model and os.environ.get(name) and not code.is_dir():
+        log(f"warning: {name} is ignored; put the handler that all models share into {code}")
 
 
 def _allow_many_connections() -> None:

@@ -12,6 +12,7 @@ from gpuproof.serve.model.discovery import find_handler
 from gpuproof.serve.model.importer import HandlerModules
 from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import Settings
+from support.model_server import ECHO, serving
 
 HANDLER = "def model_fn(model_dir):\n    return NAME\n"
 
@@ -40,6 +41,13 @@ def test_packages_in_the_lib_folder_of_the_code_are_imported(tmp_path: Path) -> 
 def test_a_lib_folder_elsewhere_is_left_alone(tmp_path: Path) -> None:
     write(tmp_path / "lib" / "inference.py", HANDLER)
     assert find_handler(tmp_path, Settings()).file is None
+
+
+@pytest.mark.slow
+def test_a_shared_handler_on_s3_is_not_downloaded_silently(tmp_path: Path) -> None:
+    environment = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_BASE_DIR": str(tmp_path)}
+    with serving(tmp_path, ECHO, **environment, SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET="scripts") as server:
+        assert f"put the handler that all models share into {tmp_path}/models/code" in server.log_text
 
 
 def test_models_without_a_handler_share_the_one_of_the_multi_model_endpoint(tmp_path: Path) -> None:

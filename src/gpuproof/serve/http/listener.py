@@ -122,7 +122,6 @@ class Listener:
                 raise
             self._on_exhausted(listening, error)
             return False
-        connection.setblocking(False)
         loop = asyncio.get_running_loop()
         protocol = self._protocol()
         task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, connection))
