@@ -115,3 +115,13 @@ def test_a_script_that_the_launcher_writes_may_exist_later(here: Path) -> None:
     launch = LAUNCH.format(arguments='entry_point="trian.py"')
     write_files(here, {"launch.py": write + launch, "train.py": ""})
     assert check_here(select=("SM123",)).hits == ()
+
+
+def test_a_gpuproof_yaml_is_reported_with_the_message_of_run(here: Path) -> None:
+    write_files(here, {"a/gpuproof.yaml": "entry_point: trian.py\n", "a/train.py": ""})
+    write_files(here, {"b/gpuproof.yaml": "entry_point: train.py\nsource_dir: srcc\n", "b/src/train.py": ""})
+    first, second = check_here(select=("E901",)).hits
+    assert first.finding.message.endswith("did you mean 'train.py'?")
+    assert second.finding.message.startswith("'source_dir': the folder ")
+    assert second.finding.location is not None
+    assert (second.finding.location.line, second.finding.severity) == (2, Severity.ERROR)

@@ -84,4 +84,5 @@ def check(unit: Unit, project: Project) -> Hits:
         )
 
         for line, message in problems(unit):
-            yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}.")
+            end = "" if message.endswith((".", "?")) else "."
+            yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}{end}")
