@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,10 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "conformance.md"
 FOLDER = "GPUPROOF_CONFORMANCE"
 _UNEXPLAINED = "**unexplained**"
+# They read the configuration that the container writes for nginx and for TensorFlow Serving's own program.
+_OF_NGINX = ("test_nginx_config", "test_tfs_batching")
 _FRAMEWORK = ("--framework-version", "2.19")
+_LIMIT_S = 600  # of one run of pytest
 _MAX_MESSAGE = 200  # characters
 
 
@@ -34,13 +38,13 @@ class Suite:
         name: as on the command line.
         checkout: name of its folder.
         what: what it tests, for the results.
-        run: runs it in its checkout; its results go to the JUnit file.
+        run: runs it in its checkout.
     """
 
     name: str
     checkout: str
     what: str
-    run: Callable[[Path, Path], None]
+    run: Callable[[Path], list[Outcome]]
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,8 @@ def main(names: list[str]) -> int:
         if not checkout.is_dir():
             print(f"conformance: {suite.name}: skipped, there is no {checkout}.", file=sys.stderr)
             continue
-        with tempfile.TemporaryDirectory() as temporary:
-            report = Path(temporary) / "junit.xml"
-            suite.run(checkout.absolute(), report)
-            outcomes = _read(report)
+        print(f"conformance: {suite.name} …", file=sys.stderr, flush=True)
+        outcomes = suite.run(checkout.absolute())
         section, missing = _section(suite, outcomes, reasons)
         print(section.splitlines()[0].removeprefix("## "), flush=True)
         sections.append(section)
@@ -114,7 +116,7 @@ def main(names: list[str]) -> int:
     return 1 if unexplained else 0
 
 
-def _run_moto(checkout: Path, report: Path) -> None:
+def _run_moto(checkout: Path) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         site = _install(Path(folder) / "site")
         options = ("--python", sys.executable, "--stop-grace", "1", "--hold", "0")
@@ -126,10 +128,10 @@ def _run_moto(checkout: Path, report: Path) -> None:
                 "PYTHONPATH": os.pathsep.join([str(HERE), str(site)]),
                 "AWS_DEFAULT_REGION": "us-east-1",
             }
-            _pytest(checkout, report, ["-p", "moto_plugin", "tests/test_sagemaker"], environment)
+            return _pytest(checkout, ["-p", "moto_plugin", "tests/test_sagemaker"], environment)
 
 
-def _run_tensorflow(checkout: Path, report: Path) -> None:
+def _run_tensorflow(checkout: Path) -> list[Outcome]:
     # The tests use port 8080 of this machine, which may be taken: they get a network of their own.
     network = IsolatedNetwork()
     try:
@@ -142,8 +144,13 @@ def _run_tensorflow(checkout: Path, report: Path) -> None:
                 "PATH": f"{docker.parent}{os.pathsep}{os.environ['PATH']}",
                 "CONFORMANCE_DOCKER": folder,
             }
-            words = [*_FRAMEWORK, "test/integration/local"]
-            _pytest(checkout, report, words, environment, network)
+            folder_of_tests = checkout / "test" / "integration" / "local"
+            tests = [test for test in sorted(folder_of_tests.glob("test_*.py")) if test.stem not in _OF_NGINX]
+            return [
+                outcome
+                for test in tests
+                for outcome in _pytest(checkout, [*_FRAMEWORK, str(test)], environment, network)
+            ]
     finally:
         network.close()
 
@@ -153,7 +160,8 @@ SUITES = (
     Suite(
         "tensorflow-serving",
         "sagemaker-tensorflow-serving-container",
-        "AWS's functional tests of its TensorFlow Serving container, against `gpuproof serve`",
+        "AWS's functional tests of its TensorFlow Serving container, against `gpuproof serve`; without the tests of nginx's and"
+        " TensorFlow Serving's own configuration",
         _run_tensorflow,
     ),
 )
@@ -161,25 +169,34 @@ SUITES = (
 
 def _pytest(
     checkout: Path,
-    report: Path,
     words: list[str],
     environment: Mapping[str, str],
     network: IsolatedNetwork | None = None,
-) -> None:
+) -> list[Outcome]:
+    """Run tests; those of a run that takes too long count as one failure."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    with report.with_suffix(".log").open("w") as log:
-        subprocess.run(
-            [*command, f"--junitxml={report}", *words],
-            cwd=checkout,
-            env={**inherited, **environment},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            check=False,
-            preexec_fn=None if network is None else lambda: join_network(network.pid),
-        )
-    if not report.exists():
-        raise SystemExit(report.with_suffix(".log").read_text())
+    with tempfile.TemporaryDirectory() as temporary:
+        report, log = Path(temporary) / "junit.xml", Path(temporary) / "log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [*command, f"--junitxml={report}", *words],
+                cwd=checkout,
+                env={**inherited, **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=None if network is None else lambda: join_network(network.pid),  # noqa: PLW1509 - one system call
+            )
+            try:
+                process.wait(_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return [Outcome(f"{Path(words[-1]).stem}::all", "failed", f"took longer than {_LIMIT_S} s")]
+        if not report.exists():
+            raise SystemExit(log.read_text())
+        return _read(report)
 
 
 def _install(site: Path) -> Path:

@@ -7,6 +7,7 @@ It understands the commands of those tests only: `volume create`, `volume rm`, `
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -72,10 +73,8 @@ def _run(state: Path, words: list[str]) -> None:
 
 def _stop(pid_file: Path) -> None:
     if pid_file.exists():
-        try:
-            os.kill(int(pid_file.read_text()), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid_file.read_text()), signal.SIGTERM)
         pid_file.unlink()
 
 
