@@ -276,3 +276,8 @@ def test_the_json_schema_of_a_unit_takes_its_own_examples(unit: type[Memory]) ->
         jsonschema.validate(str(unit.parse(example)), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate("!", schema)
+
+
+@pytest.mark.parametrize("text", ["RTX4090", "RTX4090:1", "rtx4090:1"])
+def test_digits_after_an_x_may_belong_to_the_name_of_a_gpu(text: str) -> None:
+    assert GpuRequest.parse(text) == GpuRequest(("RTX4090",), CountRange(1, 1))

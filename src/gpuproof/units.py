@@ -325,8 +325,12 @@ class GpuRequest(_PydanticValue):
             raise UnitError(f"{_shown(text)} is an amount of memory", "use the key gpu_memory for it")
         if not written:
             raise UnitError(f"{_shown(text)} names no GPU", example)
-        names, _, count = ("", "", written) if re.fullmatch(r"[\d.+]+", written) else written.partition(":")
-        if times := re.fullmatch(rf"(\d+)\s*[xX*]?\s*({_GPU_NAME})|({_GPU_NAME})\s*[xX*]\s*(\d+)", names):
+        names, colon, count = (
+            ("", "", written) if re.fullmatch(r"[\d.+]+", written) else written.partition(":")
+        )
+        # Two digits: RTX4090 is the name of a GPU.
+        times = re.fullmatch(rf"(\d+)\s*[xX*]?\s*({_GPU_NAME})|({_GPU_NAME})\s*[xX*]\s*(\d{{1,2}})", names)
+        if times and not colon:
             name, number = times[2] or times[3], times[1] or times[4]
             raise UnitError(f"{_shown(text)} is not a valid GPU count", f"write {name}:{number}")
         if "," in count:
