@@ -110,7 +110,7 @@ _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     jobs += [job for job in project.jobs if job.module is module and _holds_script(module, job)]
-    if not jobs and not uses(module, _VARIABLES, "string"):
+    if not jobs and not (module.mentions("SM_") and uses(module, _VARIABLES, "string")):
         return
     if any(job.source == "what-if" for job in jobs):
         return

@@ -96,11 +96,11 @@ rule = Rule("SM110", "missing-model-fn", Severity.ERROR, when="link")
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if defines_name(module, "model_fn") or uses(module, _SCRIPTS, "call", "name"):
-        return
     for job in project.jobs_running(module):
         if not _needs_model_fn(job) or job.script is not module or job.module is module:
             continue
+        if defines_name(module, "model_fn") or uses(module, _SCRIPTS, "call", "name"):
+            return
         if job.module is not None and (
             uses(job.module, _SCRIPTS, "call", "name") or uses(job.module, _SCRIPTED, "string")
         ):
