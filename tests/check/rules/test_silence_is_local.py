@@ -125,3 +125,29 @@ first = PyTorch(checkpoint_s3_uri="s3://b/c", **options)
 second = PyTorch(**options)
 """
     assert [code for code, _ in codes(tmp_path, {"launch.py": script}, "CO103")] == ["CO103"]
+
+
+NET = """
+import torch
+from torch import nn
+import helpers
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+
+def evaluate(loader):
+    model = Net()
+    helpers.{called}(model)
+    return [model(x) for x in loader]
+"""
+
+
+@pytest.mark.parametrize(("called", "expected"), [("prepare", []), ("log", [("PF105", 14)])])
+def test_a_helper_in_another_file_silences_pf105_only_where_it_is_called(
+    called: str, expected: list[tuple[str, int]], tmp_path: Path
+) -> None:
+    helpers = "def prepare(model):\n    model.eval()\n\ndef log(model):\n    print(model)\n"
+    files = {"train.py": NET.format(called=called), "helpers.py": helpers}
+    assert codes(tmp_path, files, "PF105") == expected

@@ -143,7 +143,13 @@ def _may_be_switched(module: Module, run: Call) -> bool:
                 continue
             if call.method == "train" and call.argument("mode", 0).flag is True:
                 continue
-            if one is not module or not isinstance(call.receiver, ast.Name):
+            if one is not module:
+                # A function of another file may get the model, if this file calls it.
+                around = one.function_of(call.node)
+                if around is not None and calls_named(module, around.name):
+                    return True
+                continue
+            if not isinstance(call.receiver, ast.Name):
                 return True
             if moves_name(module, model, [call]):
                 return True
