@@ -6,7 +6,7 @@ import ast
 import textwrap
 from pathlib import Path
 
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.engine import CheckOptions, CheckReport, check_paths

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_within, local_function, origin_call
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.known_types import (
     DATASET_MAKERS,
     DATASET_METHODS,

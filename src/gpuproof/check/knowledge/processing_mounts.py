@@ -6,7 +6,7 @@ import re
 
 from gpuproof.check.analysis.call import Call, all_calls, calls_named, local_function
 from gpuproof.check.analysis.container_env import PROCESSING_DIR
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import find_uses
 from gpuproof.check.jobs.definition import JobDefinition

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpuproof.check.analysis.argparse_model import CommandLine
 from gpuproof.check.analysis.call import Call, calls_named
-from gpuproof.check.analysis.evaluate import command_line, evaluate
+from gpuproof.check.analysis.evaluation.argparse_model import CommandLine
+from gpuproof.check.analysis.evaluation.evaluate import command_line, evaluate
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import uses

@@ -6,7 +6,7 @@ import ast
 import re
 
 from gpuproof.check.analysis.call import Call, calls_named, calls_within, origin_call
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.analysis.usage import uses

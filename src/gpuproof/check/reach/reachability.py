@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import Literal, NamedTuple
 
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.check.reach.call_targets import (

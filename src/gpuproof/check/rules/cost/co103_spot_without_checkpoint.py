@@ -45,7 +45,7 @@ Quiet: a job of ten minutes
 import ast
 
 from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text

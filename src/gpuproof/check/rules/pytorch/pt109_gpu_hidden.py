@@ -45,7 +45,7 @@ Quiet: a job that runs on a CPU
 
 import ast
 
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.instances import gpus_per_host, largest_job
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu

@@ -77,7 +77,7 @@ Quiet: the PyTorch estimator does not add the argument
 import ast
 
 from gpuproof.check.analysis.container_env import MODEL_DIR
-from gpuproof.check.analysis.evaluate import command_line
+from gpuproof.check.analysis.evaluation.evaluate import command_line
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import keras_saves, training_jobs

@@ -91,7 +91,7 @@ Quiet: the parser's arguments are defined elsewhere
 
 from difflib import get_close_matches
 
-from gpuproof.check.analysis.evaluate import command_line
+from gpuproof.check.analysis.evaluation.evaluate import command_line
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
     accepts_flag,

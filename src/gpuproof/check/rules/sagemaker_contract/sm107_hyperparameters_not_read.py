@@ -64,7 +64,7 @@ Quiet: an unknown module may read them
 import ast
 import re
 
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import script_uses

@@ -65,7 +65,7 @@ import ast
 from difflib import get_close_matches
 
 from gpuproof.check.analysis.call import calls_named, calls_to
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.jobs.definition import JobDefinition

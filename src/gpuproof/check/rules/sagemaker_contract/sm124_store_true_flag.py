@@ -77,7 +77,7 @@ Quiet: flags of the Hugging Face parser take a value
 """
 
 from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.evaluate import command_line
+from gpuproof.check.analysis.evaluation.evaluate import command_line
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (

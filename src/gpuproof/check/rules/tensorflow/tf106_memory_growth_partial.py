@@ -51,7 +51,7 @@ import ast
 import re
 
 from gpuproof.check.analysis.call import calls_named, origin_call
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import uses
 from gpuproof.check.fixing.edits import replace_node

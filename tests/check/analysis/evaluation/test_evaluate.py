@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.evaluation.evaluate import evaluate
 from gpuproof.check.project import Project
 from gpuproof.check.source.read import read_units
 from support.check_helpers import module_of, value_of, write_files

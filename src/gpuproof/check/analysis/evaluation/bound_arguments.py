@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuproof.check.analysis.argparse_model import Argument, CommandLine
+from gpuproof.check.analysis.evaluation.argparse_model import Argument, CommandLine
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import argument_node, callee_name
 from gpuproof.check.analysis.values import UNKNOWN, Value, known

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuproof.check.analysis.evaluation_limits import MAX_TEXT, is_small
+from gpuproof.check.analysis.evaluation.limits import MAX_TEXT, is_small
 from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, default, known
 
 

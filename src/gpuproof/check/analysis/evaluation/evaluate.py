@@ -8,9 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from gpuproof.check.analysis import container_env
-from gpuproof.check.analysis.argparse_model import CommandLine, is_parsed_arguments, read_command_line
-from gpuproof.check.analysis.bound_arguments import bind_arguments
-from gpuproof.check.analysis.evaluate_operators import (
+from gpuproof.check.analysis.evaluation.argparse_model import (
+    CommandLine,
+    is_parsed_arguments,
+    read_command_line,
+)
+from gpuproof.check.analysis.evaluation.bound_arguments import bind_arguments
+from gpuproof.check.analysis.evaluation.limits import Progress, is_small
+from gpuproof.check.analysis.evaluation.operators import (
     arithmetic,
     concatenate,
     formatted,
@@ -19,7 +24,6 @@ from gpuproof.check.analysis.evaluate_operators import (
     percent,
     replaced,
 )
-from gpuproof.check.analysis.evaluation_limits import Progress, is_small
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
 from gpuproof.check.analysis.syntax_index import argument_node

@@ -1,0 +1,1 @@
+"""Values of expressions: constants, variables, command-line arguments and operators, within limits of size and steps."""
