@@ -80,6 +80,8 @@ def test_a_type_of_another_kind_of_job_is_refused_before_any_call(catalogue: Cat
         choose_instance_types(training(instance_type="ml.inf1.xlarge"), catalogue, REGION)
     assert "is not an instance type for training jobs" in raised.value.message
     assert "endpoints" in raised.value.message
+    # No type with the same accelerator trains: types that do are named instead.
+    assert (raised.value.remedy or "").startswith("--instance-type ml.")
 
 
 def test_a_fallback_of_another_kind_of_job_is_refused_too(catalogue: Catalogue) -> None:

@@ -141,7 +141,7 @@ def _type_warning(name: str, kind: JobKind, catalogue: Catalogue, region: str) -
     if accepted and kind not in accepted:
         raise InvalidJob(
             f"{name} is not an instance type for {kind} jobs: SageMaker accepts it for {_usable_for(accepted)}.",
-            remedy=list_alternatives(name, kind, catalogue, region) or "gpuproof gpus --on sagemaker",
+            remedy=list_alternatives(name, kind, catalogue, region) or _examples(kind, catalogue, region),
         )
     instance = catalogue.instance(name)
     if instance is None or not accepted:
