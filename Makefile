@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # How many tests run at a time; each may hold a framework in half a gigabyte of memory. Most wait for processes most of the
-# time, so that two cores are busy with four.
-WORKERS ?= 4
+# time, so that two cores are busy with five.
+WORKERS ?= 5
 # These compute: one for each core.
 QUICK_WORKERS ?= auto --maxprocesses 8
 PYTEST := $(BIN)/python -m pytest
@@ -15,7 +15,7 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types every-test quick-tests bench conformance test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests bench conformance test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
@@ -36,7 +36,8 @@ setup:
 demo: setup
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
-test: style
+test: setup
+	@$(MAKE) --no-print-directory -j2 style bytecode
 	@$(MAKE) --no-print-directory -j2 types every-test
 
 quick: style
@@ -51,6 +52,10 @@ style: setup
 
 types: setup
 	$(BIN)/pyright
+
+# Compiles the tests, which each of the workers would do otherwise.
+bytecode: setup
+	@$(PYTEST) --collect-only -qqq > /dev/null || true
 
 every-test: setup
 	$(PYTEST) -m "not gpu" -n $(WORKERS) $(ORDER)

@@ -5,10 +5,19 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from gpuproof.backends.interrupts import DeferredInterrupt, Terminated, sigterm_interrupts
+
+
+@pytest.fixture(autouse=True)
+def _default_sigterm() -> Iterator[None]:
+    """SIGTERM as in a new process: tests of the runtime library leave its handler in the process of the tests."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_ctrl_c_waits_until_it_is_released() -> None:

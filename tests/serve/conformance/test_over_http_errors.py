@@ -311,6 +311,7 @@ def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(
 def test_a_request_before_the_model_is_loaded_is_503_with_retry_after(tmp_path: Path) -> None:
     loads = ECHO.replace('return "model"', "time.sleep(600)")
     with served(tmp_path, loads, healthy=False) as server:
+        until(lambda: server.predict(1).json["error"] != "the server is starting", "the model to be loading")
         answer = server.predict(1)
     assert answer.status == 503
     assert int(answer.headers["retry-after"]) >= 1
