@@ -6,13 +6,13 @@ https://huggingface.co/docs/accelerate/package_reference/accelerator
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 from typing import Any, Callable
 
 from gpuproof.runtime.contract import hosts, is_first_rank
 from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, imported_module, load_module
+from gpuproof.util.log import print_at_once
 
 REDUCTIONS = ("sum", "mean", "none")
 
@@ -68,7 +68,7 @@ def reduce(data: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
 def print(*values: object, **options: Any) -> None:  # noqa: A001 - rt.print, as Accelerate's
     """Print on the first rank only; the arguments are those of Python's `print`."""
     if is_first_rank():
-        builtins.print(*values, **options)
+        print_at_once(values, **options)
 
 
 def _gather_tensor(tensor: Any) -> Any:

@@ -15,7 +15,7 @@ from gpuproof.runtime.contract import host_index, hosts
 from gpuproof.runtime.device import device
 from gpuproof.runtime.hosts import TORCH_PORT, network_interface
 from gpuproof.runtime.imported_frameworks import TORCH, load_module
-from gpuproof.util.log import log_once
+from gpuproof.util.log import log_once, print_at_once
 
 _active: list[Distributed] = []
 
@@ -74,7 +74,7 @@ class Distributed:
     def print(self, *values: object, **options: Any) -> None:
         """Print on the first rank only."""
         if self.is_first:
-            print(*values, **options)
+            print_at_once(values, **options)
 
     def wait(self) -> None:
         """Wait for all other processes."""

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import IO, Any
 
 _logged: set[str] = set()
+
+
+def print_at_once(
+    values: tuple[object, ...],
+    sep: str | None = " ",
+    end: str | None = "\n",
+    file: IO[Any] | None = None,
+    flush: bool = False,
+) -> None:
+    """`print` with a single write, so that the lines of several processes do not mix where output is not buffered."""
+    text = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
+    print(text, end="", file=file, flush=flush)
 
 
 def log(text: str) -> None:

@@ -36,11 +36,12 @@ def stop_for_long(server: Server) -> None:
 
 
 def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    with served(tmp_path, WAITS, "--timeout", str(_TIMEOUT_S)) as server, ThreadPoolExecutor(1) as pool:
+    go, begun = tmp_path / "go", tmp_path / "go.begun"
+    shows = WAITS.replace("    while", "    open(f'{data}.begun', 'w').close()\n    while")
+    with served(tmp_path, shows, "--timeout", str(_TIMEOUT_S)) as server, ThreadPoolExecutor(1) as pool:
         before = server.workers
         answer = pool.submit(server.predict, str(go))
-        server.wait_for_requests(1)
+        until(begun.exists, "the handler to begin")
         stop_for_long(server)
         # It has read its clock: otherwise it could not have answered.
         assert server.ping() == 200

@@ -16,6 +16,7 @@ from gpuproof.backends.sagemaker.tracking.records import (
     TAG_JOB,
     TAG_REMOVED,
     TAG_RUN,
+    TAG_VERDICT,
     created_after,
     is_run_id,
     listed_record,
@@ -34,6 +35,8 @@ _Found = tuple[SageMakerKind, dict[str, Any]]
 _JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
 _DETAILED = 10
 """Maximum number of runs to describe one by one: listings lack the times of running and of processing jobs."""
+_UNREAD = 3
+"""Maximum number of verdicts to read from S3 per listing: of runs that no command has looked at since they ended."""
 
 
 class SageMakerRunStore:
@@ -56,7 +59,8 @@ class SageMakerRunStore:
         """All runs that GPUproof created, newest first.
 
         Tags identify GPUproof's jobs, listings have their status, and a search has instance types and costs: a few
-        requests for a hundred runs. Only the newest running jobs and processing jobs are described one by one.
+        requests for a hundred runs. Only the newest running jobs and processing jobs are described one by one, and only
+        verdicts of runs that no command has looked at since they ended are read from S3, the newest first.
         """
         tagged = self._tagged()
         found: list[_Found] = []
@@ -165,7 +169,7 @@ class SageMakerRunStore:
         """Records of listed jobs, newest first, completed by descriptions and a search."""
         found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
         details = self._details({one["TrainingJobName"]: one for kind, one in found if kind == "training"})
-        left = _DETAILED
+        left, unread = _DETAILED, _UNREAD
         for kind, summary in found:
             name = summary[_word(kind) + "JobName"]
             tags = tagged[kind, name]
@@ -177,6 +181,16 @@ class SageMakerRunStore:
             elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
                 now = datetime.now(UTC).timestamp()
                 record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
+                if (
+                    unread > 0
+                    and record.has_ended
+                    and TAG_VERDICT not in tags
+                    and "TrainingStartTime" in detail
+                ):
+                    # Reading a verdict adds it to the tags, so that each is read once.
+                    unread -= 1
+                    with contextlib.suppress(RunNotFound):
+                        record = self._run(kind, name).record
             yield record
 
     def _details(self, summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.sagemaker import store
 from gpuproof.backends.sagemaker.store import SageMakerRunStore
 from gpuproof.errors import RunNotFound
 from support.aws_emulator import running_emulator
@@ -111,8 +112,10 @@ class TestListing:
 
     @pytest.mark.parametrize("kind", ["training", "processing"])
     def test_the_verdict_is_in_the_tags_once_a_command_has_read_it(
-        self, aws: Any, runs: SageMakerRunStore, kind: str
+        self, aws: Any, runs: SageMakerRunStore, kind: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        # The other runs of this account have not been looked at.
+        monkeypatch.setattr(store, "_UNREAD", 0)
         name = f"judged-{kind}"
         run = aws.ended("", name=name, kind=kind)
         outcome = run.record.verdict
@@ -121,6 +124,19 @@ class TestListing:
         (record,) = [one for one in runs.records() if one.job_name == name]
         assert (record.verdict, record.gpu_requirement_met) == (outcome, run.record.gpu_requirement_met)
         assert aws.emulator.operations("s3") == []
+
+    def test_a_listing_reads_the_verdict_of_a_run_that_no_command_has_looked_at_once(self, aws: Any) -> None:
+        run = aws.start("", name="detached")
+
+        def is_over() -> bool:
+            return aws.aws.describe_job("training", run.id)["TrainingJobStatus"] == "Completed"
+
+        until(is_over, "the end of the run")
+        (first,) = [one for one in SageMakerRunStore(Aws()).records() if one.id == run.id]
+        assert first.verdict is not None
+        aws.emulator.faults("access-denied,operation=GetObject")
+        (again,) = [one for one in SageMakerRunStore(Aws()).records() if one.id == run.id]
+        assert again.verdict == first.verdict
 
     def test_without_leave_to_search_they_are_listed_without_it(
         self, aws: Any, runs: SageMakerRunStore
