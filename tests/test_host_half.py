@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,12 @@ OWN = ("gpuproof.version", *(f"gpuproof.{room}" for room in ROOMS))
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file in Python 3.9; raises SyntaxError for newer syntax."""
+    return ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+
+
 def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
     """Every module that a file imports, also in functions and under conditions, by its full name.
 
@@ -62,7 +69,7 @@ def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
         at_once: those alone that are imported with the file itself.
     """
     package = ["gpuproof", *path.relative_to(PACKAGE).parent.parts]
-    tree = ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+    tree = parsed(path)
     for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -115,12 +122,12 @@ def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_it_is_python_3_9(path: Path) -> None:
-    ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+    parsed(path)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_its_annotations_are_not_evaluated(path: Path) -> None:
-    tree = ast.parse(path.read_bytes())
+    tree = parsed(path)
     annotated = any(
         (isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None)
         or (isinstance(node, ast.FunctionDef) and node.returns is not None)

@@ -11,6 +11,8 @@ from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.registry import Selection, all_rules
 from gpuproof.check.rule import Rule
 
+pytestmark = pytest.mark.slow
+
 WORDS = """
 accelerate accelerator accum all_gather all_reduce allreduce amp apex argparse argv autocast autograd backward benchmark boto3
 broadcast callback capture checkpoint checkpoint_s3_uri checkpoint_config CheckpointConfig cleanup clean_up click closure
