@@ -234,8 +234,8 @@ def test_the_watch_reads_the_gpu_that_is_measured(two_gpus: Scenario) -> None:
     watching = part("gpu_utilization")
     began = time.monotonic()
     with watching.UtilizationMonitor(1) as watch:
-        until(lambda: watch.during((began, time.monotonic())) is not None, "a reading")
-    assert watch.during((began, time.monotonic())) == watching.Use(70, 2048 * MIB)
+        found = until(lambda: watch.during((began, time.monotonic())), "a reading")
+    assert found == watching.Use(70, 2048 * MIB)
 
 
 def test_the_whole_networks_are_not_begun_on_a_cpu() -> None:
