@@ -45,6 +45,7 @@ def test_the_example_is_judged_as_documented(
 GOOD = [case for case in CASES if case.values[1].kind == "Good"]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_repository", [False, True], ids=["folder", "repository"])
 @pytest.mark.parametrize(("rule", "example"), GOOD)
 def test_what_a_page_says_to_use_instead_passes_the_check(
