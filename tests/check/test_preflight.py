@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.catalogue import Catalogue
 from gpuproof.check.preflight import check_job
 from gpuproof.jobs.load import load
 from support.check_helpers import write_files
@@ -38,6 +39,18 @@ def test_a_script_that_never_uses_its_gpus_is_an_error(here: Path) -> None:
     assert found["PT101"].span.unit.path == "train.py"
 
 
+def test_the_gpus_and_the_price_of_all_hosts_count(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    write_files(here, {"train.py": TRAIN, "net.py": NET, "gpuproof.yaml": f"{JOB}instance_count: 2\n"})
+    found = {hit.code: hit.finding.message for hit in check_job(load(here))}
+    price = Catalogue.load().price("ml.g5.12xlarge", "us-east-1", "training")
+    assert price is not None
+    assert (
+        f"all 8 GPUs stay idle on 2 x `ml.g5.12xlarge` at ${2 * price.usd_per_hour:.2f} an hour"
+        in found["PT101"]
+    )
+
+
 def test_a_module_that_the_script_imports_counts(here: Path) -> None:
     write_files(
         here,
@@ -70,3 +83,33 @@ def test_a_script_without_an_instance_type_is_checked_by_itself(here: Path) -> N
 def test_a_shell_script_is_not_ours(here: Path) -> None:
     write_files(here, {"train.sh": "exit 1\n", "gpuproof.yaml": "entry_point: train.sh\n"})
     assert check_job(load(here)) == []
+
+
+SEVERAL_HOSTS = """
+import tensorflow as tf
+import gpuproof.runtime as rt
+
+with rt.strategy().scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
+model.fit(tf.data.Dataset.from_tensor_slices(([1.0], [1.0])).batch(8).prefetch(1))
+rt.save(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "more", "found"),
+    [
+        ("2.21.0", "", ["error"]),
+        (None, "", ["warning"]),
+        ("2.15.1", "", []),
+        ("2.21.0", "environment: {TF_USE_LEGACY_KERAS: '1'}\n", []),
+    ],
+)
+def test_keras_3s_fit_on_several_hosts_is_an_error_before_the_job_starts(
+    here: Path, installed: str | None, more: str, found: list[str]
+) -> None:
+    job = "entry_point: train.py\nframework: tensorflow\ninstance_count: 2\ndistribution: multi_worker_mirrored\n"
+    write_files(here, {"train.py": SEVERAL_HOSTS, "gpuproof.yaml": job + more})
+    hits = check_job(load(here), is_remote=False, tensorflow=installed)
+    assert [str(hit.finding.severity.value) for hit in hits if hit.code == "TF113"] == found

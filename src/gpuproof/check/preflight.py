@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def check_job(
-    job: AnyJob, region: str | None = None, *, is_remote: bool = True, log: ErrorLog | None = None
+    job: AnyJob,
+    region: str | None = None,
+    *,
+    is_remote: bool = True,
+    tensorflow: str | None = None,
+    log: ErrorLog | None = None,
 ) -> list[Hit]:
     """Check a job and its script, with the settings in `[tool.gpuproof.check]` of the script's project.
 
@@ -35,6 +40,7 @@ def check_job(
         job: a job from `gpuproof.jobs.load`, with absolute paths.
         region: the region of the job, for prices.
         is_remote: whether the job runs on a machine that is deleted when it ends.
+        tensorflow: the version that is installed where the job runs, if that is known.
         log: gets the exceptions in rules, which stop neither the other rules nor the job.
 
     Returns:
@@ -48,7 +54,9 @@ def check_job(
     path = Path(job.source_dir) / job.entry_point
     if path.suffix != ".py":
         return []
-    by_file = SettingsByFile(read_settings(path.parent), Selection(), Target(region=region))
+    by_file = SettingsByFile(
+        read_settings(path.parent), Selection(), Target(region=region, tensorflow=tensorflow)
+    )
     try:
         units = read_file(_shown(path))
     except Unreadable:

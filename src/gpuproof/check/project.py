@@ -29,11 +29,13 @@ class Target:
         sagemaker_sdk: the SDK's major version; None if it is not given.
         region: where jobs run, for prices and offerings; None if it is not given.
         instance_type: an instance type that replaces those of all jobs (`--instance-type`).
+        tensorflow: the version of TensorFlow that the job will import, where that is installed; None if unknown.
     """
 
     sagemaker_sdk: int | None = None
     region: str | None = None
     instance_type: str | None = None
+    tensorflow: str | None = None
 
 
 class Project:

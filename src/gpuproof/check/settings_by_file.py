@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuproof.check.config import CheckSettings, read_settings
@@ -124,5 +124,5 @@ class SettingsByFile:
         return RuleSet(
             settings,
             rules,
-            Target(target.sagemaker_sdk or settings.sagemaker_sdk, region, target.instance_type),
+            replace(target, sagemaker_sdk=target.sagemaker_sdk or settings.sagemaker_sdk, region=region),
         )

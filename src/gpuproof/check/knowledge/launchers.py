@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import uses
-from gpuproof.check.analysis.values import Value
+from gpuproof.check.analysis.values import ABSENT, Value
 from gpuproof.check.jobs.definition import JobDefinition
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
+_OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "torchrun": ("torch_distributed",),
+    # One process on each host; the script itself uses all GPUs of it.
+    "mirrored": (),
+    "multi_worker_mirrored": ("multi_worker_mirrored_strategy",),
+    "parameter_server": ("parameter_server",),
+    "mpi": ("mpi",),
+}
+"""`auto` is missing: what it starts is unknown here."""
 _OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
 
 
@@ -21,6 +32,8 @@ def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
     `smdistributed` has a second part: `smdistributed.dataparallel`.
     """
     entries = job.distribution.entries
+    if job.source == "gpuproof" and (named := _named_launcher(job)) is not None:
+        return _OF_GPUPROOF.get(named)
     if entries is None:
         is_off = job.distribution.is_absent or (
             job.distribution.is_known
@@ -52,15 +65,38 @@ def has_no_launcher(job: JobDefinition) -> bool:
     return enabled_launchers(job) == ()
 
 
+def format_distribution(job: JobDefinition, launcher: str) -> str:
+    """What to write into a job so that it enables a launcher, such as `torch_distributed`, in the form of its source."""
+    if job.source == "gpuproof":
+        return f"distribution: {launcher_name(job, launcher)}"
+    classes = {name: form for form, name in _OF_SDK_V3.items()}
+    if job.source == "sagemaker-v3" and launcher in classes:
+        return f"distributed={classes[launcher]}()"
+    return f'distribution={{"{launcher}": {{"enabled": True}}}}'
+
+
+def launcher_name(job: JobDefinition, launcher: str) -> str:
+    """The name of a launcher in the job's own form: `torchrun` in a `gpuproof.yaml`, `torch_distributed` in the SDK."""
+    names = {started[0]: name for name, started in _OF_GPUPROOF.items() if started}
+    return names.get(launcher, launcher) if job.source == "gpuproof" else launcher
+
+
+def processes_per_host(job: JobDefinition) -> Value:
+    """The number of processes that a job's launcher starts on each host; absent if the job leaves it to the launcher."""
+    if job.source == "gpuproof" and _named_launcher(job) is not None:
+        return job.distribution.at("processes_per_host") if job.distribution.entries is not None else ABSENT
+    if job.source == "sagemaker-v3":
+        parts = job.distribution.parts.values()
+        return next((one.at("process_count_per_node") for one in parts), ABSENT)
+    return job.distribution.at("mpi", "processes_per_host")
+
+
 def host_count(job: JobDefinition) -> int | None:
     """The number of hosts of a job, known or default; None if unknown."""
+    if job.source == "gpuproof" and job.instance_count.is_absent:
+        return 1
     number = job.instance_count.number
     return int(number) if number is not None else None
-
-
-def distribution_value(job: JobDefinition, *path: str) -> Value:
-    """The value in the `distribution` of a job at a path of keys."""
-    return job.distribution.at(*path)
 
 
 def shards_input(job: JobDefinition) -> bool:
@@ -77,6 +113,11 @@ def shards_input(job: JobDefinition) -> bool:
     ]
     code = [one for node in inputs if node is not None for one in (node, *_values_in(module, node))]
     return uses(module, _SHARDED, "string", within=[made, *code])
+
+
+def _named_launcher(job: JobDefinition) -> str | None:
+    """The launcher that a `gpuproof.yaml` names, as text or in a mapping; None if it uses the SageMaker SDK's form."""
+    return job.distribution.text or job.distribution.at("launcher").text
 
 
 def _values_in(module: Module, node: ast.expr) -> list[ast.AST]:

@@ -20,6 +20,8 @@ _OLD_TEXTS = re.compile(r"^TF_USE_LEGACY_KERAS$|tensorflow==1\b")
 _OLD_COMMANDS = re.compile(r"^\s*[!%].*(tensorflow_version 1|tensorflow(-gpu)?==1\b)")
 """IPython lines that select TensorFlow 1."""
 
+_FIRST_WITH_KERAS_3 = "2.16"
+
 Ternary = Literal["yes", "no", "unknown"]
 
 
@@ -70,6 +72,15 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
         if (sign.startswith("<") and not above) or (sign == "<" and _not_below(version, text)):
             return "no"
     return "unknown"
+
+
+def has_keras_3(module: Module, project: Project) -> Ternary:
+    """Whether `tf.keras` of a script is Keras 3, which TensorFlow 2.16 and later install."""
+    installed = project.target.tensorflow
+    if installed is not None and not {"tensorflow", "tensorflow-cpu"} & pinned_versions(module.unit).keys():
+        # The job will not install another one.
+        return "yes" if _not_below(installed, _FIRST_WITH_KERAS_3) else "no"
+    return tensorflow_is_at_least(module, project, _FIRST_WITH_KERAS_3)
 
 
 def targets_old_tensorflow(module: Module) -> bool:

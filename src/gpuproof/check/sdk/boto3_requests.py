@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.call import Call, calls_named, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.analysis.values import Entries, Value, known
@@ -62,10 +62,10 @@ def boto3_requests(module: Module) -> Iterator[Boto3Request]:
     for call in calls_named(module, *METHODS):
         members = call.arguments()
         is_request = all(name[:1].isupper() for name in members)
-        if call.receiver is None or call.node.args or not is_request or not _is_client(call, bool(members)):
+        if call.receiver is None or call.node.args or not is_request:
             continue
         operation = botocore_operation(call.method, METHODS[call.method])
-        if operation is None:
+        if operation is None or not _is_request_of(operation, call, members):
             continue
         given = Entries(members)
         given.complete = not call.is_open
@@ -99,6 +99,15 @@ def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Itera
             yield from _parts(operation, item, inner, place)
 
 
-def _is_client(call: Call, has_members: bool) -> bool:
+def _is_request_of(operation: Operation, call: Call, members: Mapping[str, Value]) -> bool:
+    """Whether a call is a request of that operation: other AWS services have a `create_model` or `create_endpoint`, too."""
+    made = origin_call(call.module, call.receiver)
+    if made is not None and made.method in ("client", "resource"):
+        service = made.argument("service_name", 0)
+        if service.text is not None:
+            return service.text == METHODS[call.method]
     kind = type_of(call.module, call.receiver).kind
-    return kind is TypeKind.CLIENT or (kind is None and has_members)
+    if kind is TypeKind.CLIENT:
+        return True
+    known_members = sum(name in operation.input.members for name in members)
+    return kind is None and 2 * known_members > len(members)

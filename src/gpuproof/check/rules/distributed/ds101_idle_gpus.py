@@ -69,6 +69,34 @@ Good: an instance with one GPU
     model = torch.nn.Linear(8, 1).cuda()
     torch.ones(1).backward()
 
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge  # <-
+    distribution: none
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: GPUproof starts one process per GPU
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution: torchrun
+    # file: train.py
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
 Quiet: MirroredStrategy uses every GPU
 
     # file: launch.py
@@ -101,6 +129,7 @@ from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.instances import find_instance, hourly_price, hourly_text
+from gpuproof.check.knowledge.launchers import format_distribution, has_no_launcher
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -116,7 +145,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     instance = find_instance(project, job.instance_type)
     if instance is None or instance.gpu_count < 2:
         return
-    if not _launches_once(job) or not trains_model(job.script):
+    if not has_no_launcher(job) or not trains_model(job.script):
         return
     # A script that uses no GPU at all is reported by PT101.
     if job.script.imports("torch") and not may_use_device(job.script):
@@ -136,13 +165,6 @@ def check(job: JobDefinition, project: Project) -> Hits:
     )
 
 
-def _launches_once(job: JobDefinition) -> bool:
-    """Whether certainly only one process is started on each host."""
-    if job.distribution.is_absent:
-        return True
-    return job.distribution.is_known and (job.distribution.value is None or not job.distribution.parts)
-
-
 def _remedy(job: JobDefinition, project: Project, name: str) -> str:
     from gpuproof.catalogue.search import InstanceQuery
 
@@ -158,7 +180,7 @@ def _remedy(job: JobDefinition, project: Project, name: str) -> str:
     launcher = (
         "train under tf.distribute.MirroredStrategy()"
         if job.script is not None and job.script.imports("tensorflow", "keras")
-        else 'start one process per GPU with distribution={"torch_distributed": {"enabled": True}} and wrap the '
+        else f"start one process per GPU with {format_distribution(job, 'torch_distributed')} and wrap the "
         "model in DistributedDataParallel"
     )
     text = f"{smaller}{launcher}."

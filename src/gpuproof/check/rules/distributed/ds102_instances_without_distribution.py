@@ -78,7 +78,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
-from gpuproof.check.knowledge.launchers import has_no_launcher, host_count, shards_input
+from gpuproof.check.knowledge.launchers import format_distribution, has_no_launcher, host_count, shards_input
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -107,13 +107,18 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"{count} instances each run all of `{job.script_title}` independently{cost}.",
-        remedy="Use instance_count=1, or start one process group across the hosts with distribution="
-        + (
-            '{"multi_worker_mirrored_strategy": {"enabled": True}} and MultiWorkerMirroredStrategy.'
-            if script.imports("tensorflow", "keras")
-            else '{"torch_distributed": {"enabled": True}} and DistributedDataParallel.'
-        ),
+        remedy=_remedy(job, script),
         severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
+    )
+
+
+def _remedy(job: JobDefinition, script: Module) -> str:
+    is_tensorflow = script.imports("tensorflow", "keras")
+    launcher = "multi_worker_mirrored_strategy" if is_tensorflow else "torch_distributed"
+    count = "instance_count: 1" if job.source == "gpuproof" else "instance_count=1"
+    return (
+        f"Use {count}, or start one process group across the hosts with {format_distribution(job, launcher)} and "
+        f"{'MultiWorkerMirroredStrategy' if is_tensorflow else 'DistributedDataParallel'}."
     )
 
 

@@ -78,7 +78,7 @@ from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price, hourly_text
-from gpuproof.check.knowledge.launchers import host_count, shards_input
+from gpuproof.check.knowledge.launchers import format_distribution, host_count, shards_input
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -113,7 +113,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"MirroredStrategy in `{job.script_title}` works within one host: {count} instances train {count} models{cost}.",
-        remedy="Use tf.distribute.MultiWorkerMirroredStrategy() with distribution="
-        '{"multi_worker_mirrored_strategy": {"enabled": True}}, or instance_count=1.',
+        remedy="Use tf.distribute.MultiWorkerMirroredStrategy() with "
+        f"{format_distribution(job, 'multi_worker_mirrored_strategy')}, or one instance.",
         severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
     )

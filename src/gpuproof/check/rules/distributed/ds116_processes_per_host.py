@@ -1,4 +1,4 @@
-"""The number of MPI processes per host differs from the number of GPUs.
+"""The number of processes per host, of MPI or torchrun, differs from the number of GPUs.
 
 Fewer processes leave GPUs idle and billed; more processes share a GPU and its memory, and NCCL rejects a GPU that is
 used twice. Horovod and SageMaker's libraries expect one process per GPU.
@@ -21,6 +21,27 @@ Fixed:
         entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
         instance_count=2, instance_type="ml.g5.12xlarge",
         distribution={"mpi": {"enabled": True, "processes_per_host": 4}},
+    )
+
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution:
+      launcher: torchrun
+      processes_per_host: 2  # <-
+
+Bad:
+
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+    from sagemaker.train.distributed import Torchrun
+
+    ModelTrainer(
+        source_code=SourceCode(source_dir="src", entry_script="train.py"),
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=2),
+        distributed=Torchrun(process_count_per_node=8),  # <-
     )
 
 Good:
@@ -57,7 +78,7 @@ Quiet: MPI is off
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.knowledge.instances import find_instance
-from gpuproof.check.knowledge.launchers import distribution_value, enabled_launchers
+from gpuproof.check.knowledge.launchers import enabled_launchers, processes_per_host
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
@@ -66,12 +87,16 @@ from gpuproof.util.humanize import pluralize
 
 rule = Rule("DS116", "processes-per-host", Severity.WARNING)
 
+_LAUNCHERS = {"mpi": "MPI", "torch_distributed": "torchrun"}
+_KEYS = {"sagemaker-v3": "process_count_per_node"}
+
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.source != "sagemaker-v2" or "mpi" not in (enabled_launchers(job) or ()):
+    started = enabled_launchers(job) or ()
+    if len(started) != 1 or started[0] not in _LAUNCHERS:
         return
-    setting = distribution_value(job, "mpi", "processes_per_host")
+    setting = processes_per_host(job)
     instance, number = find_instance(project, job.instance_type), setting.number
     if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
         return
@@ -82,8 +107,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     sure = setting.is_known and job.instance_type.is_known
     yield rule.hit(
         job.where(setting, job.distribution),
-        f"MPI starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
-        remedy=f'Write "processes_per_host": {instance.gpu_count}.',
+        f"{_LAUNCHERS[started[0]]} starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
+        remedy=f"Set {_KEYS.get(job.source, 'processes_per_host')} to {instance.gpu_count}.",
         severity=rule.severity if sure else lowered(rule.severity),
         fix=Fix(f"Start {instance.gpu_count} processes per host", edits, safe=True)
         if edits and sure

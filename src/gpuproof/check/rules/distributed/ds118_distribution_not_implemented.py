@@ -38,6 +38,19 @@ Bad:
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution: {launcher: torchrun, max_restarts: 2}  # <-
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
 Good:
 
     # file: launch.py
@@ -95,10 +108,16 @@ Quiet: Accelerate uses the processes that torchrun starts
 import re
 
 from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import script_uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
-from gpuproof.check.knowledge.launchers import enabled_launchers, host_count
+from gpuproof.check.knowledge.launchers import (
+    enabled_launchers,
+    format_distribution,
+    host_count,
+    launcher_name,
+)
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -111,10 +130,7 @@ _TAKES_PART = re.compile(
 )
 _TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST|resource_?config", re.IGNORECASE)
 _HOSTS = re.compile(r"^(hosts|current_host)$")
-_INSTEAD = {
-    "parameter_server": '{"multi_worker_mirrored_strategy": {"enabled": True}} with MultiWorkerMirroredStrategy',
-    "multi_worker_mirrored_strategy": "tf.distribute.MultiWorkerMirroredStrategy() in the script",
-}
+_TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
 
 
 @rule.job
@@ -125,8 +141,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     kind = started[0]
     gpus = gpus_per_host(project, job)
-    processes = count if kind in _INSTEAD or gpus is None else count * max(gpus, 1)
-    if processes < 2 or (kind in _INSTEAD and job.framework != "tensorflow"):
+    processes = count if kind in _TENSORFLOW or gpus is None else count * max(gpus, 1)
+    if processes < 2 or (kind in _TENSORFLOW and not _is_tensorflow(job, script)):
         return
     if (
         may_use_several_gpus(script)
@@ -138,12 +154,24 @@ def check(job: JobDefinition, project: Project) -> Hits:
     ):
         return
     where = f"{count} instances" if count > 1 else f"the {gpus} GPUs of `{job.instance_type.text}`"
-    instead = _INSTEAD.get(
-        kind, "torch.distributed.init_process_group() and DistributedDataParallel in the script"
-    )
     yield rule.hit(
         job.where(job.distribution),
-        f"`{kind}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "
+        f"`{launcher_name(job, kind)}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "
         "own copy.",
-        remedy=f"Use {instead}, or one instance with one GPU and no `distribution`.",
+        remedy=f"Use {_instead(job, kind)}, or one instance with one GPU and no `distribution`.",
     )
+
+
+def _is_tensorflow(job: JobDefinition, script: Module) -> bool:
+    return job.framework == "tensorflow" or (
+        job.source == "gpuproof" and script.imports("tensorflow", "keras")
+    )
+
+
+def _instead(job: JobDefinition, kind: str) -> str:
+    if kind == "parameter_server":
+        mirrored = format_distribution(job, "multi_worker_mirrored_strategy")
+        return f"{mirrored} with MultiWorkerMirroredStrategy"
+    if kind == "multi_worker_mirrored_strategy":
+        return "tf.distribute.MultiWorkerMirroredStrategy() in the script"
+    return "torch.distributed.init_process_group() and DistributedDataParallel in the script"

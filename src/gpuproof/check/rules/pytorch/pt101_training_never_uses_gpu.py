@@ -102,9 +102,11 @@ def check(module: Module, project: Project) -> Hits:
     if job is not None and gpus:
         name = job.instance_type.text
         price = hourly_price(project, str(name), "training")
-        cost = f" at {hourly_text(price)}" if price else ""
-        whole = "the GPU stays" if gpus == 1 else f"all {gpus} GPUs stay"
-        message = f"The model and the batches are never moved to a device: {whole} idle on `{name}`{cost} ({job.title})."
+        hosts = int(job.instance_count.number or 1)
+        cost = f" at {hourly_text(price, hosts)}" if price else ""
+        whole = "the GPU stays" if gpus * hosts == 1 else f"all {gpus * hosts} GPUs stay"
+        where = f"`{name}`" if hosts == 1 else f"{hosts} x `{name}`"
+        message = f"The model and the batches are never moved to a device: {whole} idle on {where}{cost} ({job.title})."
     else:
         message = "The model and the batches are never moved to a device: this trains on the CPU even if there is a GPU."
     yield rule.hit(

@@ -52,6 +52,17 @@ Quiet: an unknown value
     from settings import epochs
 
     boto3.client("sagemaker").create_training_job(TrainingJobName="train", HyperParameters={"epochs": epochs})
+
+Quiet: an operation of the same name of another service
+
+    import boto3
+
+    session = boto3.Session(region_name="us-east-1")
+    migration = session.client("dms")
+    migration.create_endpoint(EndpointIdentifier="source", EndpointType="source", EngineName="mysql")
+
+    def classify(comprehend):
+        comprehend.create_endpoint(EndpointName="classifier", ModelArn="arn", DesiredInferenceUnits=1)
 """
 
 import difflib
