@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from gpuproof.runtime.accumulation import Accumulation, accumulation
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
-from gpuproof.runtime.collectives import gather, gather_object, print, reduce  # noqa: A004 - rt.print
 from gpuproof.runtime.contract import NoSuchChannel, hyperparameters, is_first_rank, paths
 from gpuproof.runtime.device import GpuRequired, device
-from gpuproof.runtime.distributed import Distributed, distributed
+from gpuproof.runtime.distribution.collectives import gather, gather_object, print, reduce  # noqa: A004 - rt.print
+from gpuproof.runtime.distribution.keras_multi_host import KerasFitUnsupported
+from gpuproof.runtime.distribution.process_group import Distributed, distributed
+from gpuproof.runtime.distribution.strategy import global_batch_size, strategy
 from gpuproof.runtime.imported_frameworks import NoFramework
-from gpuproof.runtime.keras_multi_host import KerasFitUnsupported
 from gpuproof.runtime.models.save_load import load, save
 from gpuproof.runtime.setup import Setup, setup
-from gpuproof.runtime.strategy import global_batch_size, strategy
+from gpuproof.runtime.throughput import log_throughput
 
 __all__ = [
     "Accumulation",
@@ -38,6 +39,7 @@ __all__ = [
     "hyperparameters",
     "is_first_rank",
     "load",
+    "log_throughput",
     "paths",
     "print",
     "reduce",

@@ -10,6 +10,7 @@ from gpuproof.gpu.compute_capability import NONE, match_architectures
 from gpuproof.gpu.diagnosis import diagnose
 from gpuproof.runtime.contract import gpu_is_optional
 from gpuproof.runtime.imported_frameworks import FRAMEWORK_NAMES, TENSORFLOW, load_module, resolve_framework
+from gpuproof.runtime.ranks import local_rank
 from gpuproof.runtime.stack_probe import read_stack
 from gpuproof.util.log import log_once
 
@@ -36,7 +37,7 @@ def device(framework: str | None = None, allow_cpu: bool = False) -> Any:
     """Return the device to compute on: a `torch.device`, or TensorFlow's name for it (`/GPU:0`).
 
     With PyTorch, it runs an operation on the GPU, which detects a build without kernels for it. With TensorFlow, it
-    initializes nothing, so `setup()` and `strategy()` can follow. Under torchrun, it is the GPU of `LOCAL_RANK`.
+    initializes nothing, so `setup()` and `strategy()` can follow. Under torchrun and MPI, it is the GPU of the local rank.
 
     Args:
         framework: `torch` or `tensorflow`; by default the one that the script has imported.
@@ -89,14 +90,14 @@ def torch_gpu_index(torch: Any) -> int:
         GpuRequired: the host has more processes than GPUs.
     """
     count = torch.cuda.device_count()
-    local_rank = int(os.environ.get("LOCAL_RANK") or 0)
+    index = local_rank() or 0
     if count == 1 and os.environ.get("CUDA_VISIBLE_DEVICES"):
         # A launcher may show each process only its own GPU.
         return 0
-    if local_rank < count:
-        return local_rank
+    if index < count:
+        return index
     raise GpuRequired(
-        f"process {local_rank + 1} of this host has no GPU: the host has {count}.",
+        f"process {index + 1} of this host has no GPU: the host has {count}.",
         f"Start one process per GPU: torchrun --nproc-per-node {count}",
         "too-many-processes",
     )

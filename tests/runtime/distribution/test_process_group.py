@@ -99,7 +99,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
         TRAIN.replace(
             "import torch, gpuproof.runtime as rt",
             "import torch, gpuproof.runtime as rt, random, sys\n"
-            "import gpuproof.runtime.distributed as p\np.TORCH_PORT = int(sys.argv[1])",
+            "import gpuproof.runtime.distribution.process_group as p\np.TORCH_PORT = int(sys.argv[1])",
         )
     )
     port = str(free_port())

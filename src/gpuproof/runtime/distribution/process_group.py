@@ -10,11 +10,12 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from gpuproof.runtime.collectives import gather, reduce
 from gpuproof.runtime.contract import host_index, hosts
 from gpuproof.runtime.device import device
-from gpuproof.runtime.hosts import TORCH_PORT, network_interface
+from gpuproof.runtime.distribution.collectives import gather, reduce
+from gpuproof.runtime.distribution.hosts import TORCH_PORT, host_address, network_interface
 from gpuproof.runtime.imported_frameworks import TORCH, load_module
+from gpuproof.runtime.ranks import local_rank, rank_and_size
 from gpuproof.util.log import log_once, print_at_once
 
 _active: list[Distributed] = []
@@ -99,7 +100,7 @@ class Distributed:
 def distributed(allow_cpu: bool = False, timeout: float = 1800.0) -> Distributed:
     """Join the launcher's process group, on this process's own GPU.
 
-    `RANK`, `WORLD_SIZE` and `LOCAL_RANK` come from torchrun; without them each of the job's hosts (`SM_HOSTS`) is one
+    Rank, world size and local rank come from torchrun or MPI; without them each of the job's hosts (`SM_HOSTS`) is one
     process; without either there is a single process, for which everything works, too. The backend is `nccl` with GPUs,
     otherwise `gloo`. A group that the script has created is used as it is. Calling it again returns the same object.
 
@@ -141,15 +142,17 @@ def distributed(allow_cpu: bool = False, timeout: float = 1800.0) -> Distributed
 
 def _read_ranks() -> tuple[int, int, int]:
     """Read rank, world size and local rank."""
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ.get("LOCAL_RANK") or 0)
+    found = rank_and_size()
+    if found is not None:
+        return *found, local_rank() or 0
     return host_index(), max(1, len(hosts())), 0
 
 
 def _init_method() -> str:
     if "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ:
         return "env://"
-    return f"tcp://{hosts()[0]}:{TORCH_PORT}"
+    # mpirun without a job has no hosts; then all processes are on this machine.
+    return f"tcp://{host_address((hosts() or ('127.0.0.1',))[0], TORCH_PORT)}"
 
 
 def _set_interface(backend: str) -> None:
@@ -159,11 +162,11 @@ def _set_interface(backend: str) -> None:
 
 
 def _warn_idle_gpus(gpus: int, world_size: int) -> None:
-    if gpus > 1 and "LOCAL_RANK" not in os.environ:
+    if gpus > 1 and local_rank() is None:
         processes = "this process is the only one on its host" if world_size > 1 else "there is one process"
         log_once(
             f"{gpus} GPUs are visible, but {processes}: {gpus - 1} will be idle. "
-            f"Start one process per GPU: torchrun --nproc-per-node {gpus} SCRIPT"
+            f"Start one process per GPU: 'distribution: torchrun' in the job, or torchrun --nproc-per-node {gpus} SCRIPT"
         )
 
 

@@ -25,10 +25,22 @@ def serve(tensorflow: Any, config: dict[str, Any]) -> None:
     chief = cluster["chief"][0]
     chief_came = _wait_until_up(chief)
     if chief_came:
-        _wait_until_gone(chief)
+        wait_until_gone(chief)
     del server
     # TensorFlow's server cannot be stopped, so exit without its destructors.
     os._exit(0 if chief_came else 1)
+
+
+def wait_until_gone(address: str) -> None:
+    """Wait until a process no longer listens on its port.
+
+    Args:
+        address: such as `algo-1:2222`.
+    """
+    silent = 0
+    while silent < _FAILED_POLLS:
+        time.sleep(_POLL_SECONDS)
+        silent = 0 if _accepts_connections(address) else silent + 1
 
 
 def _wait_until_up(address: str) -> bool:
@@ -38,13 +50,6 @@ def _wait_until_up(address: str) -> bool:
             return False
         time.sleep(_POLL_SECONDS)
     return True
-
-
-def _wait_until_gone(address: str) -> None:
-    silent = 0
-    while silent < _FAILED_POLLS:
-        time.sleep(_POLL_SECONDS)
-        silent = 0 if _accepts_connections(address) else silent + 1
 
 
 def _accepts_connections(address: str) -> bool:
