@@ -9,6 +9,7 @@ import pytest
 
 from gpuproof.errors import UsageError
 from gpuproof.jobs import Overrides, ProcessingJob, TrainingJob, override_job
+from gpuproof.jobs.distribution.spec import Distribution
 from gpuproof.units import Duration, GpuRequest, MemoryRange
 
 CWD = Path("/work-dir")
@@ -139,3 +140,33 @@ def test_include_adds_to_the_patterns_of_the_file() -> None:
     assert (changed.include, changed.respect_gitignore) == (("a.csv", ".env"), False)
     with pytest.raises(UsageError, match=r"--include: '../x' leads out of source_dir"):
         override_job(job, Overrides(include=["../x"]), Path("/"))
+
+
+def test_another_launcher_drops_the_options_of_the_files() -> None:
+    job = training(distribution={"launcher": "torchrun", "max_restarts": 2})
+    kept = override_job(job, Overrides(distribution="torchrun", processes_per_host=4), CWD)
+    assert kept.distribution == Distribution(launcher="torchrun", max_restarts=2, processes_per_host=4)
+    changed = override_job(job, Overrides(distribution="mpi"), CWD)
+    assert changed.distribution == Distribution(launcher="mpi")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"distribution": "torchurn"}, r"--distribution: there is no launcher 'torchurn'; did you mean"),
+        ({"distribution": "mirrored", "instance_count": 2}, r"--distribution: mirrored works on one host"),
+        ({"processes_per_host": 2}, r"--processes-per-host: it applies to torchrun and mpi only"),
+        ({"distribution": "mpi", "processes_per_host": 0}, r"--processes-per-host must be at least 1"),
+        ({"stall_timeout": "0s"}, r"--stall-timeout: it must be at least 1s"),
+    ],
+)
+def test_a_wrong_flag_of_the_launch_is_named(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        override_job(training(), Overrides(**flags), CWD)
+
+
+def test_a_processing_job_takes_no_launcher() -> None:
+    job = ProcessingJob(entry_point="prep.py", source_dir="/src")
+    with pytest.raises(UsageError, match="only training jobs are distributed"):
+        override_job(job, Overrides(distribution="mpi"), CWD)
+    assert override_job(job, Overrides(stall_timeout="20m"), CWD).stall_timeout == Duration(1200)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.errors import ExitCode, InvalidJob, UsageError
+from gpuproof.jobs.distribution.spec import Distribution
 from gpuproof.jobs.load import load, load_jobs
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 from gpuproof.units import Duration, GpuRequest, MemoryRange, Money
@@ -56,7 +57,8 @@ def test_every_key_arrives_as_its_type() -> None:
     assert job.if_gpu_unused is not None
     assert (job.if_gpu_unused.action, job.if_gpu_unused.grace) == ("stop", Duration(300))
     assert job.distribution is not None
-    assert job.distribution.chosen == "torch_distributed"
+    assert job.distribution == Distribution(launcher="torchrun", processes_per_host=4, max_restarts=2)
+    assert job.stall_timeout == Duration(1200)
 
 
 def test_a_number_with_an_exponent_is_a_number() -> None:

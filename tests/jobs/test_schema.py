@@ -65,7 +65,8 @@ def test_editors_can_complete_the_words() -> None:
     job = SCHEMA["$defs"]["TrainingJob"]["properties"]
     assert "pytorch" in job["framework"]["anyOf"][0]["enum"]
     assert job["if_gpu_unused"]["anyOf"][0]["enum"] == ["stop", "fail", "warn"]
-    assert set(SCHEMA["$defs"]["Distribution"]["properties"]) == {
+    assert job["distribution"]["anyOf"][0]["enum"][:2] == ["none", "torchrun"]
+    assert set(SCHEMA["$defs"]["SageMakerDistribution"]["properties"]) == {
         "torch_distributed",
         "mpi",
         "parameter_server",

@@ -12,6 +12,7 @@ import pytest
 
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs import ProcessingJob, TrainingJob
+from gpuproof.jobs.distribution.spec import Distribution
 from gpuproof.units import Duration
 
 
@@ -153,8 +154,25 @@ def test_the_longest_job_is_sagemakers() -> None:
 
 def test_a_distribution_that_is_off_is_not_chosen() -> None:
     job = training(distribution={"mpi": {"enabled": False}, "parameter_server": {}})
-    assert job.distribution is not None
-    assert job.distribution.chosen == "parameter_server"
+    assert job.distribution == Distribution(launcher="parameter_server")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("torchrun", {"launcher": "torchrun"}),
+        ({"launcher": "torchrun", "max_restarts": 2}, {"launcher": "torchrun", "max_restarts": 2}),
+        ({"torch_distributed": {"enabled": True}}, {"launcher": "torchrun"}),
+        ({"torch_distributed": {"enabled": False}}, {"launcher": "none"}),
+        (
+            {"mpi": {"enabled": True, "processes_per_host": 8, "custom_mpi_options": "-x A"}},
+            {"launcher": "mpi", "processes_per_host": 8, "mpi_options": "-x A"},
+        ),
+        ({"multi_worker_mirrored_strategy": {}}, {"launcher": "multi_worker_mirrored"}),
+    ],
+)
+def test_every_form_of_a_distribution_means_a_launcher(written: Any, meant: dict[str, Any]) -> None:
+    assert training(distribution=written).distribution == Distribution(**meant)
 
 
 def test_the_same_path_twice_is_refused() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuproof.errors import UsageError
+from gpuproof.jobs.distribution.launchers import NONE
 from gpuproof.jobs.local_paths import resolve_path, resolve_paths
 from gpuproof.jobs.overrides import Overrides
 from gpuproof.jobs.spec import Job, TrainingJob
@@ -25,8 +26,10 @@ _FLAGS: dict[str, str] = {
     "environment": "--env",
     "instance_type": "--instance-type",
     "instance_count": "--instance-count",
+    "distribution": "--distribution",
     "resources": "--gpu",
     "max_duration": "--max-duration",
+    "stall_timeout": "--stall-timeout",
     "require_gpu": "--require-gpu",
     "arguments": "the arguments after --",
     "framework": "--framework",
@@ -37,6 +40,8 @@ _FLAGS: dict[str, str] = {
 }
 _NAMED = ("-p", "--env", "--input", "--tag")
 _FLAGS_BELOW: dict[tuple[str, ...], str] = {
+    ("distribution", "launcher"): "--distribution",
+    ("distribution", "processes_per_host"): "--processes-per-host",
     ("resources", "region"): "--region",
     ("resources", "spot"): "--spot",
     ("sagemaker", "role"): "--role",
@@ -81,6 +86,7 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
         data["tags"] = {**job.tags, **_pairs("--tag", changes.tags, "project=cats")}
     if changes.instance_type is not None:
         data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
+    data |= _distribution(job, changes)
     data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot)
     data["sagemaker"] = _with(
         job.sagemaker,
@@ -106,6 +112,7 @@ def _plain_changes(changes: Overrides) -> dict[str, Any]:
         "instance_type": changes.instance_type,
         "instance_count": changes.instance_count,
         "max_duration": changes.max_duration,
+        "stall_timeout": changes.stall_timeout,
         "require_gpu": changes.require_gpu,
         "arguments": None if changes.arguments is None else tuple(changes.arguments),
         "framework": changes.framework,
@@ -114,6 +121,21 @@ def _plain_changes(changes: Overrides) -> dict[str, Any]:
         "fallbacks": tuple(changes.fallbacks) or None,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _distribution(job: Job, changes: Overrides) -> dict[str, Any]:
+    """The launcher and its options: those of the file are kept if its launcher is."""
+    if changes.distribution is None and changes.processes_per_host is None:
+        return {}
+    if not isinstance(job, TrainingJob):
+        raise UsageError("--distribution: only training jobs are distributed")
+    kept: dict[str, Any] = {} if job.distribution is None else dict(job.distribution)
+    launcher = changes.distribution or kept.get("launcher", NONE)
+    if kept.get("launcher") != launcher:
+        kept = {"launcher": launcher}
+    if changes.processes_per_host is not None:
+        kept["processes_per_host"] = changes.processes_per_host
+    return {"distribution": kept}
 
 
 def _with(part: Any, **given: Any) -> Any:

@@ -19,8 +19,11 @@ class Overrides:
         environment: each `NAME=VALUE`.
         instance_type: replaces the GPU that the file requests.
         instance_count: number of hosts.
+        distribution: the launcher; options of the file for another launcher are dropped.
+        processes_per_host: of the launcher.
         gpu: replaces the instance type of the file.
         max_duration: as in `8h`.
+        stall_timeout: as in `20m`.
         require_gpu: whether running without a GPU is an error.
         arguments: replace the file's arguments.
         framework: the framework that the script uses.
@@ -44,8 +47,11 @@ class Overrides:
     environment: Sequence[str] = ()
     instance_type: str | None = None
     instance_count: int | None = None
+    distribution: str | None = None
+    processes_per_host: int | None = None
     gpu: str | None = None
     max_duration: str | None = None
+    stall_timeout: str | None = None
     require_gpu: bool | None = None
     arguments: Sequence[str] | None = None
     framework: str | None = None

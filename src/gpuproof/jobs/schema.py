@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuproof.jobs.distribution.launchers import LAUNCHERS
+from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
 from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
@@ -45,7 +47,7 @@ def json_schema() -> dict[str, Any]:
 
 def _definitions() -> dict[str, Any]:
     definitions: dict[str, Any] = {}
-    for model in (TrainingJob, ProcessingJob):
+    for model in (TrainingJob, ProcessingJob, SageMakerDistribution):
         schema = model.model_json_schema(ref_template="#/$defs/{model}")
         definitions.update(schema.pop("$defs", {}))
         definitions[model.__name__] = schema
@@ -131,6 +133,10 @@ def _add_short_forms(
     definitions: dict[str, Any], training: dict[str, Any], processing: dict[str, Any]
 ) -> None:
     """Adds the short forms that the models' validators expand into mappings."""
+    sdk_form = {"$ref": f"#/$defs/{SageMakerDistribution.__name__}"}
+    training["distribution"] = _or_short_form(
+        training["distribution"], Distribution.__name__, {"enum": list(LAUNCHERS)}, sdk_form
+    )
     training["checkpoint"] = _or_short_form(training["checkpoint"], Checkpoint.__name__, _TEXT)
     for properties in (training, processing):
         action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
@@ -147,9 +153,11 @@ def _add_short_forms(
         processing[key].update(additionalProperties=value, propertyNames=names)
 
 
-def _or_short_form(schema: dict[str, Any], name: str, short: dict[str, Any]) -> dict[str, Any]:
+def _or_short_form(
+    schema: dict[str, Any], name: str, short: dict[str, Any], *others: dict[str, Any]
+) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if key in ("description", "examples")}
-    return {**kept, "anyOf": [short, {"$ref": f"#/$defs/{name}"}, {"type": "null"}]}
+    return {**kept, "anyOf": [short, {"$ref": f"#/$defs/{name}"}, *others, {"type": "null"}]}
 
 
 def _jobs(suffix: str) -> dict[str, Any]:

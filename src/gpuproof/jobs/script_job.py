@@ -74,6 +74,7 @@ class ScriptJob:
     resources: NoResources = field(default_factory=NoResources, init=False)
     fallbacks: tuple[str, ...] = field(default=(), init=False)
     max_duration: None = field(default=None, init=False)
+    stall_timeout: None = field(default=None, init=False)
     require_gpu: None = field(default=None, init=False)
     if_gpu_unused: None = field(default=None, init=False)
     tags: Mapping[str, str] = field(default_factory=dict, init=False)

@@ -20,9 +20,10 @@ from pydantic import (
 )
 
 from gpuproof.jobs import validators
+from gpuproof.jobs.distribution.launchers import LAUNCHERS
+from gpuproof.jobs.distribution.spec import DistributionField
 from gpuproof.jobs.spec_parts import (
     CheckpointField,
-    Distribution,
     IfGpuUnusedField,
     PathOrS3,
     PathText,
@@ -145,6 +146,11 @@ class _BaseJob(BaseModel):
         description="Time after which the job is stopped.",
         examples=["8h", "90m", "1h30m", 3600],
     )
+    stall_timeout: Duration | None = Field(
+        default=None,
+        description="Time without progress on any GPU or in any log after which the job is stopped; by default never.",
+        examples=["20m"],
+    )
     require_gpu: StrictBool | None = Field(
         default=None,
         description="Whether running without a GPU is an error; by default it is if the job requests a GPU.",
@@ -186,6 +192,13 @@ class _BaseJob(BaseModel):
         raise ValueError(
             f"{duration} is not between 1s and {cls.max_allowed_duration}, SageMaker's limit for a job of this kind"
         )
+
+    @field_validator("stall_timeout")
+    @classmethod
+    def _not_zero(cls, duration: Duration | None) -> Duration | None:
+        if duration is None or duration.seconds >= 1:
+            return duration
+        raise ValueError("it must be at least 1s; leave it out to let the job wait forever")
 
     def _check_conflicts(self) -> None:
         """Raises ValueError or FieldError if keys contradict each other."""
@@ -239,15 +252,19 @@ class TrainingJob(_BaseJob):
         description="Where the artifacts go: a folder or an s3:// address; by default they stay with the run.",
         examples=["./artifacts", "s3://bucket/artifacts"],
     )
-    distribution: Distribution | None = Field(
+    distribution: DistributionField | None = Field(
         default=None,
-        description="How the job is split into several processes.",
-        examples=[{"torch_distributed": {"enabled": True}}],
+        description="How the job is split into processes: a launcher, or a mapping with launcher and its options.",
+        examples=["torchrun", {"launcher": "mpi", "processes_per_host": 8}],
     )
     checkpoint: CheckpointField | None = Field(
         default=None,
         description="Where checkpoints are kept after the job: a folder, an s3:// address, or both as path and s3.",
     )
+
+    def _check_conflicts(self) -> None:
+        if self.distribution is not None:
+            _check_distribution(self, self.distribution.launcher)
 
 
 class ProcessingJob(_BaseJob):
@@ -288,6 +305,22 @@ class ProcessingJob(_BaseJob):
 
 
 Job = TrainingJob | ProcessingJob
+
+
+def _check_distribution(job: TrainingJob, launcher: str) -> None:
+    """Raises FieldError if the launcher cannot start the job."""
+    kind, key = LAUNCHERS[launcher], ("distribution",)
+    if job.instance_count > 1 and not kind.several_hosts:
+        raise FieldError(
+            key,
+            f"{launcher} works on one host, and instance_count is {job.instance_count}: write multi_worker_mirrored",
+        )
+    if job.framework in KNOWN_FRAMEWORKS and kind.frameworks and job.framework not in kind.frameworks:
+        raise FieldError(key, f"{launcher} cannot start a script of framework {job.framework}")
+    if kind.only_python and not job.entry_point.endswith(".py"):
+        raise FieldError(
+            key, f"{launcher} starts Python scripts only, and the entry point is {job.entry_point}"
+        )
 
 
 def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:

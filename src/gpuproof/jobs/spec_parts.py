@@ -1,9 +1,9 @@
-"""The mappings inside a job: resources, distribution, checkpoint, if_gpu_unused, processing inputs and outputs."""
+"""The mappings inside a job: resources, checkpoint, if_gpu_unused, processing inputs and outputs."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -58,59 +58,6 @@ class Resources(StrictModel):
     spot: StrictBool = Field(
         default=False, description="Whether to use spot capacity: cheaper, but AWS may interrupt the job."
     )
-
-
-class Switch(StrictModel):
-    """A launcher for distributed training, on or off."""
-
-    enabled: StrictBool = Field(default=True, description="Whether this launcher is used.")
-
-
-class Mpi(Switch):
-    """Launch with mpirun."""
-
-    processes_per_host: Annotated[int, Field(strict=True, ge=1)] | None = Field(
-        default=None, description="Processes per host; by default one per GPU, or one without GPUs."
-    )
-    custom_mpi_options: str = Field(default="", description="Additional options for mpirun, on one line.")
-
-
-class Distribution(StrictModel):
-    """How a job is split into several processes; the keys are those of the SageMaker SDK."""
-
-    foreign_keys: ClassVar[dict[str, str]] = {
-        "pytorchddp": "write torch_distributed",
-        "smdistributed": "write torch_distributed, or mpi",
-    }
-
-    torch_distributed: Switch | None = Field(
-        default=None, description="Launch with torchrun: one process per GPU."
-    )
-    mpi: Mpi | None = Field(default=None, description="Launch with mpirun.")
-    parameter_server: Switch | None = Field(
-        default=None, description="TensorFlow parameter servers: TF_CONFIG on each host."
-    )
-    multi_worker_mirrored_strategy: Switch | None = Field(
-        default=None, description="TensorFlow MultiWorkerMirroredStrategy: TF_CONFIG on each host."
-    )
-
-    @property
-    def chosen(self) -> str | None:
-        """The name of the enabled launcher, or None."""
-        return next(iter(self._enabled()), None)
-
-    @model_validator(mode="after")
-    def _check_only_one(self) -> Distribution:
-        enabled = self._enabled()
-        if len(enabled) > 1:
-            raise FieldError(
-                (enabled[1],), f"only one distribution can be enabled, and {enabled[0]} is enabled too"
-            )
-        return self
-
-    def _enabled(self) -> list[str]:
-        ways = ((name, getattr(self, name)) for name in type(self).model_fields)
-        return [name for name, way in ways if way is not None and way.enabled]
 
 
 def _read_checkpoint(value: Any) -> Any:

@@ -143,7 +143,7 @@ def _unknown_key(path: KeyPath, model: type[BaseModel]) -> FieldProblem:
     *parents, key = path
     parent = _model_at(model, tuple(parents))
     place = f" under '{format_path(tuple(parents))}'" if parents else ""
-    known = list(parent.model_fields)
+    known = list(_keys(parent))
     subject = f"unknown key '{key}'{place}"
     if not parents:
         home = _containing_key(str(key), parent)
@@ -183,9 +183,15 @@ def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
     here: Any = model
     for key in path:
         nested = _nested(here)
-        if nested and key in nested.model_fields:
-            here = nested.model_fields[str(key)].annotation
+        if nested and key in (keys := _keys(nested)):
+            here = keys[str(key)]
     return here
+
+
+def _keys(model: type[BaseModel]) -> dict[str, Any]:
+    """The types of a model's keys, and of those of the other forms that it is written in."""
+    forms: tuple[type[BaseModel], ...] = (model, *getattr(model, "other_forms", ()))
+    return {name: field.annotation for form in reversed(forms) for name, field in form.model_fields.items()}
 
 
 def _nested(annotation: Any) -> type[BaseModel] | None:
