@@ -7,6 +7,7 @@ with the configuration files below, on two processors without a GPU.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,17 @@ def test_every_variable_is_the_toolkits(name: str) -> None:
 
 def test_no_sm_variable_is_there_that_the_toolkit_does_not_know() -> None:
     assert {name for name in environment() if name.startswith("SM_")} == set(RECORDED["env"])
+
+
+@pytest.mark.parametrize(
+    ("launcher", "groups"), [("torchrun", ["homogeneousCluster"]), ("mirrored", []), ("none", [])]
+)
+def test_a_launcher_that_the_toolkit_has_makes_the_job_distributed(launcher: str, groups: list[str]) -> None:
+    job = replace(JOB, launcher=launcher, hosts=("algo-2", "algo-1"))
+    variables = script_environment(job, ContractPaths(), Machine(cpus=2, gpus=0))
+    assert json.loads(variables["SM_DISTRIBUTION_INSTANCE_GROUPS"]) == groups
+    hosts = json.loads(variables["SM_TRAINING_ENV"])["distribution_hosts"]
+    assert hosts == (["algo-1", "algo-2"] if groups else [])
 
 
 def test_the_command_line_is_the_toolkits() -> None:

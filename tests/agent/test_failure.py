@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.agent.failure import LIMIT, describe_exit, error_line, exit_code, failure_text, reason
+from gpuproof.agent.failure import (
+    LIMIT,
+    describe_exit,
+    error_line,
+    exit_code,
+    failure_text,
+    reason,
+)
 
 TRACEBACK = """epoch 1
 Traceback (most recent call last):
@@ -31,6 +38,15 @@ def test_the_exception_of_the_last_traceback_is_found() -> None:
 )
 def test_any_exception_class_is_recognised(line: str) -> None:
     assert error_line(f"Traceback (most recent call last):\n  File\n{line}\n[progress]") == line
+
+
+def test_the_exception_is_found_behind_pytorchs_prefix_for_ranks() -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 48',
+        "ValueError: no data",
+    ]
+    assert error_line("".join(f"[rank12]: {line}\n" for line in lines)) == "ValueError: no data"
 
 
 def test_output_without_a_traceback_names_no_exception() -> None:
@@ -65,3 +81,11 @@ def test_the_failure_file_has_the_toolkits_form() -> None:
 def test_a_long_traceback_still_shows_its_exception_within_sagemakers_limit() -> None:
     long = TRACEBACK.replace("    main()\n", "    main()\n" * 500)
     assert "ValueError: no rows" in failure_text(["python"], 1, long)[:LIMIT]
+
+
+def test_a_known_error_takes_precedence_over_the_output() -> None:
+    text = failure_text(
+        ["torchrun", "train.py"], 1, "ChildFailedError", "rank 3: ValueError: no rows", TRACEBACK[8:]
+    )
+    assert 'ErrorMessage "rank 3: ValueError: no rows\nTraceback (most recent' in text
+    assert text.endswith('Command "torchrun train.py"')

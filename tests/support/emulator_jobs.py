@@ -13,6 +13,9 @@ from support.cli_sandbox import until
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8-gpu-py312"
 
+TWO_HOSTS = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30}
+"""A `ResourceConfig`."""
+
 
 @dataclass
 class Account:

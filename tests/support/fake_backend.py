@@ -93,13 +93,13 @@ class FakeRun:
     def artifacts(self) -> list[Artifact]:
         return []
 
-    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
         yield Output(b"hello from the fake\n"[offset:])
         if self.status == "InProgress":
             self.status = "Failed" if self.lacked_capacity else "Completed"
         yield self.record
 
-    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+    def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         return sink.write(b"hello from the fake\n")
 
     def wait(self) -> RunRecord:

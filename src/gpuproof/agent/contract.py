@@ -20,8 +20,10 @@ PROCESSING_CODE = "processing/input/code"
 """Location of a processing job's source tree below `/opt/ml`, as with SageMaker's own processors."""
 
 _INSTANCE_GROUP = "homogeneousCluster"
-_NETWORK_INTERFACE = "eth0"
+NETWORK_INTERFACE = "eth0"
 _LOG_LEVEL = 20
+_DISTRIBUTED = frozenset({"torchrun", "mpi", "parameter_server", "multi_worker_mirrored"})
+"""Launchers that SageMaker's toolkit has too; it counts a job with one of them as distributed, also on one host."""
 _FRAMEWORK_MODULES = {
     "tensorflow": "sagemaker_tensorflow_container.training:main",
     "keras": "sagemaker_tensorflow_container.training:main",
@@ -120,7 +122,7 @@ def resource_config(job: AgentJob) -> dict[str, Any]:
         "instance_groups": [
             {"instance_group_name": _INSTANCE_GROUP, "instance_type": instance_type, "hosts": hosts}
         ],
-        "network_interface_name": _NETWORK_INTERFACE,
+        "network_interface_name": NETWORK_INTERFACE,
     }
 
 
@@ -200,7 +202,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
         "current_instance_group_hosts": groups.get(group, resources)["hosts"],
         "instance_groups": [*groups],
         "instance_groups_dict": groups,
-        "distribution_instance_groups": [],
+        "distribution_instance_groups": [group] if job.launcher in _DISTRIBUTED else [],
         "is_hetero": False,
         "module_name": _module_name(job.entry_point),
         "log_level": job.hyperparameters.get("sagemaker_container_log_level", _LOG_LEVEL),
@@ -219,7 +221,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
         **common,
         "additional_framework_parameters": _framework_parameters(job),
         "channel_input_dirs": channels,
-        "distribution_hosts": [],
+        "distribution_hosts": resources["hosts"] if job.launcher in _DISTRIBUTED else [],
         "hyperparameters": hyperparameters,
         "is_master": job.current_host == resources["hosts"][0],
         "is_modelparallel_enabled": None,

@@ -12,6 +12,7 @@ class Deadline(enum.Enum):
     MAX_DURATION = "max_duration"
     GPU_GRACE = "gpu_grace"
     STOP_GRACE = "stop_grace"
+    STALL = "stall"
 
 
 @dataclass

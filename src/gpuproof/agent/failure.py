@@ -13,6 +13,8 @@ LIMIT = 1024
 
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)?(?:: .*)?$")
+# PyTorch puts it in front of every line of a traceback once torch.distributed is initialised.
+_RANK = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
 _CODE = re.compile(r"^(?P<prefix>(?:\w+: )?)\[(?P<code>[a-z-]+)\] ")
 
 
@@ -47,7 +49,8 @@ def error_line(output: str) -> str | None:
     start = output.rfind(_TRACEBACK)
     if start < 0:
         return None
-    for line in output[start + len(_TRACEBACK) :].splitlines():
+    output = _RANK.sub("", output[start:])
+    for line in output[len(_TRACEBACK) :].splitlines():
         if line and not line[0].isspace() and _EXCEPTION.match(line):
             return line
     return None
@@ -76,12 +79,21 @@ def reason(entry_point: str, code: int, output: str) -> str:
     return f"{entry_point} {describe_exit(code)}" + (f": {error}" if error else "")
 
 
-def failure_text(command: Sequence[str], code: int, output: str) -> str:
-    """The failure file's text in the form of SageMaker's training toolkit."""
+def failure_text(
+    command: Sequence[str], code: int, output: str, error: str | None = None, traceback: str = ""
+) -> str:
+    """The failure file's text in the form of SageMaker's training toolkit.
+
+    Args:
+        error: the error in one line, if it is known better than from the output.
+        traceback: its traceback.
+    """
     start = output.rfind(_TRACEBACK)
     message = output[start:].strip() if start >= 0 else output.strip()[-LIMIT // 2 :]
     head = f"ExecuteUserScriptError:\nExitCode {exit_code(code)}\n"
-    line = error_line(output)
+    line = error or error_line(output)
+    if error is not None:
+        message = f"{error}\n{traceback.strip()}".strip()
     if line is not None and len(message) > LIMIT // 2:
         message = line
     return f'{head}ErrorMessage "{message}"\nCommand "{shlex.join(command)}"'

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 1
 
-_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused")
+_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused", "mpi_options")
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,17 @@ class AgentJob:
         isolation: `auto`, `namespace`, `proot`, `environment`, or `container` where `/opt/ml` exists already.
         checkpoints: the host's folder behind `/opt/ml/checkpoints`.
         output: the host's folder for the artifacts; `None` keeps them in the run only.
+        launcher: how the script is started; a key of `gpuproof.agent.launch.registry.LAUNCHERS`.
+        processes_per_host: processes that the launcher starts on each host; `None` is one per GPU, or one without GPUs.
+        max_restarts: how often torchrun restarts all ranks after a failure.
+        mpi_options: additional options for mpirun.
+        stall_timeout: seconds without progress on any GPU or in any log after which the job is stopped; `None` is never.
+        cluster_key: shared secret of the hosts' agents, in hexadecimal; empty on one host.
+        addresses: at which address other hosts reach a host, where that is not its name.
+        shared_network: whether all hosts are processes in one network, so that each needs its own ports.
+        cluster_port: port of the first host at which the other hosts' agents reach its agent.
+        rendezvous_timeout: seconds within which the agents of all hosts have to reach the first one.
+        visible_devices: the script's `CUDA_VISIBLE_DEVICES`, if other hosts use the machine's other GPUs; `None` leaves it.
     """
 
     run_id: str
@@ -110,6 +121,17 @@ class AgentJob:
     stop_grace: float = 120.0
     isolation: str = "auto"
     output: str | None = None
+    launcher: str = "none"
+    processes_per_host: int | None = None
+    max_restarts: int = 0
+    mpi_options: tuple[str, ...] = ()
+    stall_timeout: float | None = None
+    cluster_key: str = ""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    shared_network: bool = False
+    cluster_port: int = 7790
+    rendezvous_timeout: float = 600.0
+    visible_devices: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
@@ -129,6 +151,7 @@ class AgentJob:
             arguments=tuple(document.get("arguments", ())),
             channels=tuple(document.get("channels", ())),
             hosts=tuple(document.get("hosts", ("algo-1",))),
+            mpi_options=tuple(document.get("mpi_options", ())),
             mounts=tuple(Mount(**mount) for mount in document.get("mounts", ())),
             outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
             if_gpu_unused=UnusedGpuRule(**rule) if rule else None,

@@ -1,6 +1,9 @@
 """`python gpuproof-agent.pyz RUN_FOLDER [--lock-fd N]`: run the job in a run folder.
 
-`--container FOLDER` and `--toolkit FOLDER` run a job as the entry point of a container.
+`--hosts RUN_FOLDER [--lock-fd N]` runs it on several hosts of this machine: it starts an agent for each of them with
+`--host RUN_FOLDER NAME --lock-fd N`. `--container FOLDER` and `--toolkit FOLDER` run a job as the entry point of a container.
+`--in-host ENTRY COMMAND …` executes a command on a host of a network that `gpuproof.agent.hosts` created. A launcher starts the
+programs behind `--parameter-server` and `--serve-parameters`; see `gpuproof.agent.launch.server_host`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from gpuproof.agent.runner import Runner
 from gpuproof.agent.state import RunState
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
-_USAGE = "usage: gpuproof-agent RUN_FOLDER [--lock-fd N] | --container FOLDER | --toolkit FOLDER"
+_PARAMETER_SERVERS = ("--parameter-server", "--serve-parameters")
+_USAGE = (
+    "usage: gpuproof-agent RUN_FOLDER [--lock-fd N] | --hosts RUN_FOLDER [--lock-fd N] | "
+    "--host RUN_FOLDER NAME --lock-fd N | --container FOLDER | --toolkit FOLDER | --in-host ENTRY COMMAND …"
+)
+
+_ALL = "*"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,13 +36,20 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if len(words) == 2 and words[0] in ("--container", "--toolkit"):
         return _run_in_container(*words)
+    if len(words) > 2 and words[0] == "--in-host":
+        from gpuproof.agent.hosts.host_entry import run_on_host  # runs of one host do without
+
+        return run_on_host(words[1], words[2:])
+    if words and words[0] in _PARAMETER_SERVERS:
+        return _run_parameter_server(*words)
     try:
-        folder, lock_fd = _parse(words)
+        folder, lock_fd, host = _parse(words)
     except ValueError:
         print(_USAGE, file=sys.stderr)
         return 2
-    paths = RunPaths(Path(folder).absolute())
-    lock = _hold_lock(paths, lock_fd)
+    run = RunPaths(Path(folder).absolute())
+    paths = run.host(host) if host not in (None, _ALL) else run
+    lock = _hold_lock(run, lock_fd)
     if lock is None:
         print(f"gpuproof-agent: {paths.root} is being run by another agent", file=sys.stderr)
         return 1
@@ -41,6 +57,10 @@ def main(argv: list[str] | None = None) -> int:
     state = RunState(paths.run)
     try:
         job = AgentJob.read(paths.job)
+        if host == _ALL:
+            from gpuproof.agent.local_hosts.supervisor import HostSupervisor  # a job with one host needs none
+
+            return HostSupervisor(paths, job, state, lock).run()
         return _run(LocalEnvironment(paths, job, state), job, state)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not stay in progress
         import traceback  # costs the agent's start 2 ms and is hardly ever needed
@@ -73,12 +93,26 @@ def _run_in_container(option: str, folder: str) -> int:
     return run_toolkit_job(paths, _run)
 
 
-def _parse(words: list[str]) -> tuple[str, int | None]:
+def _run_parameter_server(option: str, config: str, *command: str) -> int:
+    # Imported here: only one launcher starts these programs.
+    from gpuproof.agent.launch.server_host import run_with_server, serve_parameters
+
+    return serve_parameters(config) if option == "--serve-parameters" else run_with_server(config, command)
+
+
+def _parse(words: list[str]) -> tuple[str, int | None, str | None]:
+    """The run's folder, the descriptor of its lock, and the host: one, `_ALL`, or `None` for a job with one host."""
     # By hand: argparse costs the agent's start as much as all of this module.
-    if len(words) == 3 and words[1] == "--lock-fd":
-        return words[0], int(words[2])
+    lock: int | None = None
+    if words[-2:-1] == ["--lock-fd"]:
+        lock = int(words[-1])
+        words = words[:-2]
+    if len(words) == 3 and words[0] == "--host":
+        return words[1], lock, words[2]
+    if len(words) == 2 and words[0] == "--hosts":
+        return words[1], lock, _ALL
     if len(words) == 1 and not words[0].startswith("-"):
-        return words[0], None
+        return words[0], lock, None
     raise ValueError
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.verdict import Expectation, Verdict, judge, used_so_far
+from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
+from gpuproof.agent.verdict.gpus import hidden_gpus
 from gpuproof.gpu.sampler import Sampler
 from gpuproof.gpu.telemetry import Sample, Telemetry
+
+_MOST_COUNTS = 4096
+_LONGEST_COUNTS = 4096
+"""Bytes. The script may write anything into this folder."""
 
 
 class Monitor:
@@ -18,6 +28,7 @@ class Monitor:
         reaper: process id whose descendants are the script's processes.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
         show: receives a summary of the newest sample, once a second.
+        on_sample: receives each sample as a whole.
     """
 
     def __init__(
@@ -26,6 +37,7 @@ class Monitor:
         reaper: int,
         visible_devices: str | None,
         show: Callable[[dict[str, Any]], None],
+        on_sample: Callable[[Sample], None] | None = None,
     ) -> None:
         self._expectation = Expectation(
             gpus=job.expected_gpus,
@@ -35,6 +47,9 @@ class Monitor:
             required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
         )
         self._show = show
+        self._observer = on_sample
+        self._host_devices = job.visible_devices
+        self._other_gpus: frozenset[int] | None = None
         self._sampler = Sampler(reaper, on_sample=self._on_sample, visible_devices=visible_devices)
 
     def start(self) -> None:
@@ -43,18 +58,36 @@ class Monitor:
 
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
-        return used_so_far(self._sampler.telemetry())
+        return used_so_far(self._of_host(self._sampler.telemetry()))
 
     def stop(self) -> Telemetry:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
-    def verdict(self, telemetry: Telemetry) -> Verdict:
-        """Judge the telemetry against what the job expects."""
-        return judge(self._expectation, telemetry)
+    def verdict(self, telemetry: Telemetry, throughput: Path) -> Verdict:
+        """Judge the telemetry against what the job expects.
+
+        Args:
+            throughput: the folder in which the script's processes counted their examples.
+        """
+        verdict = judge(self._expectation, self._of_host(telemetry))
+        return replace(verdict, throughput=host_throughput(_read_counts(throughput)))
+
+    def _of_host(self, telemetry: Telemetry) -> Telemetry:
+        """The telemetry without the GPUs that belong to other hosts of the job on this machine."""
+        if self._host_devices is None:
+            return telemetry
+        others = hidden_gpus(self._host_devices, telemetry.gpus)
+        own = tuple(gpu for gpu in telemetry.gpus if gpu.info.index not in others)
+        return replace(telemetry, gpus=own, visible_devices=None)
 
     def _on_sample(self, sample: Sample) -> None:
         tree = sample.tree
+        if self._other_gpus is None:
+            self._other_gpus = hidden_gpus(self._host_devices, self._sampler.telemetry().gpus)
+        others = self._other_gpus
+        if self._observer is not None:
+            self._observer(sample)
         self._show(
             {
                 "seconds": round(sample.t, 1),
@@ -66,8 +99,19 @@ class Monitor:
                         "memory_total": gpu.memory_total,
                     }
                     for gpu in sample.gpus
+                    if gpu.index not in others
                 ],
                 "cores": round(sample.cpu.cores, 2) if sample.cpu else None,
                 "rss": tree.rss if tree else None,
             }
         )
+
+
+def _read_counts(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """What `gpuproof.runtime.log_throughput` wrote."""
+    with suppress(OSError):
+        for path in sorted(folder.glob("*.json"))[:_MOST_COUNTS]:
+            with suppress(OSError, ValueError), path.open("rb") as file:
+                document = json.loads(file.read(_LONGEST_COUNTS))
+                if isinstance(document, dict):
+                    yield document

@@ -127,12 +127,14 @@ class OutputLog(threading.Thread):
     Args:
         readable: the pipe's end to read from; closed at the end.
         sink: receives the bytes; closed at the end too.
+        on_output: called whenever there were some.
     """
 
-    def __init__(self, readable: int, sink: Sink) -> None:
+    def __init__(self, readable: int, sink: Sink, on_output: Callable[[], None] | None = None) -> None:
         super().__init__(name="output", daemon=True)
         self._readable = readable
         self._sink = sink
+        self._on_output = on_output
         self._tail = b""
 
     def run(self) -> None:
@@ -161,6 +163,8 @@ class OutputLog(threading.Thread):
             chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (self._tail + chunk)[-_TAIL_BYTES:]
         )
         self._sink.write(chunk)
+        if self._on_output is not None:
+            self._on_output()
 
 
 def _enlarge(pipe: int) -> None:

@@ -10,6 +10,10 @@ CONTRACT_ROOT = "/opt/ml"
 """The folder of SageMaker's contract; the run's `ml` folder is mounted here."""
 
 
+HOSTS_FILE_COPY = "etc-hosts"
+"""The script's `/etc/hosts`, beside the run's `ml` folder."""
+
+
 @dataclass(frozen=True)
 class RunPaths:
     """Files of one run.
@@ -17,10 +21,16 @@ class RunPaths:
     Args:
         root: the run's folder.
         contract: the folder that is `/opt/ml`, if it is not in the run's folder; in a container, `/opt/ml` itself.
+        shared_logs: the folder of the logs, if it is not in the run's folder: one host of several.
     """
 
     root: Path
     contract: Path | None = None
+    shared_logs: Path | None = None
+
+    def host(self, name: str) -> RunPaths:
+        """The files of one host of a run that has several; all hosts share the folder of the logs."""
+        return RunPaths(self.root / "hosts" / name, shared_logs=self.logs)
 
     @property
     def job(self) -> Path:
@@ -39,6 +49,11 @@ class RunPaths:
         return self.root / "verdict.json"
 
     @property
+    def throughput(self) -> Path:
+        """Counts of examples, a file for each process that calls `gpuproof.runtime.log_throughput`."""
+        return self.root / "throughput"
+
+    @property
     def agent(self) -> Path:
         """The agent's archive; it imports from it until the end, so the run keeps a copy."""
         return self.root / "gpuproof-agent.pyz"
@@ -53,7 +68,7 @@ class RunPaths:
 
     @property
     def logs(self) -> Path:
-        return self.root / "logs"
+        return self.shared_logs or self.root / "logs"
 
     def log(self, host: str = "algo-1") -> Path:
         """The output of the script on one host."""
@@ -62,6 +77,16 @@ class RunPaths:
     def log_times(self, host: str = "algo-1") -> Path:
         """When the output had which length: lines of seconds since the epoch and bytes."""
         return self.logs / f"{host}.times"
+
+    @property
+    def mpi(self) -> Path:
+        """What the MPI programs of a host need to know, with the job's key."""
+        return self.root / "mpi.json"
+
+    @property
+    def ranks(self) -> Path:
+        """The reports of the ranks that a launcher starts on this host."""
+        return self.root / "ranks"
 
     @property
     def ml(self) -> Path:
@@ -177,6 +202,11 @@ class ContainerPaths:
     def toolkit_source(self) -> Path:
         """The packed source tree, by the SageMaker SDK's name."""
         return self.folder / "sourcedir.tar.gz"
+
+    @property
+    def cluster_key(self) -> Path:
+        """The secret of the agents of a job without `job.json`; the same on all its hosts."""
+        return self.folder / "cluster-key"
 
     @property
     def channels(self) -> Path:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import select
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.agent import state as states
 from gpuproof.agent.artifacts.stray_models import snapshot
 from gpuproof.agent.contract import Machine, code_folder
-from gpuproof.agent.deadlines import Deadline, Deadlines
 from gpuproof.agent.environments.environment import NotStarted, RunEnvironment
-from gpuproof.agent.failure import LIMIT, StopReason, exit_code, failure_text, reason, with_code
+from gpuproof.agent.failure import StopReason, exit_code, failure_text, reason
 from gpuproof.agent.isolation.isolation import Isolation, IsolationUnavailable, isolate
 from gpuproof.agent.isolation.reaper import Launch, ReaperLost
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.launch import is_package, make_executable, plan_launch
+from gpuproof.agent.launch import is_package, make_executable, plan_launch, shown_command
+from gpuproof.agent.outcome import Outcome
 from gpuproof.agent.output import OutputLog
-from gpuproof.agent.signals import StopRequest, StopRequested, StopSignals
+from gpuproof.agent.signals import StopRequested, StopSignals
 from gpuproof.agent.state import RunState
+from gpuproof.agent.supervisor import REAPER_KILLED, UNUSED, Supervisor
 from gpuproof.util.cgroup import end_group
 from gpuproof.util.installed_frameworks import installed_frameworks
-from gpuproof.util.process_tree import collect_ended, end_descendants
+from gpuproof.util.process_tree import end_descendants
 
 if TYPE_CHECKING:
-    from gpuproof.agent.monitor import Monitor
-
-_UNUSED = "stopped_for_unused_gpu"
-_REAPER_KILLED = "the agent's reaper process, which runs the script, was killed"
+    from gpuproof.agent.cluster.session import Session
+    from gpuproof.agent.ranks.host_failure import Failure
+    from gpuproof.agent.stall.watch import StallWatch
 
 
 class Runner:
@@ -48,13 +47,11 @@ class Runner:
         self._job = job
         self._state = state
         self._signals = StopSignals()
-        self._deadlines = Deadlines()
         self._notes: list[str] = list(state["notes"] or ())
-        self._status = states.COMPLETED
-        self._secondary: str | None = None
-        self._why: str | None = None
-        self._code: StopReason | None = None
-        self._stopping = False
+        self._outcome = Outcome()
+        self._stall: StallWatch | None = None
+        self._session: Session | None = None
+        self._script_runs = False
 
     def run(self) -> int:
         """Run the job and return the script's exit code.
@@ -79,6 +76,7 @@ class Runner:
         self._environment.prepare()
         # The reaper is forked before any thread is started.
         isolation = isolate(self._job, self._paths)
+        self._join_others()
         self._state.update(isolation=isolation.mode)
         if isolation.note:
             self._notes.append(isolation.note)
@@ -88,7 +86,24 @@ class Runner:
         if is_package(self._job, self._paths):
             self._install_package(requirements.parent)
         make_executable(self._job, self._paths)
+        if self._session is not None and (failure := self._session.wait_for_start()) is not None:
+            raise NotStarted(failure.text)
         return isolation
+
+    def _join_others(self) -> None:
+        """Start to keep contact with the job's other hosts, if there are any."""
+        if len(self._job.hosts) < 2 or not self._job.cluster_key or self._session is not None:
+            return
+        from gpuproof.agent.cluster.coordinator import PortInUse  # most jobs have one host
+        from gpuproof.agent.cluster.session import join_cluster
+
+        try:
+            self._session = join_cluster(self._job, self._idle_seconds)
+        except PortInUse as error:
+            raise NotStarted(str(error)) from error
+
+    def _idle_seconds(self) -> float | None:
+        return self._stall.progress.idle() if self._stall is not None and self._script_runs else None
 
     def _install(self, requirements: Path) -> None:
         # Imported only with a requirements.txt, which most scripts lack: each import delays the script.
@@ -113,25 +128,53 @@ class Runner:
 
     def _run_script(self, isolation: Isolation) -> int:
         machine = self._environment.machine()
-        launch = plan_launch(
-            self._job, self._paths, isolation, machine, self._environment.inherited_variables()
-        )
-        code_before = snapshot(self._paths.ml / code_folder(self._job))
-        output = OutputLog(isolation.reaper.output, self._environment.sink)
         try:
-            self._start_script(isolation, launch, machine)
+            launch = plan_launch(
+                self._job, self._paths, isolation, machine, self._environment.inherited_variables()
+            )
+        except (NotStarted, OSError) as error:
+            return self._fail_to_start(states.FAILED, str(error))
+        code_before = snapshot(self._paths.ml / code_folder(self._job))
+        if self._job.stall_timeout is not None:
+            from gpuproof.agent.stall.watch import StallWatch  # most jobs have no such limit
+
+            self._stall = StallWatch.of(self._job, self._paths, self._environment.sink)
+        progress = None if self._stall is None else self._stall.progress
+        output = OutputLog(isolation.reaper.output, self._environment.sink, progress and progress.note)
+        try:
+            started = self._start_script(isolation, launch, machine)
         except (NotStarted, ReaperLost) as error:
-            return self._fail_to_start(states.FAILED, str(error) or _REAPER_KILLED)
+            return self._fail_to_start(states.FAILED, str(error) or REAPER_KILLED)
         output.start()
+        supervisor = Supervisor(
+            self._job,
+            self._state,
+            self._signals,
+            self._outcome,
+            self._notes,
+            isolation.reaper,
+            self._paths.ranks,
+            self._stall,
+            self._session,
+        )
+        supervisor.script_started(started)
+        self._script_runs = True
         # From here on, work overlaps with the script's own start; before, each import would delay the script.
         from gpuproof.agent.artifacts.results import collect_results
         from gpuproof.agent.monitor import Monitor
 
         visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        monitor = Monitor(self._job, isolation.reaper.script_parent, visible, self._environment.show_sample)
+        monitor = Monitor(
+            self._job,
+            isolation.reaper.script_parent,
+            visible,
+            self._environment.show_sample,
+            progress and progress.on_sample,
+        )
         monitor.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
-        code = self._wait_for_script(isolation, monitor)
+        code = supervisor.wait(monitor)
+        self._script_runs = False
         isolation.reaper.close()
         # Nothing is left to kill, unless the reaper itself was killed.
         end_descendants()
@@ -139,23 +182,43 @@ class Runner:
             end_group(Path(group))
         telemetry = monitor.stop()
         output.join()
-        agents_reason = self._why
-        self._settle_exit(code, output)
-        if self._status != states.COMPLETED:
-            text = agents_reason or failure_text(launch.command, code, output.tail())
+        agents_reason = self._outcome.why
+        rank = self._failed_rank() if code != 0 else None
+        self._settle_exit(code, output, rank)
+        text = agents_reason or failure_text(
+            shown_command(launch.command),
+            code,
+            output.tail(),
+            rank.text if rank else None,
+            rank.traceback if rank else "",
+        )
+        if self._session is not None:
+            failures = [] if self._outcome.completed else self._script_failures(code, output)
+            if self._follow_others(failures):
+                ends_here = not agents_reason and self._session.decided_by(self._job.current_host)
+                agents_reason = self._outcome.why
+                text = f"{agents_reason}\n{text}" if ends_here else str(agents_reason)
+        if not self._outcome.completed:
             self._write_failure(text, by_agent=bool(agents_reason))
-        self._state.update(secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time())
+        waits = {} if self._session is None else self._session.waits
+        self._state.update(
+            secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time(), **waits
+        )
         results = collect_results(
             self._job,
             self._paths,
             code_before,
-            succeeded=self._status == states.COMPLETED,
+            succeeded=self._outcome.completed,
             packs=self._environment.packs,
         )
         self._notes += results.notes
+        if results.empty_model is not None and len(self._job.hosts) > 1:
+            self._state.update(empty_model=results.empty_model)
+        elif results.empty_model is not None:
+            self._notes.append(results.empty_model)
         if results.problem is not None:
-            self._set_outcome(states.FAILED, results.problem)
-        verdict = monitor.verdict(telemetry)
+            self._outcome.record(states.FAILED, results.problem)
+        verdict = monitor.verdict(telemetry, self._paths.throughput)
         self._environment.store_verdict(verdict.to_json())
         self._finish(
             artifacts={
@@ -165,9 +228,9 @@ class Runner:
             verdict=verdict.outcome,
             gpu_requirement_met=verdict.gpu_requirement_met,
         )
-        return exit_code(code) or int(self._status == states.FAILED or bool(self._state[_UNUSED]))
+        return exit_code(code) or int(self._outcome.status == states.FAILED or bool(self._state[UNUSED]))
 
-    def _start_script(self, isolation: Isolation, launch: Launch, machine: Machine) -> None:
+    def _start_script(self, isolation: Isolation, launch: Launch, machine: Machine) -> float:
         isolation.reaper.launch(launch)
         answer = isolation.reaper.message()
         if "refused" in answer:
@@ -182,139 +245,87 @@ class Runner:
             gpus=machine.gpus,
             notes=self._notes,
         )
-        if self._job.max_duration is not None:
-            self._deadlines.set(Deadline.MAX_DURATION, started + self._job.max_duration)
-        if self._job.if_gpu_unused is not None and self._job.expected_gpus:
-            self._deadlines.set(Deadline.GPU_GRACE, started + self._job.if_gpu_unused.grace)
+        return started
 
-    def _wait_for_script(self, isolation: Isolation, monitor: Monitor) -> int:
-        while True:
-            ready, _, _ = select.select(
-                [isolation.reaper, self._signals], [], [], self._deadlines.wait(time.monotonic())
-            )
-            if self._signals in ready:
-                collect_ended()
-                self._handle_stop_requests(isolation)
-            for deadline in self._deadlines.due(time.monotonic()):
-                self._handle_deadline(deadline, isolation, monitor)
-            if isolation.reaper in ready:
-                try:
-                    message = isolation.reaper.message()
-                except ReaperLost:
-                    self._set_outcome(states.FAILED, _REAPER_KILLED)
-                    return -signal.SIGKILL
-                if "ended" in message:
-                    return message["ended"]
-                if "group" in message:
-                    self._state.update(control_group=message["group"])
+    def _failed_rank(self) -> Failure | None:
+        """The failure of this host's ranks that caused the others, if a launcher started the script."""
+        if not self._paths.ranks.is_dir():
+            return None
+        from gpuproof.agent.ranks.host_failure import first_failure  # most jobs have no ranks
+        from gpuproof.agent.ranks.script_failure import rank_failures
 
-    def _handle_stop_requests(self, isolation: Isolation) -> None:
-        while (request := self._signals.take()) is not None:
-            if request is StopRequest.AT_ONCE:
-                self._set_outcome(states.STOPPED, "killed on request")
-                isolation.reaper.kill()
-            else:
-                self._stop(isolation, states.STOPPED, "stopped on request")
+        failures = rank_failures(self._job, self._paths.ranks)
+        return first_failure(failures) if failures else None
 
-    def _handle_deadline(self, deadline: Deadline, isolation: Isolation, monitor: Monitor) -> None:
-        if deadline is Deadline.STOP_GRACE:
-            self._notes.append(
-                f"the script did not end within {self._job.stop_grace:g} s of SIGTERM and was killed"
-            )
-            isolation.reaper.kill()
-        elif deadline is Deadline.MAX_DURATION:
-            self._stop(
-                isolation,
-                states.STOPPED,
-                f"max_duration of {self._job.max_duration:g} s exceeded",
-                secondary="MaxRuntimeExceeded",
-            )
-        elif deadline is Deadline.GPU_GRACE and monitor.gpu_used() is False:
-            self._handle_unused_gpu(isolation)
-
-    def _handle_unused_gpu(self, isolation: Isolation) -> None:
-        rule = self._job.if_gpu_unused
-        assert rule is not None
-        why = f"no GPU did any work in the first {rule.grace:g} s, and the job requires one (if_gpu_unused: {rule.action})"
-        if rule.action == "warn":
-            self._notes.append(why)
-            self._state.update(notes=self._notes)
-        else:
-            self._state.update(**{_UNUSED: True})
-            status = states.STOPPED if rule.action == "stop" else states.FAILED
-            self._stop(isolation, status, why, code=StopReason.GPU_UNUSED)
-
-    def _stop(
-        self,
-        isolation: Isolation,
-        status: str,
-        why: str,
-        *,
-        secondary: str | None = None,
-        code: StopReason | None = None,
-    ) -> None:
-        if self._stopping:
-            return
-        self._stopping = True
-        self._set_outcome(status, why, secondary, code)
-        # The signal first: writing the state may find the disk full.
-        isolation.reaper.signal(signal.SIGTERM)
-        self._deadlines.set(Deadline.STOP_GRACE, time.monotonic() + self._job.stop_grace)
-        self._state.update(status=states.STOPPING, secondary_status="Stopping")
-
-    def _settle_exit(self, code: int, output: OutputLog) -> None:
+    def _settle_exit(self, code: int, output: OutputLog, rank: Failure | None) -> None:
         sink = self._environment.sink
         if sink.lost_bytes:
             self._notes.append(
                 f"{sink.lost_bytes:,} bytes of the script's output were lost: {sink.lost_reason}"
             )
-        if code != 0 and self._status == states.COMPLETED:
-            self._set_outcome(states.FAILED, reason(self._job.entry_point, code, output.tail()))
+        if code != 0 and self._outcome.completed:
+            why = rank.text if rank else reason(self._job.entry_point, code, output.tail())
+            self._outcome.record(states.FAILED, why)
+            if rank is not None:
+                self._outcome.name_first(rank)
+
+    def _script_failures(self, code: int, output: OutputLog) -> list[Failure]:
+        from gpuproof.agent.ranks.script_failure import exit_failure, rank_failures  # only with several hosts
+
+        found = rank_failures(self._job, self._paths.ranks)
+        if found or code == 0:
+            return found
+        failure = self._paths.failure(self._job.kind)
+        return [exit_failure(self._job, code, output.tail(), failure)]
+
+    def _follow_others(self, failures: list[Failure]) -> bool:
+        """Wait for the other hosts, and end as they do; return whether anything has ended all of them."""
+        if self._session is None:
+            return False
+        decision = self._session.end(failures, self._job.current_host, self._signals)
+        if decision is None:
+            return False
+        self._outcome.follow(decision)
+        if self._outcome.code is StopReason.GPU_UNUSED:
+            self._state.update(**{UNUSED: True})
+        return True
 
     def _write_failure(self, text: str, *, by_agent: bool) -> None:
-        """Write why the run failed to the file that SageMaker reads.
-
-        Args:
-            by_agent: whether the text is the agent's own reason for ending the run, which precedes the script's message.
-        """
         failure = self._paths.failure(self._job.kind)
         try:
-            failure.parent.mkdir(parents=True, exist_ok=True)
-            message = (
-                failure.read_text(encoding="utf-8", errors="replace")[:LIMIT].strip()
-                if failure.exists()
-                else ""
-            )
-            if message:
-                # The script's own message takes precedence over its traceback: that is what the file is for.
-                self._why = f"{self._why}; it left the message: {message}" if self._why else message
-            if message and not by_agent:
-                return
-            text = self._why if message and self._why else text
-            if self._code is not None:
-                text = with_code(self._code, text)
-            failure.write_text(text, encoding="utf-8", errors="surrogateescape")
+            self._outcome.write_failure(failure, text, by_agent=by_agent)
         except OSError as error:
             self._notes.append(f"{failure.name} could not be written: {error.strerror}")
 
     def _fail_to_start(self, status: str, why: str) -> int:
-        self._set_outcome(status, why)
-        self._write_failure(why, by_agent=True)
+        self._outcome.record(status, why)
+        self._end_others(status, why)
+        self._write_failure(self._outcome.why or why, by_agent=True)
         self._finish()
         return 1
 
-    def _set_outcome(
-        self, status: str, why: str, secondary: str | None = None, code: StopReason | None = None
-    ) -> None:
-        """Record the final status; the first status other than Completed wins."""
-        if self._status == states.COMPLETED:
-            self._status, self._why, self._secondary, self._code = status, why, secondary, code
+    def _end_others(self, status: str, why: str) -> None:
+        """Tell the other hosts that this one does not start, and end as they do."""
+        with contextlib.suppress(NotStarted, OSError):
+            self._join_others()
+        if self._session is None:
+            return
+        if self._session.decision is None:
+            self._session.fail(status, why, None, None, self._job.current_host)
+        self._follow_others([])
 
     def _finish(self, **results: Any) -> None:
+        outcome = self._outcome
+        first = {
+            "failed_host": outcome.failed_host,
+            "failed_rank": outcome.failed_rank,
+            "failure_cause": outcome.failure_cause,
+        }
         self._state.update(
-            status=self._status,
-            secondary_status=self._secondary or self._status,
-            failure_reason=self._why,
+            **{name: value for name, value in first.items() if value is not None},
+            status=self._outcome.status,
+            secondary_status=self._outcome.secondary or self._outcome.status,
+            failure_reason=self._outcome.why,
             ended=time.time(),
             notes=self._notes,
             **results,

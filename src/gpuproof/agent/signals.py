@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Generator
 
-from gpuproof.util.process_guard import wake_up
+from gpuproof.util.process_guard import STOP_SIGNALS, wake_up
 
 
 class StopRequest(enum.Enum):
@@ -51,6 +51,8 @@ class StopSignals:
         # The C handler writes to the pipe in whichever thread the kernel delivers the signal to; a Python handler runs
         # in the main thread only, and only once something else has woken it.
         signal.set_wakeup_fd(self._writable, warn_on_full_buffer=False)
+        # The supervisor of several hosts starts agents with these blocked, so that none is lost until now.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def fileno(self) -> int:
         """File descriptor that becomes readable on a request, or when a child of this process has ended."""

@@ -14,9 +14,13 @@ _REMOVE_SECONDS = 2.0
 _PAUSE_SECONDS = 0.005
 
 
-def group_name(run_id: str) -> str:
-    """The name of a run's control group."""
-    return f"gpuproof-{run_id}"
+def group_name(run_id: str, host: str = "") -> str:
+    """The name of a run's control group.
+
+    Args:
+        host: one of several hosts on this machine, which have a group each.
+    """
+    return f"gpuproof-{run_id}{'.' if host else ''}{host}"
 
 
 def create_group(name: str) -> Path | None:
@@ -61,7 +65,7 @@ def end_group(folder: Path) -> None:
 def is_group_of(folder: Path, run_id: str) -> bool:
     """Whether a path is that of a run's group, and not of something else on the disk."""
     return (
-        folder.name == group_name(run_id)
+        folder.name.partition(".algo-")[0] == group_name(run_id)
         and ".." not in folder.parts
         and folder.parts[:4] == ("/", "sys", "fs", "cgroup")
     )

@@ -41,6 +41,21 @@ class FileWatch:
         if self._descriptor is not None:
             os.close(self._descriptor)
 
+    @property
+    def files(self) -> list[int]:
+        """File descriptors that become readable with a change, for `select`; none without inotify."""
+        return [] if self._descriptor is None else [self._descriptor]
+
+    @property
+    def timeout(self) -> float | None:
+        """How long to wait for `files` at most, in seconds; `None` is for ever."""
+        return _POLL_SECONDS if self._descriptor is None else None
+
+    def clear(self) -> None:
+        """Discard the changes so far."""
+        if self._descriptor is not None and select.select([self._descriptor], [], [], 0)[0]:
+            os.read(self._descriptor, 1 << 16)
+
     def wait(self, seconds: float | None = None) -> None:
         """Block until something has changed since the last call, or until the timeout in seconds."""
         if self._descriptor is None:

@@ -55,6 +55,12 @@ def format_usd(amount: float | None) -> str:
     return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
 
 
+def format_rate(per_second: float) -> str:
+    """Format a rate: `0.42`, `8.3`, `120`, `12,345`."""
+    digits = 0 if per_second >= 100 else 1 if per_second >= 1 else 2
+    return f"{per_second:,.{digits}f}"
+
+
 def pluralize(count: int, noun: str) -> str:
     """`1 file`, `3 files`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -68,3 +74,22 @@ def join_words(words: Sequence[str], conjunction: str = "and") -> str:
 def gpu_list(indexes: Sequence[int]) -> str:
     """`GPU 0`, `GPUs 0 and 1`, `GPUs 0, 1 and 3`."""
     return ("GPU " if len(indexes) == 1 else "GPUs ") + join_words([str(index) for index in indexes])
+
+
+def host_list(hosts: Sequence[str]) -> str:
+    """`algo-1`, `algo-1 and algo-3`, `algo-1 to algo-8 and algo-10`: three or more in a row are a range."""
+    ranges: list[list[str]] = []
+    for host in hosts:
+        if ranges and _successor(ranges[-1][-1]) == host:
+            ranges[-1].append(host)
+        else:
+            ranges.append([host])
+    words: list[str] = []
+    for group in ranges:
+        words += [f"{group[0]} to {group[-1]}"] if len(group) > 2 else group
+    return join_words(words)
+
+
+def _successor(host: str) -> str | None:
+    name, dash, number = host.rpartition("-")
+    return f"{name}{dash}{int(number) + 1}" if number.isdecimal() else None

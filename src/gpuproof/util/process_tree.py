@@ -34,6 +34,11 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def children(pid: int) -> list[int]:
+    """Ids of the children of a process; empty without `/proc`."""
+    return _children_by_parent().get(pid, [])
+
+
 def end_descendants() -> None:
     """Kill and collect every descendant of this process, including those that are forked meanwhile.
 

@@ -296,9 +296,9 @@ def test_a_user_without_rights_and_without_a_home_will_do(container: Container) 
 
 @pytest.fixture
 def small_disk(container: Container) -> Iterator[Path]:
-    """Two megabytes behind `/opt/ml`."""
+    """Eight megabytes behind `/opt/ml`."""
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", container.ml], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", container.ml], capture_output=True
     )
     if mounted.returncode != 0:
         pytest.skip("only root can mount a small disk")

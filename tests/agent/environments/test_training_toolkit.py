@@ -81,21 +81,52 @@ def test_a_job_that_names_no_script_is_not_understood() -> None:
         parse_request({"epochs": "5"}, {})
 
 
+PYTORCH = {"SAGEMAKER_TRAINING_MODULE": "sagemaker_pytorch_container.training:main"}
+TENSORFLOW = {"SAGEMAKER_TRAINING_MODULE": "sagemaker_tensorflow_container.training:main"}
+
+
 @pytest.mark.parametrize(
-    "way",
+    ("parameter", "image", "launcher"),
     [
-        "sagemaker_mpi_enabled",
-        "sagemaker_parameter_server_enabled",
-        "sagemaker_multi_worker_mirrored_strategy_enabled",
-        "sagemaker_torch_distributed_enabled",
-        "sagemaker_pytorch_ddp_enabled",
-        "sagemaker_distributed_dataparallel_enabled",
+        ("mpi", PYTORCH, "mpi"),
+        ("mpi", TENSORFLOW, "mpi"),
+        ("mpi", {}, "mpi"),
+        ("torch_distributed", PYTORCH, "torchrun"),
+        ("torch_distributed", TENSORFLOW, "none"),
+        ("parameter_server", TENSORFLOW, "parameter_server"),
+        ("parameter_server", PYTORCH, "none"),
+        ("multi_worker_mirrored_strategy", TENSORFLOW, "multi_worker_mirrored"),
     ],
 )
-def test_a_distribution_is_refused_by_name_unless_it_is_off(way: str) -> None:
-    with pytest.raises(InvalidContainerJob, match=way):
-        parse_request({**SDK, way: "true"}, {})
-    assert parse_request({**SDK, way: "false"}, {}).program == "train.py"
+def test_a_distribution_is_the_launcher_that_the_images_own_toolkit_takes(
+    parameter: str, image: dict[str, str], launcher: str
+) -> None:
+    name = f"sagemaker_{parameter}_enabled"
+    assert parse_request({**SDK, name: "true"}, image).launcher == launcher
+    assert parse_request({**SDK, name: "false"}, image).launcher == "none"
+
+
+# As sagemaker 2.257 sends distribution={"mpi": {"enabled": True, "processes_per_host": 2, "custom_mpi_options": "-x 'A B'"}}.
+def test_the_options_of_mpi_are_those_of_the_sdk() -> None:
+    mpi = {
+        "sagemaker_mpi_enabled": "true",
+        "sagemaker_mpi_num_of_processes_per_host": "2",
+        "sagemaker_mpi_custom_mpi_options": json.dumps("-x 'A B'"),
+    }
+    request = parse_request({**SDK, **mpi}, TENSORFLOW)
+    assert (request.processes_per_host, request.mpi_options) == (2, ("-x", "A B"))
+    with pytest.raises(InvalidContainerJob, match="is two"):
+        parse_request({**SDK, **mpi, "sagemaker_mpi_num_of_processes_per_host": '"two"'}, TENSORFLOW)
+    with pytest.raises(InvalidContainerJob, match="No closing quotation"):
+        parse_request({**SDK, **mpi, "sagemaker_mpi_custom_mpi_options": json.dumps("-x 'A")}, TENSORFLOW)
+
+
+@pytest.mark.parametrize("way", ["pytorch_ddp", "distributed_dataparallel", "pytorch_xla_multi_worker"])
+def test_a_launcher_that_only_awss_images_have_is_refused_by_name(way: str) -> None:
+    name = f"sagemaker_{way}_enabled"
+    with pytest.raises(InvalidContainerJob, match=f"{name}.*torch_distributed"):
+        parse_request({**SDK, name: "true", "sagemaker_instance_type": '"ml.p4d.24xlarge"'}, PYTORCH)
+    assert parse_request({**SDK, name: "false"}, PYTORCH).launcher == "none"
 
 
 def test_the_script_runs_as_in_awss_image(container: Container) -> None:
@@ -164,9 +195,9 @@ def test_a_source_that_was_not_fetched_is_named(container: Container) -> None:
     assert "sourcedir.tar.gz is not there" in container.failure
 
 
-def test_a_distribution_is_the_jobs_failure(container: Container) -> None:
-    ask(container, {**SDK, "sagemaker_mpi_enabled": "true"}, train_py="print('started')")
+def test_an_unsupported_distribution_is_the_jobs_failure(container: Container) -> None:
+    ask(container, {**SDK, "sagemaker_pytorch_ddp_enabled": "true"}, train_py="print('started')")
     done = train(container)
     assert done.code == 1
-    assert container.failure.startswith("sagemaker_mpi_enabled: this job requires several processes")
+    assert container.failure.startswith("sagemaker_pytorch_ddp_enabled: this job requires smddprun")
     assert b"started" not in done.stdout

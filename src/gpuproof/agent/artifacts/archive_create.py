@@ -16,6 +16,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 from gpuproof.util.atomic import replacing_file
 
@@ -68,13 +69,30 @@ def pack(
     Raises:
         ArtifactError: the folder cannot be read, or the archive cannot be written (a full disk, no permission).
     """
+    if not folder.is_dir():
+        raise ArtifactError(f"{folder} is not a folder, so it cannot be packed.")
+    resolver = _Resolver({Path(name): path.absolute() for name, path in (seen_as or {}).items()})
+    with new_archive(archive, level) as (tar, digest):
+        packer = _Packer(tar, folder.absolute(), resolver)
+        packer.add_folder(packer.root, "", ())
+    return PackResult(packer.files, packer.bytes, digest(), tuple(packer.notes))
+
+
+@contextmanager
+def new_archive(
+    archive: Path, level: int = COMPRESSION_LEVEL
+) -> Generator[tuple[tarfile.TarFile, Callable[[], str]]]:
+    """Yield a tar stream that is written to a `.tar.gz`, and a function that returns its digest after the block.
+
+    The archive appears, atomically, when the block has ended.
+
+    Raises:
+        ArtifactError: the archive cannot be written.
+    """
     from gpuproof.agent.artifacts.parallel_gzip import (
         ParallelGzip,
     )  # 7 ms that the script does not have to wait for
 
-    if not folder.is_dir():
-        raise ArtifactError(f"{folder} is not a folder, so it cannot be packed.")
-    resolver = _Resolver({Path(name): path.absolute() for name, path in (seen_as or {}).items()})
     with _replacing_archive(archive) as raw:
         sink = _HashingSink(raw, archive)
         # GNU format keeps the bytes of a name as they are, whatever their length and encoding.
@@ -88,9 +106,7 @@ def pack(
                 errors="surrogateescape",
             ) as tar,
         ):
-            packer = _Packer(tar, folder.absolute(), resolver)
-            packer.add_folder(packer.root, "", ())
-    return PackResult(packer.files, packer.bytes, sink.digest.hexdigest(), tuple(packer.notes))
+            yield tar, sink.digest.hexdigest
 
 
 class _Packer:

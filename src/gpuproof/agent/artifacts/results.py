@@ -21,11 +21,13 @@ class Results:
         artifacts: the archives, by file name.
         notes: remarks for the user.
         problem: why the results could not be delivered; they are still in the run's folder then.
+        empty_model: a remark that the script saved no model; with several hosts, often only one of them saves it.
     """
 
     artifacts: dict[str, PackResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problem: str | None = None
+    empty_model: str | None = None
 
 
 def collect_results(
@@ -44,7 +46,7 @@ def collect_results(
             if packs:
                 _pack_training(job, paths, results)
             if succeeded and not _holds_anything(paths.ml / "model"):
-                results.notes.append(_no_model(stray_models(paths.ml / code_folder(job), code_before)))
+                results.empty_model = _no_model(stray_models(paths.ml / code_folder(job), code_before))
         else:
             _deliver_outputs(job, paths)
     except ArtifactError as error:

@@ -60,10 +60,10 @@ class RunEnvironment(Protocol):
 
 
 class LocalEnvironment:
-    """A run in a folder of this machine, which the client has prepared and reads from.
+    """A run in a folder of this machine, or one host of it, which the client has prepared and reads from.
 
     Args:
-        paths: the run's folder, with the source tree in place.
+        paths: the folder of the run or host, with the source tree in place.
         job: the job.
         state: the run's state.
     """
@@ -80,7 +80,9 @@ class LocalEnvironment:
         lay_out(self._job, self.paths.ml)
 
     def machine(self) -> Machine:
-        return Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
+        devices = self._job.visible_devices
+        gpus = count_gpus() if devices is None else len([entry for entry in devices.split(",") if entry])
+        return Machine(cpus=os.cpu_count() or 1, gpus=gpus)
 
     def inherited_variables(self) -> dict[str, str]:
         # Without the variables of another job that may have started this one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,28 @@ _SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 _JOB_NAME = "sagemaker_job_name"
 _REGION = "sagemaker_region"
 _MODULE_VARIABLE = "SAGEMAKER_TRAINING_MODULE"
+_PROCESSES = "sagemaker_mpi_num_of_processes_per_host"
+_MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
+_NONE = "none"
+_LAUNCHERS = {
+    "sagemaker_mpi_enabled": "mpi",
+    "sagemaker_torch_distributed_enabled": "torchrun",
+    "sagemaker_parameter_server_enabled": "parameter_server",
+    "sagemaker_multi_worker_mirrored_strategy_enabled": "multi_worker_mirrored",
+}
+"""The launcher of each parameter that the SDK derives from `distribution`."""
+_KNOWN_TO = {
+    "pytorch": ("mpi", "torchrun"),
+    "tensorflow": ("parameter_server", "multi_worker_mirrored", "mpi"),
+}
+"""The launchers that the toolkit of a framework supports, in its order of precedence. Sources: `train` in
+https://github.com/aws/sagemaker-pytorch-training-toolkit/blob/master/src/sagemaker_pytorch_container/training.py and
+https://github.com/aws/sagemaker-tensorflow-training-toolkit/blob/master/src/sagemaker_tensorflow_container/training.py"""
+_ONLY_IN_AWS_IMAGES = {
+    "sagemaker_pytorch_ddp_enabled": "smddprun (distribution pytorchddp)",
+    "sagemaker_distributed_dataparallel_enabled": "SageMaker's data parallel library (smdistributed)",
+    "sagemaker_pytorch_xla_multi_worker_enabled": "PyTorch/XLA's launcher (pytorchxla)",
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +61,9 @@ class ToolkitRequest:
         job_name: the job's name as the SDK knows it.
         region: the AWS region as the SDK knows it.
         hyperparameters: all of them, converted back from text.
+        launcher: of the `distribution`; a key of `gpuproof.agent.launch.registry.LAUNCHERS`.
+        processes_per_host: of that launcher; `None` is one per GPU, or one without GPUs.
+        mpi_options: additional options for mpirun.
     """
 
     program: str
@@ -45,6 +71,9 @@ class ToolkitRequest:
     job_name: str | None = None
     region: str | None = None
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    launcher: str = _NONE
+    processes_per_host: int | None = None
+    mpi_options: tuple[str, ...] = ()
 
 
 def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, str]) -> ToolkitRequest:
@@ -55,7 +84,7 @@ def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, 
         environment: the container's variables, which the toolkit reads in place of missing hyperparameters.
 
     Raises:
-        InvalidContainerJob: no script is named, or it requires a launcher that is not supported.
+        InvalidContainerJob: no script is named, or the job requires a launcher that only AWS's images have.
     """
     values = {name: _value(text) for name, text in hyperparameters.items()}
 
@@ -69,17 +98,19 @@ def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, 
             f"no hyperparameter {_PROGRAM} and no variable {_PROGRAM.upper()} names the script, and the job has no "
             "ContainerEntrypoint"
         )
-    ways = sorted(
-        name
-        for name, value in values.items()
-        if name.startswith("sagemaker_") and name.endswith("_enabled") and value
+    launcher = _launcher(values, framework_of(environment.get(_MODULE_VARIABLE)))
+    processes = _number(values, _PROCESSES) if launcher in ("mpi", "torchrun") else None
+    options = _mpi_options(values) if launcher == "mpi" else ()
+    return ToolkitRequest(
+        program,
+        setting(_SUBMIT_DIRECTORY),
+        setting(_JOB_NAME),
+        setting(_REGION),
+        values,
+        launcher,
+        processes,
+        options,
     )
-    if ways:
-        raise InvalidContainerJob(
-            f"{', '.join(ways)}: this job requires several processes (distribution), but only one process per host is "
-            "supported. Remove 'distribution' from the estimator"
-        )
-    return ToolkitRequest(program, setting(_SUBMIT_DIRECTORY), setting(_JOB_NAME), setting(_REGION), values)
 
 
 def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapping[str, str]) -> AgentJob:
@@ -101,6 +132,10 @@ def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapp
         hyperparameters={**request.hyperparameters, **source},
         environment={"SAGEMAKER_REGION": request.region} if request.region else {},
         framework=framework_of(environment.get(_MODULE_VARIABLE)),
+        launcher=request.launcher,
+        processes_per_host=request.processes_per_host,
+        mpi_options=request.mpi_options,
+        cluster_key=_read_key(here.cluster_key),
     )
 
 
@@ -125,6 +160,50 @@ def _source(request: ToolkitRequest, here: ContainerPaths) -> Path | None:
     if where is None or Path(where).is_dir():
         return None
     return Path(where) if where.startswith("/") else here.toolkit_source
+
+
+def _launcher(values: Mapping[str, Any], framework: str | None) -> str:
+    """The launcher that the framework's own toolkit would use; each ignores the others' parameters."""
+    for name, library in _ONLY_IN_AWS_IMAGES.items():
+        if values.get(name):
+            raise InvalidContainerJob(
+                f"{name}: this job requires {library}, which only AWS's images contain. "
+                'Use distribution={"torch_distributed": {"enabled": True}} and the backend nccl or gloo'
+            )
+    enabled = [launcher for name, launcher in _LAUNCHERS.items() if values.get(name)]
+    known = _KNOWN_TO.get(framework or "", tuple(_LAUNCHERS.values()))
+    return next((launcher for launcher in known if launcher in enabled), _NONE)
+
+
+def _number(values: Mapping[str, Any], name: str) -> int | None:
+    value = values.get(name)
+    if not value:
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1:
+        raise InvalidContainerJob(f"{name} is {value}: it must be a positive number")
+    return number
+
+
+def _mpi_options(values: Mapping[str, Any]) -> tuple[str, ...]:
+    text = str(values.get(_MPI_OPTIONS) or "")
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise InvalidContainerJob(f"{_MPI_OPTIONS}: {text!r} is no list of options: {error}") from error
+
+
+def _read_key(path: Path) -> str:
+    """The secret of the hosts' agents; empty if there is none, so that the hosts keep no contact."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        raise InvalidContainerJob(f"{path} cannot be read: {error}") from error
 
 
 def _value(text: str) -> Any:

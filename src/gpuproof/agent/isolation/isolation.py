@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.agent.contract import code_folder
+from gpuproof.agent.isolation.hosts_file import HOSTS_FILE, write_hosts_file
 from gpuproof.agent.isolation.opt_ml_mounts import prepare_mount_point
 from gpuproof.agent.isolation.reaper import Reaper
 from gpuproof.agent.job import AgentJob, Mount
-from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths, RunPaths
+from gpuproof.agent.paths import CONTRACT_ROOT, HOSTS_FILE_COPY, ContractPaths, RunPaths
+from gpuproof.util.process_guard import Message
 
 NAMESPACE = "namespace"
 PROOT = "proot"
@@ -38,6 +41,7 @@ class Isolation:
         contract: the contract's folders as the script sees them.
         prefix: precedes the script's command.
         note: a remark for the user.
+        names_resolve: whether the names of the job's hosts resolve to their addresses.
     """
 
     reaper: Reaper
@@ -45,6 +49,17 @@ class Isolation:
     contract: ContractPaths
     prefix: tuple[str, ...] = ()
     note: str = ""
+    names_resolve: bool = True
+
+
+def loopback_addresses(job: AgentJob) -> dict[str, str]:
+    """Addresses of the job's hosts on the loopback device, where they share one network; empty otherwise.
+
+    On Linux, the loopback device has all addresses from 127.0.0.1 to 127.255.255.254.
+    """
+    if job.shared_network or len(job.hosts) == 1:
+        return {host: f"127.0.0.{number}" for number, host in enumerate(sorted(job.hosts), 1)}
+    return {}
 
 
 def isolate(job: AgentJob, paths: RunPaths) -> Isolation:
@@ -65,10 +80,12 @@ def isolate(job: AgentJob, paths: RunPaths) -> Isolation:
         if not os.path.exists(mount.source):  # noqa: PTH110 - it may hold undecodable bytes
             raise IsolationUnavailable(f"{mount.source} no longer exists")
     refused = ""
+    addresses = loopback_addresses(job)
     if job.isolation in ("auto", NAMESPACE):
-        reaper, refused = _in_namespace(paths.ml, mounts)
+        reaper, answer = _in_namespace(paths.ml, mounts, addresses)
         if reaper is not None:
-            return Isolation(reaper, NAMESPACE, ContractPaths())
+            return Isolation(reaper, NAMESPACE, ContractPaths(), names_resolve="unresolved" not in answer)
+        refused = answer["reason"]
         if job.isolation == NAMESPACE:
             raise IsolationUnavailable(f"this host does not allow a private {CONTRACT_ROOT}: {refused}")
     import shutil  # only without namespaces
@@ -83,12 +100,14 @@ def isolate(job: AgentJob, paths: RunPaths) -> Isolation:
         reaper.message()
         why = f" ({refused})" if refused else ""
         note = f"no mount namespaces on this host{why}: using proot, and inputs are not write-protected"
-        return Isolation(reaper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
+        prefix = _proot_prefix(proot, paths, mounts, addresses)
+        return Isolation(reaper, PROOT, ContractPaths(), prefix, note)
     _link(paths.ml, mounts)
     reaper = Reaper.start(None, ())
     reaper.message()
+    note = _note(refused, paths.ml / code_folder(job))
     return Isolation(
-        reaper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job))
+        reaper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=note, names_resolve=not addresses
     )
 
 
@@ -110,22 +129,30 @@ def hard_coded_paths(code: Path, most: int = 3) -> list[str]:
     return found
 
 
-def _in_namespace(ml: Path, mounts: list[Mount]) -> tuple[Reaper | None, str]:
+def _in_namespace(
+    ml: Path, mounts: list[Mount], addresses: Mapping[str, str]
+) -> tuple[Reaper | None, Message]:
     if not sys.platform.startswith("linux"):
-        return None, f"{sys.platform} has no mount namespaces"
-    reaper = Reaper.start(ml, mounts)
+        return None, {"reason": f"{sys.platform} has no mount namespaces"}
+    reaper = Reaper.start(ml, mounts, addresses)
     answer = reaper.message()
     if answer["entered"]:
-        return reaper, ""
+        return reaper, answer
     reaper.close()
     os.close(reaper.output)
-    return None, answer["reason"]
+    return None, answer
 
 
-def _proot_prefix(proot: str, ml: Path, mounts: list[Mount]) -> tuple[str, ...]:
-    binds = [f"{ml}:{CONTRACT_ROOT}"]
+def _proot_prefix(
+    proot: str, paths: RunPaths, mounts: list[Mount], addresses: Mapping[str, str]
+) -> tuple[str, ...]:
+    binds = [f"{paths.ml}:{CONTRACT_ROOT}"]
+    if addresses:
+        file = paths.ml.with_name(HOSTS_FILE_COPY)
+        write_hosts_file(file, addresses)
+        binds.append(f"{file}:{HOSTS_FILE}")
     for mount in mounts:
-        prepare_mount_point(mount, ml)
+        prepare_mount_point(mount, paths.ml)
         binds.append(f"{mount.source}:{CONTRACT_ROOT}/{mount.target}")
     flags = [part for bind in binds for part in ("-b", bind)]
     return (proot, *flags)

@@ -15,13 +15,15 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Callable
 
+from gpuproof.agent.isolation.hosts_file import bind_hosts_file, write_hosts_file
 from gpuproof.agent.isolation.opt_ml_mounts import NamespaceUnavailable, enter_private_contract
 from gpuproof.agent.job import Mount
+from gpuproof.agent.paths import HOSTS_FILE_COPY
 from gpuproof.util.cgroup import add_to_group, create_group, end_group
 from gpuproof.util.process_guard import STOP_SIGNALS, Guard, GuardClient, Message, fork_guard
 from gpuproof.util.process_tree import adopt_orphans, descendants, die_with_parent, end_descendants
@@ -66,18 +68,24 @@ class Reaper(GuardClient):
         self._messages: deque[Message] = deque()
 
     @classmethod
-    def start(cls, ml: Path | None, mounts: Sequence[Mount]) -> Reaper:
+    def start(
+        cls, ml: Path | None, mounts: Sequence[Mount], addresses: Mapping[str, str] | None = None
+    ) -> Reaper:
         """Fork the reaper.
 
         Args:
             ml: the folder to show as `/opt/ml`; `None` changes nothing about the file system.
             mounts: files and folders to show below `/opt/ml`.
+            addresses: names to add to `/etc/hosts`; ignored without `ml`, beside which the file is written.
         """
         readable, writable = os.pipe()
 
         def run(channel: socket.socket) -> None:
             os.close(readable)
-            _backstop(lambda: _ReaperProcess(channel, writable).run(ml, mounts), [channel.fileno(), writable])
+            _backstop(
+                lambda: _ReaperProcess(channel, writable).run(ml, mounts, addresses or {}),
+                [channel.fileno(), writable],
+            )
 
         pid, channel = fork_guard(run)
         os.close(writable)
@@ -102,7 +110,8 @@ class Reaper(GuardClient):
     def message(self) -> Message:
         """Wait for the reaper's next message and return it.
 
-        The messages are `{"entered": True}` or `{"entered": False, "reason": …}`, `{"started": PID}` or
+        The messages are `{"entered": True}`, with `unresolved` and the reason if the hosts' names do not resolve, or
+        `{"entered": False, "reason": …}`, `{"started": PID}` or
         `{"refused": REASON}`, `{"group": FOLDER}` if the script is in a control group, and `{"ended": CODE}` with the exit code, or minus the number of the signal that killed
         the script.
 
@@ -151,10 +160,10 @@ class _ReaperProcess(Guard):
         self._wrapped = False
         self._group: Path | None = None
 
-    def run(self, ml: Path | None, mounts: Sequence[Mount]) -> None:
+    def run(self, ml: Path | None, mounts: Sequence[Mount], addresses: Mapping[str, str]) -> None:
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        if self._enter(ml, mounts):
+        if self._enter(ml, mounts, addresses):
             try:
                 self.serve()
             finally:
@@ -189,14 +198,22 @@ class _ReaperProcess(Guard):
                 return True
         return False
 
-    def _enter(self, ml: Path | None, mounts: Sequence[Mount]) -> bool:
+    def _enter(self, ml: Path | None, mounts: Sequence[Mount], addresses: Mapping[str, str]) -> bool:
         try:
             if ml is not None:
                 enter_private_contract(ml, mounts)
         except (NamespaceUnavailable, OSError) as error:
             self.send({"entered": False, "reason": str(error)})
             return False
-        self.send({"entered": True})
+        unresolved: Message = {}
+        if ml is not None and addresses:
+            try:
+                file = ml.with_name(HOSTS_FILE_COPY)
+                write_hosts_file(file, addresses)
+                bind_hosts_file(file)
+            except OSError as error:
+                unresolved = {"unresolved": f"/etc/hosts: {error.strerror}"}
+        self.send({"entered": True, **unresolved})
         return True
 
     def _launch(self, launch: Launch) -> None:

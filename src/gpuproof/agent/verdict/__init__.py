@@ -3,6 +3,7 @@
 Everything here is pure: functions take the telemetry of `gpuproof.gpu` and return the verdict, which converts to JSON.
 """
 
+from gpuproof.agent.verdict.hosts import HostReport, merge_hosts
 from gpuproof.agent.verdict.judge import judge, used_so_far
 from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
@@ -13,8 +14,12 @@ from gpuproof.agent.verdict.schema import (
     Bottleneck,
     Expectation,
     GpuVerdict,
+    HostVerdict,
+    RankThroughput,
+    Throughput,
     Verdict,
 )
+from gpuproof.agent.verdict.throughput import host_throughput
 
 __all__ = [
     "CPU_ONLY",
@@ -25,7 +30,13 @@ __all__ = [
     "Bottleneck",
     "Expectation",
     "GpuVerdict",
+    "HostReport",
+    "HostVerdict",
+    "RankThroughput",
+    "Throughput",
     "Verdict",
+    "host_throughput",
     "judge",
+    "merge_hosts",
     "used_so_far",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuproof.agent.verdict.balance import imbalance
 from gpuproof.agent.verdict.bottlenecks import bottlenecks
 from gpuproof.agent.verdict.gpus import judge_gpus
 from gpuproof.agent.verdict.schema import (
@@ -27,6 +28,7 @@ def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
     gpus = judge_gpus(telemetry)
     outcome = _outcome(expectation, telemetry, gpus)
     tree = telemetry.tree
+    uneven = imbalance(gpus)
     return Verdict(
         outcome=outcome,
         reason=_reason(outcome, expectation, telemetry, gpus),
@@ -37,7 +39,10 @@ def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
         gpus_present=len(gpus),
         gpu_requirement_met=_requirement_met(expectation, telemetry, gpus),
         gpus=gpus,
-        bottlenecks=bottlenecks(telemetry.waiting, telemetry.shm_peak, gpus),
+        bottlenecks=(
+            *bottlenecks(telemetry.waiting, telemetry.shm_peak, gpus),
+            *([uneven] if uneven else []),
+        ),
         processes=None
         if tree is None
         else ProcessSummary(

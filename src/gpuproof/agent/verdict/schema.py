@@ -21,6 +21,9 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they worked."""
 
+_OPTIONAL = ("host", "hosts", "throughput")
+"""Keys that a document has only if there is something in them."""
+
 BY_PROCESSES = "processes"
 BY_DEVICE = "device counters"
 
@@ -66,6 +69,7 @@ class GpuVerdict:
         series: utilization over the whole run.
         others_present: a process that does not belong to the job used it.
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
+        host: the host it belongs to; `None` in the verdict of a single host.
     """
 
     index: int
@@ -91,6 +95,7 @@ class GpuVerdict:
     series: Series = field(default_factory=Series)
     others_present: bool = False
     hidden: bool = False
+    host: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,14 +103,17 @@ class Bottleneck:
     """Something that limited the GPUs.
 
     Args:
-        kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`.
+        kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`; `imbalance` between GPUs; with
+            several hosts, `start-skew` or `end-skew` between them.
         sentence: what was measured and what to try.
         numbers: the measurements behind it.
+        host: the host where it was measured; `None` in the verdict of a single host, or if it concerns all hosts.
     """
 
     kind: str
     sentence: str
     numbers: Mapping[str, float | int | str | None]
+    host: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,67 @@ class ProcessSummary:
     read_bytes: int | None
     written_bytes: int | None
     peak_processes: int
+
+
+@dataclass(frozen=True)
+class RankThroughput:
+    """Throughput of one process that called `gpuproof.runtime.log_throughput`.
+
+    Args:
+        rank: its rank in the job; `None` without a launcher.
+        examples: all examples that it has counted.
+        seconds: from the end of its first counted step to the end of its last.
+        examples_per_s: examples after the first counted step, divided by these seconds.
+    """
+
+    rank: int | None
+    examples: int
+    seconds: float
+    examples_per_s: float
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Throughput of a host, or of a job: the sum of its hosts.
+
+    Args:
+        examples_per_s: over the time from the first counted step of any process to the last.
+    """
+
+    examples_per_s: float
+    examples: int
+    seconds: float
+    ranks: tuple[RankThroughput, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostVerdict:
+    """The verdict of one host, as a part of the verdict on a job with several hosts.
+
+    Args:
+        outcome: `None` if the host left no verdict; then `gpus_expected` is what the other hosts expect.
+        started: when its script started, `ended` when it ended; seconds since the epoch, by the host's own clock.
+        first_use_s: when its first GPU was first used, in seconds since its script started.
+        start_wait_s: how long it was ready before the last host was; `end_wait_s` how long the last host's script ran
+            after its own. `None` if it is unknown.
+    """
+
+    host: str
+    outcome: str | None
+    reason: str
+    gpus_expected: int = 0
+    gpus_working: int = 0
+    gpus_present: int = 0
+    gpu_requirement_met: bool | None = True
+    seconds: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    first_use_s: float | None = None
+    start_wait_s: float | None = None
+    end_wait_s: float | None = None
+    processes: ProcessSummary | None = None
+    cpu_count: int | None = None
+    throughput: Throughput | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +203,9 @@ class Verdict:
         seconds: how long the run was monitored; `samples` how often.
         shm_peak, shm_total: `/dev/shm`, in bytes.
         notes: further remarks.
+        throughput: what the script reported; `None` if it reported nothing.
+        hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
+            their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
     """
 
     outcome: str
@@ -154,10 +226,20 @@ class Verdict:
     seconds: float = 0.0
     samples: int = 0
     notes: tuple[str, ...] = ()
+    throughput: Throughput | None = None
+    hosts: tuple[HostVerdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the verdict to plain values for `json.dump`; floats are rounded to three digits."""
-        return {"version": VERSION, **_rounded(asdict(self))}
+        """Convert the verdict to plain values for `json.dump`; floats are rounded to three digits.
+
+        Without several hosts and without throughput, their keys are left out.
+        """
+        document = _rounded(asdict(self))
+        for part in (document, *document["gpus"], *document["bottlenecks"]):
+            for name in _OPTIONAL:
+                if not part.get(name, True):
+                    del part[name]
+        return {"version": VERSION, **document}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Verdict:
@@ -178,15 +260,37 @@ class Verdict:
 
 def _verdict(value: Mapping[str, Any]) -> Verdict:
     known = _known(Verdict, value)
-    processes = value.get("processes")
     known.update(
         expectation=Expectation(**_known(Expectation, value["expectation"])),
         gpus=tuple(_gpu(gpu) for gpu in value["gpus"]),
         bottlenecks=tuple(Bottleneck(**_known(Bottleneck, one)) for one in value["bottlenecks"]),
-        processes=ProcessSummary(**_known(ProcessSummary, processes)) if processes else None,
+        processes=_processes(value),
         notes=tuple(value["notes"]),
+        throughput=_throughput(value),
+        hosts=tuple(_host(host) for host in value.get("hosts", ())),
     )
     return Verdict(**known)
+
+
+def _host(value: Mapping[str, Any]) -> HostVerdict:
+    known = _known(HostVerdict, value)
+    known.update(processes=_processes(value), throughput=_throughput(value))
+    return HostVerdict(**known)
+
+
+def _processes(value: Mapping[str, Any]) -> ProcessSummary | None:
+    processes = value.get("processes")
+    return ProcessSummary(**_known(ProcessSummary, processes)) if processes else None
+
+
+def _throughput(value: Mapping[str, Any]) -> Throughput | None:
+    throughput = value.get("throughput")
+    if not throughput:
+        return None
+    ranks = tuple(RankThroughput(**_known(RankThroughput, rank)) for rank in throughput.get("ranks", ()))
+    known = _known(Throughput, throughput)
+    known.update(ranks=ranks)
+    return Throughput(**known)
 
 
 def _gpu(value: Mapping[str, Any]) -> GpuVerdict:

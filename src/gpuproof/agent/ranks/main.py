@@ -1,0 +1,23 @@
+"""`gpuproof-agent.pyz --rank SCRIPT ARGUMENTS`, `--rank -m MODULE ARGUMENTS`, and `--torchrun ARGUMENTS`.
+
+Imports as little as possible: each import delays the start of every rank.
+"""
+
+from __future__ import annotations
+
+import sys
+
+RANK = "--rank"
+TORCHRUN = "--torchrun"
+
+
+def main() -> int:
+    """Run one rank, or torch's launcher; returns 0 at the script's end, and raises what the script raises."""
+    option, *words = sys.argv[1:]
+    if option == TORCHRUN:
+        from gpuproof.agent.ranks.torchrun import run_torchrun  # imports what no rank needs
+
+        return run_torchrun(words)
+    from gpuproof.agent.ranks.rank import run_rank
+
+    return run_rank(words)

@@ -1,0 +1,248 @@
+"""Merges the verdicts of a job's hosts into the verdict on the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable
+
+from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
+from gpuproof.agent.verdict.schema import (
+    CPU_ONLY,
+    IDLE,
+    NO_GPU_EXPECTED,
+    UNKNOWN,
+    USED,
+    Expectation,
+    GpuVerdict,
+    HostVerdict,
+    ProcessSummary,
+    Verdict,
+)
+from gpuproof.agent.verdict.throughput import job_throughput
+from gpuproof.util.humanize import format_share, gpu_list, host_list, pluralize
+
+_OUTCOMES = (USED, IDLE, CPU_ONLY, NO_GPU_EXPECTED, UNKNOWN)
+_NO_VERDICT = "no verdict"
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """What one host's agent left behind.
+
+    Args:
+        verdict: its `verdict.json`; `None` if there is none.
+        state: its `run.json`; empty if there is none.
+    """
+
+    verdict: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+
+
+def merge_hosts(hosts: Iterable[str], reports: Mapping[str, HostReport]) -> dict[str, Any] | None:
+    """The `verdict.json` of a job with several hosts; that of its only host as it is; `None` if no host has one.
+
+    A host without a verdict counts as a host whose GPUs are unknown.
+
+    Args:
+        hosts: all hosts of the job, with or without a report.
+    """
+    names = sorted({*hosts, *reports}, key=lambda host: (len(host), host))
+    documents = {host: report.verdict for host, report in reports.items() if report.verdict is not None}
+    if len(names) <= 1 or not documents:
+        return dict(next(iter(documents.values()))) if documents else None
+    read = {host: _read(document) for host, document in documents.items()}
+    return _merge(names, read, reports).to_json()
+
+
+def _read(document: Mapping[str, Any]) -> Verdict:
+    """The verdict of one host; one of a newer agent only as far as it can be read."""
+    try:
+        verdict = Verdict.from_json(document)
+    except ValueError as problem:
+        return Verdict(UNKNOWN, str(problem), gpu_requirement_met=document.get("gpu_requirement_met"))
+    if verdict.outcome in _OUTCOMES:
+        return verdict
+    return replace(verdict, outcome=UNKNOWN, reason=f"{verdict.outcome}: {verdict.reason}")
+
+
+def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[str, HostReport]) -> Verdict:
+    missing = _missing_host(list(read.values()))
+    hosts = tuple(_host(name, read.get(name, missing), name in read, reports.get(name)) for name in names)
+    gpus = tuple(
+        replace(gpu, host=name) for name in names for gpu in read.get(name, missing).gpus if gpu.host is None
+    )
+    outcome = _outcome(hosts)
+    first = read[next(name for name in names if name in read)]
+    fullest = max(read.values(), key=_shm_share)
+    remedies = [read[name].remedy for name in names if name in read and read[name].remedy]
+    limits = [
+        replace(one, host=name)
+        for name in names
+        if name in read
+        for one in read[name].bottlenecks
+        if one.kind != IMBALANCE
+    ]
+    seconds = max(verdict.seconds for verdict in read.values())
+    uneven = imbalance(gpus)
+    return Verdict(
+        outcome=outcome,
+        reason=_reason(outcome, hosts, gpus, read),
+        remedy=remedies[0] if remedies else None,
+        expectation=_expectation(first.expectation, hosts),
+        gpus_expected=sum(host.gpus_expected for host in hosts),
+        gpus_working=sum(host.gpus_working for host in hosts),
+        gpus_present=sum(host.gpus_present for host in hosts),
+        gpu_requirement_met=_requirement_met(hosts),
+        gpus=gpus,
+        bottlenecks=(*limits, *([uneven] if uneven else []), *skews(hosts, seconds)),
+        processes=_processes([host.processes for host in hosts if host.processes is not None]),
+        cpu_count=_total([host.cpu_count for host in hosts]),
+        shm_peak=fullest.shm_peak,
+        shm_total=fullest.shm_total,
+        driver_version=", ".join(sorted({one.driver_version for one in read.values() if one.driver_version}))
+        or None,
+        seconds=seconds,
+        samples=sum(verdict.samples for verdict in read.values()),
+        notes=tuple(_notes(names, read)),
+        throughput=job_throughput([host.throughput for host in hosts if host.throughput is not None]),
+        hosts=hosts,
+    )
+
+
+def _missing_host(read: Sequence[Verdict]) -> Verdict:
+    """What is assumed of a host without a verdict: it has to do what the other hosts have to do."""
+    expected = {verdict.gpus_expected for verdict in read}
+    required = any(verdict.expectation.required for verdict in read)
+    count = expected.pop() if len(expected) == 1 else 0
+    is_met = True if not required and count == 0 else None
+    return Verdict(UNKNOWN, _NO_VERDICT, gpus_expected=count, gpu_requirement_met=is_met)
+
+
+def _host(name: str, verdict: Verdict, has_verdict: bool, report: HostReport | None) -> HostVerdict:
+    state = (report.state if report else None) or {}
+    uses = [gpu.first_use_s for gpu in verdict.gpus if gpu.worked and gpu.first_use_s is not None]
+    return HostVerdict(
+        host=name,
+        outcome=verdict.outcome if has_verdict else None,
+        reason=verdict.reason,
+        gpus_expected=verdict.gpus_expected,
+        gpus_working=verdict.gpus_working,
+        gpus_present=verdict.gpus_present,
+        gpu_requirement_met=verdict.gpu_requirement_met,
+        seconds=verdict.seconds,
+        started=_time(state.get("script_started")),
+        ended=_time(state.get("script_ended")),
+        first_use_s=min(uses, default=None),
+        start_wait_s=_time(state.get("start_wait_s")),
+        end_wait_s=_time(state.get("end_wait_s")),
+        processes=verdict.processes,
+        cpu_count=verdict.cpu_count,
+        throughput=verdict.throughput,
+    )
+
+
+def _time(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _outcome(hosts: Sequence[HostVerdict]) -> str:
+    outcomes = {host.outcome for host in hosts}
+    if USED in outcomes:
+        return USED
+    if outcomes <= {NO_GPU_EXPECTED, None} and all(host.gpus_expected == 0 for host in hosts):
+        return NO_GPU_EXPECTED
+    if outcomes & {UNKNOWN, None}:
+        return UNKNOWN
+    return IDLE if IDLE in outcomes else CPU_ONLY
+
+
+def _requirement_met(hosts: Sequence[HostVerdict]) -> bool | None:
+    met = [host.gpu_requirement_met for host in hosts]
+    if False in met:
+        return False
+    return None if None in met else True
+
+
+def _expectation(first: Expectation, hosts: Sequence[HostVerdict]) -> Expectation:
+    if first.gpus is None:
+        return first
+    return replace(first, gpus=sum(host.gpus_expected for host in hosts))
+
+
+def _reason(
+    outcome: str, hosts: Sequence[HostVerdict], gpus: Sequence[GpuVerdict], read: Mapping[str, Verdict]
+) -> str:
+    if outcome != USED:
+        reasons = _by_host(hosts, lambda host: host.reason.rstrip("."))
+        if len(reasons) == 1 and outcome == NO_GPU_EXPECTED:
+            return f"{next(iter(reasons))}."
+        return "; ".join(f"{host_list(names)}: {reason}" for reason, names in reasons.items()) + "."
+    working = [gpu for gpu in gpus if gpu.worked]
+    means = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
+    busy = f", {format_share(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
+    expected = sum(host.gpus_expected for host in hosts)
+    if expected == 0:
+        return (
+            f"No GPU was expected, and {pluralize(len(working), 'GPU')} on {len(hosts)} hosts worked{busy}."
+        )
+    on_hosts = f" on {len(hosts)} hosts" if len(working) >= expected else ""
+    sentence = f"{len(working)} of {pluralize(expected, 'GPU')}{on_hosts} worked{busy}"
+    gaps = _by_host(hosts, lambda host: _gap(host, read.get(host.host)))
+    gaps.pop(None, None)
+    return "; ".join([sentence, *(f"{host_list(names)}: {gap}" for gap, names in gaps.items())]) + "."
+
+
+def _gap(host: HostVerdict, verdict: Verdict | None) -> str | None:
+    """What keeps a host from having used all of its GPUs; `None` if nothing does."""
+    if verdict is None:
+        return _NO_VERDICT
+    if host.gpus_working >= host.gpus_expected:
+        return None
+    idle = [gpu.index for gpu in verdict.gpus if gpu.worked is False]
+    unclear = [gpu.index for gpu in verdict.gpus if gpu.worked is None]
+    parts = [f"{gpu_list(idle)} did nothing for the job"] if idle else []
+    parts += [f"{gpu_list(unclear)} unknown"] if unclear else []
+    if verdict.gpus and host.gpus_present < host.gpus_expected:
+        parts.append(f"{host.gpus_present} of {pluralize(host.gpus_expected, 'GPU')} present")
+    return ", ".join(parts) or host.reason.rstrip(".")
+
+
+def _by_host(hosts: Sequence[HostVerdict], text: Callable[[HostVerdict], Any]) -> dict[Any, list[str]]:
+    """Hosts by what is to be said about them, so that it is said once."""
+    found: dict[Any, list[str]] = {}
+    for host in hosts:
+        found.setdefault(text(host), []).append(host.host)
+    return found
+
+
+def _notes(names: Sequence[str], read: Mapping[str, Verdict]) -> list[str]:
+    notes: dict[str, list[str]] = {}
+    for name in names:
+        for note in read[name].notes if name in read else ():
+            notes.setdefault(note, []).append(name)
+    return [
+        note if len(those) == len(names) else f"{host_list(those)}: {note}" for note, those in notes.items()
+    ]
+
+
+def _processes(found: Sequence[ProcessSummary]) -> ProcessSummary | None:
+    if not found:
+        return None
+    return ProcessSummary(
+        peak_rss=max(one.peak_rss for one in found),
+        mean_cpu_percent=sum(one.mean_cpu_percent for one in found),
+        cpu_seconds=sum(one.cpu_seconds for one in found),
+        read_bytes=_total([one.read_bytes for one in found]),
+        written_bytes=_total([one.written_bytes for one in found]),
+        peak_processes=sum(one.peak_processes for one in found),
+    )
+
+
+def _total(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _shm_share(verdict: Verdict) -> float:
+    return (verdict.shm_peak or 0) / verdict.shm_total if verdict.shm_total else 0.0
