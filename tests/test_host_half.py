@@ -39,7 +39,9 @@ ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
 PROBES = {"agent/requirements/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "tensorflow", "jax"}}
 """Programs that the script's own interpreter runs, and what of its packages they may ask; nothing imports them."""
 IMAGE = {
-    "runtime/distributed.py": {"torch"},
+    "agent/ranks/rank.py": {"mpi4py"},
+    "agent/ranks/torchrun.py": {"torch"},
+    "runtime/distribution/process_group.py": {"torch"},
     "runtime/models/torch_inference.py": {"torch"},
     "serve/carried/": {"sagemaker_inference"},
     "serve/codecs/": {"numpy", "orjson", "scipy", "simdjson"},

@@ -69,7 +69,7 @@ class ScriptedRun:
         self.verdict: dict[str, Any] | None = None
         self.address = "https://console"
 
-    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
         self.offsets.append(offset)
         for event in self.tellings.pop(0):
             if isinstance(event, BaseException):

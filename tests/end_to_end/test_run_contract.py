@@ -18,8 +18,9 @@ looks_at_opt = pytest.mark.xdist_group("opt")
 """These look at the host's /opt, where proot makes a folder for as long as it runs."""
 
 REPORT = """
-import json, os, sys
+import json, os, socket, sys
 print(json.dumps({
+    "address": socket.gethostbyname("algo-1"), "localhost": socket.gethostbyname("localhost"),
     "argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ),
     "tree": sorted(os.path.join(d, f) for d, _, fs in os.walk("/opt/ml") for f in fs),
 }))
@@ -48,6 +49,7 @@ def test_the_script_finds_sagemakers_environment(sandbox: CliSandbox) -> None:
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["argv"] == ["--epochs", "5", "--learning-rate", "0.1"]
+    assert seen["address"] == seen["localhost"] == "127.0.0.1"
     assert seen["cwd"] == "/opt/ml/code"
     assert seen["tree"] == [
         "/opt/ml/code/lib/__init__.py",
@@ -172,12 +174,12 @@ def test_proot_makes_opt_ml_private_where_namespaces_are_unavailable(sandbox: Cl
     sandbox.write("data/rows.csv", "7")
     sandbox.write(
         "train.py",
-        "import os\nprint(open('/opt/ml/input/data/training/rows.csv').read(), os.getcwd())\n"
+        "import os, socket\nprint(open('/opt/ml/input/data/training/rows.csv').read(), os.getcwd(), socket.gethostbyname('algo-1'))\n"
         "open('/opt/ml/model/w', 'w').write('w')\nopen('/opt/ml/checkpoints/c', 'w')\n",
     )
     before = os.listdir("/opt")
     done = sandbox.gpuproof("run", "train.py", "--isolation", "proot", "--input", "training=data")
-    assert done.stdout == "7 /opt/ml/code\n", done.stderr
+    assert done.stdout == "7 /opt/ml/code 127.0.0.1\n", done.stderr
     assert (sandbox.newest() / "artifacts" / "model.tar.gz").exists()
     assert (sandbox.newest() / "checkpoints" / "c").exists()
     nothing_new_in_opt(before)

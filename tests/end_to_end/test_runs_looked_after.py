@@ -302,7 +302,8 @@ class TestDryRun:
         assert document["notes"] == []
 
     def test_what_cannot_run_is_found(self, sandbox: CliSandbox) -> None:
-        assert sandbox.gpuproof("run", "train.py", "--instance-count", "2", "--dry-run").returncode == 2
+        words = ("run", "train.py", "--instance-count", "2", "--distribution", "mirrored", "--dry-run")
+        assert sandbox.gpuproof(*words).returncode == 2
 
 
 def test_the_schema_is_valid_and_takes_a_job(sandbox: CliSandbox) -> None:

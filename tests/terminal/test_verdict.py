@@ -1,13 +1,14 @@
 """The verdict in the terminal."""
 
 import re
+from typing import Any
 
 import pytest
 
-from gpuproof.agent.verdict import Expectation, judge
+from gpuproof.agent.verdict import Expectation, HostReport, judge, merge_hosts
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.terminal.verdict import render, sparkline
-from support.gpu_timelines import JOB, STRANGER, cpu, gpu, watched
+from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
 
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)
@@ -125,3 +126,78 @@ def test_a_run_that_ended_before_the_first_sample_gets_no_numbers():
     (line,) = [one for one in render(document).splitlines() if one.startswith("processes")]
     assert line.startswith("processes  0.1 s of CPU time")
     assert "memory" not in line
+
+
+def hosts_page(*hosts: tuple[Timeline, ...] | None, width: int = 100, **options: Any) -> str:
+    """The page of a job on several hosts; None for one that left no verdict."""
+    names = [f"algo-{number}" for number in range(1, len(hosts) + 1)]
+    expectation = Expectation(len(next(gpus for gpus in hosts if gpus)), required=True)
+    reports = {
+        name: HostReport(judge(expectation, watched(600, *gpus, cpu=cpu(0.99))).to_json())
+        for name, gpus in zip(names, hosts, strict=True)
+        if gpus is not None
+    }
+    document = merge_hosts(names, reports)
+    assert document is not None
+    return render(document, width, **options)
+
+
+BUSY_GPU, SLOW_GPU = gpu(90, **BUSY), gpu(25, **BUSY)
+
+
+def test_several_hosts_name_the_host_of_each_gpu():
+    page = hosts_page((BUSY_GPU, BUSY_GPU), (BUSY_GPU, gpu()))
+    rows = [line.strip() for line in page.splitlines() if "NVIDIA" in line]
+    assert [row.split("  ")[0] for row in rows] == [
+        "algo-1 0 NVIDIA A10G",
+        "algo-1 1 NVIDIA A10G",
+        "algo-2 0 NVIDIA A10G",
+        "algo-2 1 NVIDIA A10G",
+    ]
+    assert rows[3].endswith("never")
+    assert "algo-2: GPU 1 did nothing for the job." in " ".join(page.split())
+
+
+def test_a_host_without_a_verdict_has_a_row():
+    page = hosts_page((BUSY_GPU,), None)
+    assert re.search(r"^ +algo-2 .* no verdict$", page, re.MULTILINE)
+
+
+def test_many_gpus_have_a_row_for_each_host():
+    page = hosts_page((BUSY_GPU,) * 8, (SLOW_GPU,) * 8, (BUSY_GPU,) * 7 + (gpu(),), None)
+    rows = [line.split() for line in page.splitlines() if line.startswith("           algo-")]
+    assert [(row[0], row[2], row[-3:]) for row in rows[:3]] == [
+        ("algo-1", "90%", ["8", "of", "8"]),
+        ("algo-2", "25%", ["8", "of", "8"]),
+        ("algo-3", "90%", ["7", "of", "8"]),
+    ]
+    assert "23 GPUs: 25 to 90% busy on average, 2 min 30 s to 9 min of work each" in " ".join(page.split())
+
+
+def test_a_bottleneck_of_several_hosts_is_explained_once():
+    page = " ".join(hosts_page((SLOW_GPU,), (gpu(20, **BUSY),), (SLOW_GPU,)).split())
+    assert "waiting algo-2: The GPU waited 80% of the time" in page
+    assert "Likewise algo-1 and algo-3." in page
+    assert page.count("of the time while python") == 1
+    assert "2.0 of 24 cores on average" not in page
+    assert "of memory on each host" in page
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("gpus", [2, 8])
+def test_no_sentence_about_hosts_is_wider_than_the_terminal(width: int, gpus: int):
+    page = hosts_page((SLOW_GPU,) * gpus, (BUSY_GPU,) * gpus, None, width=width, unicode=False)
+    assert page.isascii()
+    assert max(len(line) for line in page.splitlines()) <= max(width, 75)
+
+
+def test_throughput_is_shown_for_the_job_each_gpu_and_the_ranks():
+    document = judge(Expectation(2), watched(60, BUSY_GPU, BUSY_GPU)).to_json()
+    ranks = [
+        {"rank": number, "examples": 9000, "seconds": 60.0, "examples_per_s": 150.0 + number}
+        for number in (0, 1)
+    ]
+    document["throughput"] = {"examples_per_s": 301.0, "examples": 18000, "seconds": 60.0, "ranks": ranks}
+    assert "throughput 301 examples/s over 60 s, 150 on each GPU; 2 ranks, 150 to 151 each" in " ".join(
+        render(document).split()
+    )

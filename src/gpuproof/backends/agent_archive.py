@@ -15,11 +15,18 @@ from pathlib import Path
 from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
-_COMPRESSED = ("gpuproof/runtime/", "gpuproof/serve/")
+_COMPRESSED = (
+    *("gpuproof/agent/cluster/", "gpuproof/agent/hosts/", "gpuproof/agent/local_hosts/"),
+    *("gpuproof/agent/requirements/", "gpuproof/gpu/probes/", "gpuproof/runtime/", "gpuproof/serve/"),
+)
 _MAIN = b"""import sys
 
 if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
     from gpuproof.serve.main import main
+elif sys.argv[1:2] in (["--rank"], ["--torchrun"]):
+    from gpuproof.agent.ranks.main import main
+elif sys.argv[1:2] in (["--mpi-run"], ["--mpi-host"], ["--mpi-connect"]):
+    from gpuproof.agent.mpi.main import main
 else:
     from gpuproof.agent.main import main
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from gpuproof.agent.job import VERSION, AgentJob
@@ -11,3 +11,8 @@ from gpuproof.agent.job import VERSION, AgentJob
 def job_document(job: AgentJob) -> dict[str, Any]:
     """The content of `job.json`."""
     return {"version": VERSION, **asdict(job)}
+
+
+def shown_job_document(job: AgentJob) -> dict[str, Any]:
+    """The same for display, without the secret of the hosts' agents."""
+    return job_document(replace(job, cluster_key="" if not job.cluster_key else "hidden"))

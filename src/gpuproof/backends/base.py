@@ -126,20 +126,25 @@ class Run(Protocol):
         """The results that exist so far."""
         ...
 
-    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
         """Yield its events until it has ended; the last event is its final record.
 
         Args:
             offset: bytes of its output to skip at the beginning.
             live: also yield `Live` samples.
+            host: only the output of this host; of all hosts if None, each line with its host's name if there are several.
         """
         ...
 
-    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+    def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         """Write the output so far and return its length in bytes, including what was left out.
 
         Args:
             since: leave out what was printed before this time, in seconds since the epoch.
+            host: as for `follow`.
+
+        Raises:
+            UsageError: it has no such host.
         """
         ...
 

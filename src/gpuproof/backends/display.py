@@ -89,7 +89,7 @@ def plan_html(plan: Plan) -> str:
 def _state(record: RunRecord) -> str:
     if not record.has_ended:
         return record.secondary_status or record.status
-    return record.status if record.verdict is None else f"{record.status}, GPU {record.verdict}"
+    return record.status if record.verdict is None else f"{record.status}, GPU {record.verdict_text}"
 
 
 def _table(title: str, rows: Iterable[tuple[str, str]]) -> str:

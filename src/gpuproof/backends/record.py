@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from gpuproof.agent.state import ENDED
 from gpuproof.backends.exit_code import run_exit_code
+from gpuproof.backends.hosts import host_names
 from gpuproof.errors import ExitCode
 from gpuproof.util.humanize import format_usd
 
@@ -80,6 +81,14 @@ class RunRecord:
         return f"{code}: {reason}" if code.isalpha() else reason
 
     @property
+    def verdict_text(self) -> str | None:
+        """The outcome of the verdict; `used in part` if some of the GPUs that are required did no work."""
+        from gpuproof.agent.verdict import USED  # most commands start faster without it
+
+        in_part = self.verdict == USED and self.gpu_requirement_met is False
+        return f"{USED} in part" if in_part else self.verdict
+
+    @property
     def has_ended(self) -> bool:
         """Whether all its processes have ended."""
         return self.status in ENDED
@@ -102,6 +111,11 @@ class RunRecord:
     def instance_count(self) -> int:
         """The number of instances."""
         return self.document.get("instance_count") or 1
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of its hosts."""
+        return host_names(self.instance_count)
 
     @property
     def billed_seconds(self) -> float | None:

@@ -13,11 +13,12 @@ from gpuproof.cli.billing import billing_text
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
-from gpuproof.terminal.style import Style, status_colour
+from gpuproof.terminal.style import LABEL_WIDTH, Style, status_colour, wrap
 from gpuproof.terminal.verdict import render
 from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
 if TYPE_CHECKING:
+    from gpuproof.backends.advice.report import Advice
     from gpuproof.explain import Explanation
 
 _MOST_EXPLANATIONS = 2
@@ -35,6 +36,7 @@ def follow_run(
     *,
     offset: int = 0,
     stop_on_interrupt: bool = True,
+    host: str | None = None,
     first: Callable[[], None] | None = None,
     end: Callable[[Run, RunRecord, Console], None] | None = None,
 ) -> int:
@@ -44,6 +46,7 @@ def follow_run(
         offset: bytes of its output to skip.
         stop_on_interrupt: Ctrl-C or SIGTERM stops the run; a second one kills it or, if the backend cannot do that,
             stops waiting. If False, Ctrl-C only stops following.
+        host: show only this host's output; that of all hosts if None.
         first: called before any output, when Ctrl-C already stops the run.
         end: prints how it ended; `show_end` if None.
 
@@ -52,7 +55,7 @@ def follow_run(
     """
     view = _View(console, is_remote=run.is_remote)
     interrupts = 0
-    events = run.follow(offset=offset, live=console.live)
+    events = run.follow(offset=offset, live=console.live, host=host)
     while True:
         try:
             if first is not None:
@@ -70,7 +73,7 @@ def follow_run(
             interrupts = _stop(run, console, interrupts + 1)
             if interrupts > 1 and not run.can_stop_at_once:
                 return ExitCode.INTERRUPTED
-            events = run.follow(offset=offset + view.seen, live=console.live)
+            events = run.follow(offset=offset + view.seen, live=console.live, host=host)
     console.end_progress()
     record = run.record
     (end or show_end)(run, record, console)
@@ -82,6 +85,8 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     console.print()
     if (verdict := run.verdict) is not None:
         console.print(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
+        for label, text in _advice(run, record).lines():
+            _label_wrapped(console, label, text)
     show_status(record, console)
     if billed := billing_text(record):
         console.label("billed", billed)
@@ -113,10 +118,21 @@ def final_document(run: Run) -> str:
             run.address_label: run.address,
             "exit_code": int(record.outcome),
             "verdict": run.verdict,
+            **_advice(run, record).to_json(),
             "explanations": [one.to_json() for one in run.explanations()],
         },
         indent=2,
     )
+
+
+def _advice(run: Run, record: RunRecord) -> Advice:
+    from gpuproof.backends.advice.report import advise  # imported late: only runs that have ended need it
+
+    return advise(run, record)
+
+
+def _label_wrapped(console: Console, label: str, text: str) -> None:
+    console.label(label, "\n".join(wrap(text, console.width - LABEL_WIDTH)))
 
 
 def _explain(explanation: Explanation, console: Console) -> None:

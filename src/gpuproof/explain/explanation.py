@@ -28,6 +28,7 @@ class Explanation:
         source: key of the source in `data/sources.csv` or in the catalogue.
         as_of: ISO date on which the source was read.
         consequences: errors that this one explains, in the order of the log.
+        is_symptom: whether an error of this kind mostly has another cause.
     """
 
     code: str
@@ -43,6 +44,7 @@ class Explanation:
     source: str
     as_of: str
     consequences: tuple[Explanation, ...] = ()
+    is_symptom: bool = False
 
     @property
     def location(self) -> Location:

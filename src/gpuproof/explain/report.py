@@ -122,6 +122,7 @@ def _explain(occurrence: Occurrence, context: Context) -> Explanation:
         remedy=_remedy(fill_template(error.remedy, groups), advice),
         source=error.source,
         as_of=error.as_of,
+        is_symptom=error.depth != "cause",
     )
 
 

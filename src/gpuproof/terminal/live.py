@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuproof.util.humanize import format_bytes, format_clock, format_usd
+from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize
+
+_MOST_GPUS = 2
+"""More GPUs are summarized, so that the line fits."""
 
 
 def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
@@ -16,10 +19,11 @@ def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
         sample: see `gpuproof.backends.base.Live`.
     """
     parts = [status or "", format_clock(sample.get("seconds"))]
-    for gpu in sample.get("gpus", ()):
-        used, total = gpu["memory_used"], gpu["memory_total"]
-        memory = f", {format_bytes(used)} of {format_bytes(total)}" if used is not None and total else ""
-        parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
+    gpus, hosts = sample.get("gpus", ()), sample.get("hosts", 1)
+    if hosts > 1 or len(gpus) > _MOST_GPUS:
+        parts.append(_summary(gpus, hosts))
+    else:
+        parts += [f"GPU {gpu['index']} {_percent(gpu['utilization'])}{_memory(gpu)}" for gpu in gpus]
     if (cores := sample.get("cores")) is not None:
         parts.append(f"CPU {100 * cores:.0f} %")
     if (rss := sample.get("rss")) is not None:
@@ -28,6 +32,24 @@ def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
         parts.append(("~" if sample.get("cost_is_derived") else "") + format_usd(cost))
     parts.append(sample.get("message") or "")
     return " · ".join(part for part in parts if part)
+
+
+def _summary(gpus: Sequence[Mapping[str, Any]], hosts: int) -> str:
+    """`2 hosts, 8 GPUs 91 % (62 to 98 %), 20.1 GiB of 22.5 GiB`: mean and range of utilization, memory of the fullest."""
+    names = [pluralize(hosts, "host")] if hosts > 1 else []
+    if not gpus:
+        return ", ".join(names)
+    names.append(pluralize(len(gpus), "GPU"))
+    known = [gpu["utilization"] for gpu in gpus if gpu["utilization"] is not None]
+    text = f"{', '.join(names)} {_percent(sum(known) / len(known) if known else None)}"
+    if known and round(max(known)) != round(min(known)):
+        text += f" ({min(known):.0f} to {max(known):.0f} %)"
+    return text + _memory(max(gpus, key=lambda gpu: gpu["memory_used"] or 0))
+
+
+def _memory(gpu: Mapping[str, Any]) -> str:
+    used, total = gpu["memory_used"], gpu["memory_total"]
+    return f", {format_bytes(used)} of {format_bytes(total)}" if used is not None and total else ""
 
 
 def _percent(value: float | None) -> str:

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, GpuVerdict, Verdict
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, Throughput, Verdict
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
-from gpuproof.util.humanize import format_bytes, format_duration
+from gpuproof.terminal.verdict_table import mean, table_rows
+from gpuproof.util.humanize import format_bytes, format_duration, format_rate, host_list
 
 _GAP = "  "
 _SPARK_WIDTHS = range(8, 41)
 _SHORTEST_NAME = 12
+_MANY_GPUS = 5
+"""So many GPUs that their spread gets a line of its own."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
 _COLOURS = {USED: GREEN, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
 _RIGHT_COLUMNS = (2, 3)
-_LABELS = {"shm": "memory", "throttling": "clocks"}
+_LABELS = {
+    "shm": "memory",
+    "throttling": "clocks",
+    "imbalance": "balance",
+    "start-skew": "hosts",
+    "end-skew": "hosts",
+}
 """Labels of bottlenecks; those of all other kinds are `waiting`."""
 
 
@@ -43,8 +52,8 @@ def render(
 
 
 def verdict_colour(outcome: str | None) -> str:
-    """The ANSI code for an outcome; empty if it is unknown or needs none."""
-    return _COLOURS.get(outcome or "", "")
+    """The ANSI code for an outcome, or for `used in part`; empty if it is unknown or needs none."""
+    return _COLOURS.get(outcome or "", RED if (outcome or "").startswith(USED) else "")
 
 
 def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
@@ -58,7 +67,7 @@ def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True
 
 
 def _write(page: _Page, verdict: Verdict) -> None:
-    code = _COLOURS.get(verdict.outcome)
+    code = RED if verdict.gpu_requirement_met is False else _COLOURS.get(verdict.outcome)
     page.label("verdict", verdict.reason, head=f"{verdict.outcome}: ", head_code=code)
     if verdict.remedy:
         page.label("next", verdict.remedy)
@@ -66,8 +75,12 @@ def _write(page: _Page, verdict: Verdict) -> None:
         page.lines.append("")
         page.lines += _table(page, verdict)
         page.lines.append("")
-    for bottleneck in verdict.bottlenecks:
-        page.label(_label(bottleneck), bottleneck.sentence)
+    for same_kind in _by_kind(verdict.bottlenecks):
+        page.label(_label(same_kind[0]), _sentence(same_kind))
+    if spread := _spread(verdict):
+        page.label("balance", spread)
+    if verdict.throughput is not None:
+        page.label("throughput", _throughput(verdict, verdict.throughput))
     if verdict.processes is not None:
         page.label("processes", _processes(verdict))
     for note in verdict.notes:
@@ -76,6 +89,54 @@ def _write(page: _Page, verdict: Verdict) -> None:
 
 def _label(bottleneck: Bottleneck) -> str:
     return _LABELS.get(bottleneck.kind, "waiting")
+
+
+def _by_kind(bottlenecks: Sequence[Bottleneck]) -> list[list[Bottleneck]]:
+    """The bottlenecks of all hosts, those of the same kind together, the one that cost the most time first."""
+    kinds: dict[str, list[Bottleneck]] = {}
+    for one in bottlenecks:
+        kinds.setdefault(one.kind, []).append(one)
+    return [sorted(same, key=_waiting_share, reverse=True) for same in kinds.values()]
+
+
+def _waiting_share(bottleneck: Bottleneck) -> float:
+    share = bottleneck.numbers.get("waiting_share")
+    return share if isinstance(share, (int, float)) else 0.0
+
+
+def _sentence(same_kind: Sequence[Bottleneck]) -> str:
+    first, *others = same_kind
+    hosts = sorted({one.host for one in others if one.host}, key=lambda host: (len(host), host))
+    likewise = f" Likewise {host_list(hosts)}." if hosts else ""
+    return (f"{first.host}: " if first.host else "") + first.sentence + likewise
+
+
+def _spread(verdict: Verdict) -> str | None:
+    """How far apart the GPUs are, if they are too many to compare them in the table."""
+    working = [gpu for gpu in verdict.gpus if gpu.worked]
+    means = sorted(gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None)
+    if len(means) < _MANY_GPUS:
+        return None
+    busy = sorted(gpu.busy_s for gpu in working)
+    return (
+        f"{len(working)} GPUs: {means[0]:.0f} to {means[-1]:.0f}% busy on average, "
+        f"{format_duration(busy[0])} to {format_duration(busy[-1])} of work each"
+    )
+
+
+def _throughput(verdict: Verdict, found: Throughput) -> str:
+    text = f"{format_rate(found.examples_per_s)} examples/s over {format_duration(found.seconds)}"
+    if verdict.gpus_working > 1:
+        text += f", {format_rate(found.examples_per_s / verdict.gpus_working)} on each GPU"
+    ranks = [
+        *found.ranks,
+        *(rank for host in verdict.hosts if host.throughput for rank in host.throughput.ranks),
+    ]
+    rates = sorted(rank.examples_per_s for rank in ranks)
+    if len(rates) > 1:
+        least, most = format_rate(rates[0]), format_rate(rates[-1])
+        text += f"; {len(rates)} ranks, {least if least == most else f'{least} to {most}'} each"
+    return text
 
 
 def _processes(verdict: Verdict) -> str:
@@ -87,7 +148,9 @@ def _processes(verdict: Verdict) -> str:
     is_known = not there or cores <= there
     parts = [f"{cores:.1f}{of} cores on average" if is_known else f"{used.cpu_seconds:.1f} s of CPU time"]
     if used.peak_rss:
-        parts.append(f"at most {format_bytes(used.peak_rss)} of memory")
+        parts.append(
+            f"at most {format_bytes(used.peak_rss)} of memory{' on each host' if verdict.hosts else ''}"
+        )
     if used.read_bytes is not None and used.written_bytes is not None:
         parts.append(f"read {format_bytes(used.read_bytes)}, wrote {format_bytes(used.written_bytes)}")
     return ", ".join(parts)
@@ -95,10 +158,12 @@ def _processes(verdict: Verdict) -> str:
 
 def _table(page: _Page, verdict: Verdict) -> list[str]:
     """Rows in aligned columns; the sparkline gets the remaining width."""
-    headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
-    rows = [_cells(gpu) for gpu in verdict.gpus]
-    widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
-    longest = min(max(len(gpu.series.values) for gpu in verdict.gpus), _SPARK_WIDTHS[-1])
+    headers, rows = table_rows(verdict)
+    widths = [
+        max(len(cells[column]) for cells in (headers, *(row.cells for row in rows)))
+        for column in range(len(headers))
+    ]
+    longest = min(max(len(row.values) for row in rows), _SPARK_WIDTHS[-1])
     wanted = min(longest, _SPARK_WIDTHS[0])
     room = page.style.width - LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
     # A long name is shortened in favour of the sparkline; if there is still no room, the sparkline is dropped.
@@ -107,47 +172,10 @@ def _table(page: _Page, verdict: Verdict) -> list[str]:
     widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
     over = f"over {format_duration(verdict.seconds)}"
     lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, DIM)]
-    for gpu, cells in zip(verdict.gpus, rows, strict=True):
-        spark = sparkline(gpu.series.values, widths[1], page.style.unicode)
-        lines.append(_line(page, (cells[0], spark, *cells[2:]), widths, "" if gpu.worked else DIM))
+    for row in rows:
+        spark = sparkline(row.values, widths[1], page.style.unicode)
+        lines.append(_line(page, (row.cells[0], spark, *row.cells[2:]), widths, DIM if row.is_dim else ""))
     return lines
-
-
-def _cells(gpu: GpuVerdict) -> tuple[str, ...]:
-    return (
-        f"{gpu.index} {gpu.name or ''}".rstrip(),
-        "",
-        _percent(gpu.mean_utilization if gpu.worked else None),
-        _percent(gpu.p90_utilization if gpu.worked else None),
-        _memory(gpu) if gpu.touched else "-",
-        _first_use(gpu),
-    )
-
-
-def _first_use(gpu: GpuVerdict) -> str:
-    if gpu.worked is None:
-        return "unknown"
-    if gpu.worked and gpu.first_use_s is not None:
-        return f"after {format_duration(gpu.first_use_s)}"
-    if gpu.hidden:
-        return "hidden from the job"
-    if gpu.others_present and not gpu.touched:
-        return "never, used by others"
-    return "never, memory only" if gpu.touched else "never"
-
-
-def _memory(gpu: GpuVerdict) -> str:
-    if gpu.peak_memory is None:
-        return "-"
-    if gpu.memory_total is None:
-        return format_bytes(gpu.peak_memory)
-    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
-    number, unit = used.split()
-    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}%"
 
 
 def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:
@@ -166,11 +194,7 @@ def _resampled(values: Sequence[float | None], columns: int) -> list[float | Non
         return list(values)
     edges = [round(column * len(values) / columns) for column in range(columns + 1)]
     parts = [values[a:b] for a, b in pairwise(edges)]
-    return [_mean([value for value in part if value is not None]) for part in parts]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return [mean(part) for part in parts]
 
 
 def _level(value: float | None, levels: str) -> str:

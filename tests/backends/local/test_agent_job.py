@@ -15,7 +15,6 @@ from gpuproof.backends.agent_job import job_document
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.local.agent_job import local_job, plan_warnings
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
-from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 
@@ -148,19 +147,8 @@ def test_an_unused_gpu_is_a_matter_only_where_there_is_one(
     assert ordered(training(**keys), gpus_here=gpus).if_gpu_unused == rule
 
 
-def test_several_hosts_are_refused_here() -> None:
-    with pytest.raises(InvalidJob, match="2 hosts") as caught:
-        ordered(training(instance_count=2))
-    assert "--instance-count 1" in str(caught.value.remedy)
-
-
-def test_a_distribution_is_refused_here() -> None:
-    with pytest.raises(InvalidJob, match="torch_distributed"):
-        ordered(training(distribution={"torch_distributed": {"enabled": True}}))
-
-
-def test_a_distribution_that_is_off_is_none() -> None:
-    assert ordered(training(distribution={"torch_distributed": {"enabled": False}})).kind == "training"
+def test_hosts_have_sagemakers_names() -> None:
+    assert ordered(training(instance_count=2)).hosts == ("algo-1", "algo-2")
 
 
 @pytest.mark.parametrize(

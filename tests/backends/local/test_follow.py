@@ -9,7 +9,9 @@ import pytest
 
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import read_state
-from gpuproof.backends.local.follow import Event, Live, Output, follow
+from gpuproof.backends.base import Event, Live, Output
+from gpuproof.backends.local.follow import follow as follow_with
+from gpuproof.backends.local.host_logs import SingleLog
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import RunNotFound
@@ -37,6 +39,10 @@ class Agent:
 @pytest.fixture
 def agent(runs) -> Agent:
     return Agent(runs.make_alive("train-1"))
+
+
+def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    return follow_with(store, run_id, SingleLog(store.paths(run_id).log(), offset), live=live)
 
 
 def meanwhile(work: Callable[[], None]) -> threading.Thread:

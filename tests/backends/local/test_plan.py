@@ -127,10 +127,6 @@ class TestPlanning:
         assert len(plan_run(job(path, include=[".env"])).files()) == 3
         assert len(plan_run(job(path, respect_gitignore=False)).files()) == 3
 
-    def test_what_cannot_run_here_is_refused_before_anything_is_made(self, script: Script) -> None:
-        with pytest.raises(InvalidJob, match="2 hosts"):
-            plan_run(job(script(""), instance_count=2))
-
     def test_an_interpreter_that_is_not_there_is_refused(self, script: Script) -> None:
         with pytest.raises(UsageError, match="--python /nowhere"):
             plan_run(job(script("")), python="/nowhere")

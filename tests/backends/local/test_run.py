@@ -208,3 +208,16 @@ def test_a_verdict_is_none_until_there_is_one(store: RunFolders, ended: RunPaths
     assert LocalRun(store, "train-1").verdict is None
     ended.verdict.write_text('{"outcome": "used"}')
     assert LocalRun(store, "train-1").verdict == {"outcome": "used"}
+
+
+PEER_IS_GONE = "RuntimeError: [third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.77.0.2]:1\n"
+
+
+@pytest.mark.parametrize(("cause", "explained"), [("own", []), ("peer", ["nccl-remote-error"])])
+def test_errors_that_followed_from_a_ranks_own_failure_explain_nothing(
+    runs, cause: str, explained: list[str]
+) -> None:
+    reason = "algo-2, rank 1: ValueError: bad sample"
+    paths = runs.make("train-1", status="Failed", failure_reason=reason, failure_cause=cause)
+    paths.log("algo-1").write_text(PEER_IS_GONE)
+    assert [one.code for one in LocalRun(runs.store, "train-1").explanations()] == explained

@@ -64,9 +64,9 @@ class TestStarting:
         seen: list[str] = []
         real = submit.start_agent
 
-        def look_first(*words: Any) -> None:
+        def look_first(*words: Any, **options: Any) -> None:
             seen.extend(record.status for record in store.records())
-            real(*words)
+            real(*words, **options)
 
         monkeypatch.setattr(submit, "start_agent", look_first)
         started(plan_run(job(script(""))), store, cache)
@@ -107,7 +107,7 @@ class TestStarting:
         python.write_text("#!/bin/sh\necho 'no libpython here' >&2\nexit 3\n")
         python.chmod(0o755)
         real = submit.start_agent
-        monkeypatch.setattr(submit, "start_agent", lambda *words: real(*words, python=str(python)))
+        monkeypatch.setattr(submit, "start_agent", lambda *words, **_: real(*words, python=str(python)))
         run = started(plan_run(job(script(""))), store, cache)
         assert run.record.status == "Failed"
         assert "the agent did not start: no libpython here" in str(run.record.failure_reason)
@@ -166,7 +166,7 @@ class TestNotStarting:
         earlier.checkpoints.mkdir()
         (earlier.checkpoints / "step").write_text("a week of work")
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise fault
 
         monkeypatch.setattr(submit, "start_agent", fail)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import boto3
 import pytest
 
+from gpuproof.agent.job import UnusedGpuRule
 from gpuproof.backends.api_call import format_calls
 from gpuproof.backends.aws import Aws, AwsRefused, NoCredentials
 from gpuproof.backends.base import PlanOptions
@@ -151,14 +153,13 @@ def test_a_wait_raised_to_the_time_limit_is_noted(sandbox: SageMakerSandbox) -> 
 
 def test_the_default_rule_against_idle_gpus_is_noted(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(instance_type="ml.g5.xlarge"))
-    assert plan.agent_job_document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}
+    assert plan.agent_job(plan.target).if_gpu_unused == UnusedGpuRule("stop", 900.0)
     assert any("15 minutes" in note for note in plan.warnings)
 
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({"distribution": {"mpi": {"enabled": True}}}, "distributed"),
         ({"resources": {"spot": True}, "sagemaker": {"keep_alive": "5min"}}, "warm pool"),
         ({"instance_type": "g5.xlarge"}, "start with ml."),
         ({"environment": {f"A{number}": "x" for number in range(100)}, "tags": {"a": "b,c"}}, "'b,c'"),
@@ -317,3 +318,36 @@ class TestSecrets:
         plan = sandbox.backend().plan(sandbox.training())
         assert [name for name, _ in plan.files()] == [".gitignore", "train.py"]
         refused(sandbox, sandbox.training(respect_gitignore=False))
+
+
+def test_every_host_gets_the_launcher_and_a_key_that_is_not_shown(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.training(
+        instance_type="ml.g5.12xlarge",
+        instance_count=2,
+        distribution={"launcher": "torchrun", "max_restarts": 2},
+        stall_timeout="20m",
+    )
+    plan = sandbox.backend().plan(job)
+    sent = plan.agent_job(plan.target)
+    assert (sent.launcher, sent.max_restarts, sent.stall_timeout) == ("torchrun", 2, 1200.0)
+    assert len(sent.cluster_key) == 64
+    shown = dict(plan.describe())
+    assert shown["launcher"] == "torchrun (4 processes on each of 2 hosts)"
+    assert shown["instance"].startswith("2 x ml.g5.12xlarge at $")
+    assert " an hour each" in shown["instance"]
+    assert not [warning for warning in plan.warnings if "SM_HOSTS" in warning]
+    assert sent.cluster_key not in json.dumps(plan.document(), default=str)
+
+
+def test_auto_is_resolved_for_each_instance_type(sandbox: SageMakerSandbox) -> None:
+    (sandbox.folder / "src" / "train.py").write_text(
+        "import torch.distributed as dist\ndist.init_process_group()"
+    )
+    job = sandbox.training(
+        instance_type="ml.g5.12xlarge", fallbacks=["ml.g5.xlarge"], distribution="auto", require_gpu=True
+    )
+    plan = sandbox.backend().plan(job)
+    assert [plan.agent_job(target).launcher for target in plan.targets] == ["torchrun", "none"]
+    assert (
+        dict(plan.describe())["launcher"] == "torchrun (train.py uses torch.distributed; 4 GPUs on one host)"
+    )

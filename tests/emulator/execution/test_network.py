@@ -1,25 +1,48 @@
-"""Network isolation isolates a job from everything but its own hosts."""
+"""Hosts of a job reach each other by name; network isolation isolates them from everything else."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
-from support.emulator_jobs import Account, channel
+from support.emulator_jobs import TWO_HOSTS, Account, channel
 
 pytestmark = pytest.mark.slow
 
 MEET = """
-import json, socket, time
+import json, os, socket, sys, time, urllib.error, urllib.request
 with open("/opt/ml/input/config/resourceconfig.json") as file:
-    first = json.load(file)["current_host"] == "algo-1"
-if first:
-    print(socket.create_server(("127.0.0.1", 7777)).accept()[0].recv(9))
-while not first:
+    resources = json.load(file)
+own, interface = resources["current_host"], resources["network_interface_name"]
+assert (socket.gethostname(), interface) == (own, "eth0"), resources
+assert interface in [name for _, name in socket.if_nameindex()]
+server = socket.create_server(("", 7777))
+heard = []
+for other in resources["hosts"]:
+    while True:
+        try:
+            connection = socket.create_connection((other, 7777))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    connection.send(own.encode())
+for _ in resources["hosts"]:
+    heard.append(server.accept()[0].recv(99).decode())
+url = sys.argv[1]
+def reach(proxies):
     try:
-        socket.create_connection(("127.0.0.1", 7777)).send(b"hello")
-        break
-    except ConnectionRefusedError:
-        time.sleep(0.05)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+        opener.open(url)
+    except urllib.error.HTTPError:
+        pass  # it is not an answer that is wanted
+    except OSError as error:
+        return str(error.reason.strerror)
+    return "reached"
+proxy = os.environ.get("http_proxy")
+print(json.dumps([sorted(heard), reach({}), reach({"http": proxy}) if proxy else None]))
 """
 
 
@@ -58,13 +81,42 @@ def test_network_isolation_isolates(aws: Account) -> None:
     assert aws.log(job["ProcessingJobName"], group="ProcessingJobs") == ["isolated"]
 
 
-def test_isolated_hosts_reach_each_other(aws: Account) -> None:
-    resources = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 1}
+@pytest.mark.parametrize(
+    ("isolated", "outside"), [(False, ["reached", "reached"]), (True, ["Connection refused", None])]
+)
+def test_hosts_reach_each_other_by_name_and_only_without_isolation_the_emulator(
+    aws: Account, isolated: bool, outside: list[object]
+) -> None:
     job = aws.trained(
-        "python3 /opt/ml/input/data/code/meet.py",
-        EnableNetworkIsolation=True,
-        ResourceConfig=resources,
+        f"python3 /opt/ml/input/data/code/meet.py {aws.emulator.url}",
+        EnableNetworkIsolation=isolated,
+        ResourceConfig=TWO_HOSTS,
         InputDataConfig=[channel("code", aws.put("code/meet.py", MEET))],
     )
     assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
-    assert aws.log(job["TrainingJobName"]) == ["b'hello'"]
+    for host in ("algo-1", "algo-2"):
+        said = json.loads(aws.log(job["TrainingJobName"], host)[-1])
+        assert said == [["algo-1", "algo-2"], *outside]
+
+
+def test_hosts_share_the_machines_network_where_it_allows_no_other_and_the_emulator_says_so_once() -> None:
+    code = (
+        "from pathlib import Path; from gpuproof.emulator.execution.network import JobNetwork\n"
+        "Path('/proc/sys/user/max_net_namespaces').write_text('0')\n"
+        "for _ in range(2):\n"
+        "    network = JobNetwork(['algo-1', 'algo-2'], isolated=False)\n"
+        "    print(network.create('http://127.0.0.1:1', {}), network.interface, network.placement('algo-2'))"
+    )
+    words = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    addresses = {"algo-1": "127.0.0.1", "algo-2": "127.0.0.2"}
+    assert done.stdout == f"{{}} lo Placement(entry=None, addresses={addresses})\n" * 2
+    assert done.stderr.count("the hosts share one network") == 1
+
+
+def test_the_name_of_a_single_host_resolves(aws: Account) -> None:
+    code = "import socket; print(socket.gethostbyname('algo-1'), socket.gethostbyname('localhost'))"
+    job = aws.trained(f'python3 -c "{code}"')
+    assert aws.log(job["TrainingJobName"]) == ["127.0.0.1 127.0.0.1"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.digits import check_training
 from support.emulator_jobs import IMAGE, Account
 from support.sdk_scripts import run_script
 
@@ -24,3 +25,14 @@ def test_model_trainer_train(aws: Account, tmp_path: Path) -> None:
     report = json.loads(aws.archive(output["model"].removeprefix(f"s3://{aws.bucket}/"))["report.json"])
     assert (report["greeting"], report["name"], report["epochs"]) == ("from beside", "two words", 2)
     assert (report["files"], report["variable"]) == (["a.csv"], "given")
+
+
+def test_torchrun_on_two_hosts(aws: Account, tmp_path: Path) -> None:
+    output = run_script(
+        "v3_torchrun", "sagemaker-v3", aws.emulator, aws.bucket, tmp_path, aws.emulator.role, IMAGE
+    )
+    assert output["status"] == "Completed"
+    lines = [line for host in ("algo-1", "algo-2") for line in aws.log(output["job"], host)]
+    check_training(lines, 2)
+    # Its program for MPI would start an ssh server, and write to this machine's /etc/environment.
+    assert "ssh" in aws.ended(output["mpi"])["FailureReason"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.hosts import host_names
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
-from gpuproof.errors import InvalidJob
 from gpuproof.jobs.validators import is_s3
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ def local_job(
         gpus_here: number of GPUs of this machine; without any, the rule about unused GPUs does not apply.
         checkpoints: the folder that is mounted at `/opt/ml/checkpoints`.
         sources: the folder, file or S3 prefix of each input; a prefix is only for display and cannot be mounted.
-
-    Raises:
-        InvalidJob: the job cannot run on this machine.
     """
-    _reject_several_hosts(job)
     processing = job if job.kind == "processing" else None
     training = job if job.kind == "training" else None
     return AgentJob(
@@ -65,6 +61,7 @@ def local_job(
         environment=job.environment,
         framework=job.framework,
         instance_type=job.instance_type,
+        hosts=host_names(job.instance_count),
         expected_gpus=expected.count,
         expected_gpu_name=expected.name,
         expected_because=expected.because,
@@ -90,20 +87,6 @@ def plan_warnings(job: AnyJob, expected: ExpectedGpus) -> list[str]:
     if checkpoint is not None and checkpoint.path is None:
         warnings.append(f"{checkpoint.s3} is on S3: local runs keep their checkpoints here")
     return warnings
-
-
-def _reject_several_hosts(job: AnyJob) -> None:
-    if job.instance_count > 1:
-        raise InvalidJob(
-            f"'{job.name}' needs {job.instance_count} hosts (instance_count); the local backend runs one.",
-            remedy="Run it here with --instance-count 1.",
-        )
-    method = job.distribution.chosen if job.kind == "training" and job.distribution is not None else None
-    if method is not None:
-        raise InvalidJob(
-            f"'{job.name}' is distributed ({method}); the local backend starts one process.",
-            remedy="Remove 'distribution' to run it here.",
-        )
 
 
 def _mounts(job: AnyJob, sources: Sources) -> list[Mount]:

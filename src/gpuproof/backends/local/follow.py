@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import read_state
 from gpuproof.backends.base import Event, Live, Output
+from gpuproof.backends.local.host_logs import LogReader
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.util.file_watch import FileWatch
@@ -19,13 +20,13 @@ _BATCH_SECONDS = 0.01
 _POLL_SECONDS = 5.0
 
 
-def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+def follow(store: RunFolders, run_id: str, reader: LogReader, *, live: bool = False) -> Iterator[Event]:
     """Yield the events of a run until it has ended; the last event is its final record.
 
     Args:
         store: the folders of all runs.
         run_id: the run's id.
-        offset: bytes of its output to skip at the beginning.
+        reader: reads its output from the current position.
         live: also yield `Live` samples.
 
     Raises:
@@ -33,8 +34,10 @@ def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = Fals
     """
     paths = store.paths(run_id)
     record = store.record(run_id)
-    with FileWatch([paths.root, paths.logs]) as changes:
-        reader = _Tail(paths.log(), offset)
+    hosts = record.hosts if len(record.hosts) > 1 else ()
+    # The samples of several hosts are in their own folders, and change once a second.
+    folders = [paths.host(host).root for host in hosts if live]
+    with FileWatch([paths.root, paths.logs, *folders]) as changes:
         sample_seen: dict[str, Any] | None = None
         shown: RunRecord | None = None
         gathered = 0.0
@@ -44,13 +47,13 @@ def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = Fals
                 yield record
                 shown = record
             got = 0
-            for content in reader.read():
+            for content in reader.read(final=record.has_ended):
                 got += len(content)
                 yield Output(content)
             if record.has_ended:
                 yield record
                 return
-            if live and (sample := read_state(paths.live)) not in (None, sample_seen):
+            if live and (sample := _sample(paths, hosts)) not in (None, sample_seen):
                 sample_seen = sample
                 yield Live(sample)
             now = time.monotonic()
@@ -61,19 +64,25 @@ def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = Fals
             changes.wait(_POLL_SECONDS)
 
 
-class _Tail:
-    """Reads what was appended to a file."""
+def _sample(paths: RunPaths, hosts: Sequence[str]) -> dict[str, Any] | None:
+    """The newest sample; of several hosts, the sum of theirs."""
+    if not hosts:
+        return read_state(paths.live)
+    samples = {host: sample for host in hosts if (sample := read_state(paths.host(host).live)) is not None}
+    return merge_samples(samples) if samples else None
 
-    def __init__(self, path: Path, offset: int) -> None:
-        self._path = path
-        self._offset = offset
 
-    def read(self) -> Iterator[bytes]:
-        try:
-            with self._path.open("rb", buffering=0) as file:
-                file.seek(self._offset)
-                while content := file.read(_CHUNK):
-                    self._offset += len(content)
-                    yield content
-        except FileNotFoundError:
-            return
+def merge_samples(samples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One sample for all hosts: the time since the first one started, their GPUs, and the sum of CPU and memory."""
+    return {
+        "seconds": max(sample["seconds"] for sample in samples.values()),
+        "gpus": [{**gpu, "host": host} for host, sample in samples.items() for gpu in sample["gpus"]],
+        "cores": _sum(samples, "cores"),
+        "rss": _sum(samples, "rss"),
+        "hosts": len(samples),
+    }
+
+
+def _sum(samples: Mapping[str, Mapping[str, Any]], name: str) -> Any:
+    known = [sample[name] for sample in samples.values() if sample.get(name) is not None]
+    return sum(known) if known else None

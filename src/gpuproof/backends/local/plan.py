@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
 from gpuproof.agent.job import AgentJob
+from gpuproof.agent.local_hosts.gpus import distribute_gpus, visible_gpus
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.agent_job import job_document
+from gpuproof.backends.agent_job import shown_job_document
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus, reject_unknown_gpus
 from gpuproof.backends.interpreter import find_interpreter
+from gpuproof.backends.launch_settings import LaunchSettings, launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
 from gpuproof.backends.local.framework_check import framework_warning, require_framework
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
@@ -49,6 +52,8 @@ class LocalPlan(DisplayedPlan):
         tree: the source files.
         isolation: `auto`, or the name of one isolation method.
         fresh: start without an earlier run's checkpoints.
+        launch: the launcher and its options.
+        cluster_key: the secret of the hosts' agents; empty on one host.
         warnings: what the user should know before the run starts.
     """
 
@@ -60,6 +65,8 @@ class LocalPlan(DisplayedPlan):
     tree: SourceTree
     isolation: str
     fresh: bool
+    launch: LaunchSettings
+    cluster_key: str
     warnings: tuple[str, ...]
     run_id: None = None
 
@@ -78,7 +85,7 @@ class LocalPlan(DisplayedPlan):
 
     def agent_job(self, paths: RunPaths) -> AgentJob:
         """The agent's job for a run in that folder."""
-        return local_job(
+        agent_job = local_job(
             self.job,
             paths,
             python=self.python,
@@ -88,6 +95,7 @@ class LocalPlan(DisplayedPlan):
             sources=self.sources,
             isolation=self.isolation,
         )
+        return self.launch.apply(agent_job, self.cluster_key)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts. Starts the script's interpreter to find out which frameworks it has."""
@@ -102,6 +110,11 @@ class LocalPlan(DisplayedPlan):
         for output in planned.outputs:
             yield "output", f"/opt/ml/{output.target} goes to {output.destination or 'the run'}"
         yield "GPU", self._gpus()
+        gpus = self._host_gpus(planned.hosts)
+        if len(planned.hosts) > 1:
+            yield "hosts", _hosts_text(gpus)
+        if (launcher := self.launch.describe(len(next(iter(gpus.values()))), job.instance_count)) is not None:
+            yield "launcher", launcher
         if planned.max_duration is not None:
             yield "limit", f"stopped after {job.max_duration}"
         if installed:
@@ -115,7 +128,7 @@ class LocalPlan(DisplayedPlan):
         """The plan as JSON, version 1; `RUN` stands for the run's folder."""
         return {
             "version": 1,
-            "order": job_document(self.agent_job(RunPaths(Path("RUN")))),
+            "order": shown_job_document(self.agent_job(RunPaths(Path("RUN")))),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": self.warnings,
         }
@@ -131,6 +144,11 @@ class LocalPlan(DisplayedPlan):
     def detach_notes(self, run: Run) -> Iterable[str]:  # noqa: ARG002 - for backends that deliver results
         """Nothing: the agent does everything."""
         return ()
+
+    def _host_gpus(self, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The GPUs of each host; one host has all of this machine's."""
+        setting = self.job.environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return distribute_gpus(visible_gpus(self.gpus_here, setting), hosts)
 
     def _gpus(self) -> str:
         expected, here = self.expected, self.gpus_here
@@ -183,6 +201,7 @@ def plan_run(
     interpreter = find_interpreter(python)
     if job.framework is not None:
         require_framework(job, installed_frameworks(interpreter), interpreter)
+    launch = launch_settings(job, script_uses(job, here), here)
     plan = LocalPlan(
         job=job,
         python=interpreter,
@@ -192,10 +211,17 @@ def plan_run(
         tree=tree,
         isolation=isolation,
         fresh=fresh,
-        warnings=(*plan_warnings(job, expected), *tree.notes, *_secret_notes(job, tree)),
+        launch=launch,
+        cluster_key=new_cluster_key(job),
+        warnings=(*plan_warnings(job, expected), *tree.notes, *_secret_notes(job, tree), *launch.notes),
     )
     plan.agent_job(RunPaths(Path("/")))  # raises InvalidJob for a job that needs more than one host
     return plan
+
+
+def _hosts_text(gpus: Mapping[str, Sequence[str]]) -> str:
+    names = ", ".join(f"{host} (GPU {', '.join(those)})" if those else host for host, those in gpus.items())
+    return f"{len(gpus)} on this machine: {names}"
 
 
 def _secret_notes(job: AnyJob, tree: SourceTree) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,15 +12,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
+from gpuproof.agent.local_hosts.results import merge_outputs
 from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.ranks.host_failure import Cause
 from gpuproof.agent.state import FAILED, read_state
-from gpuproof.backends.base import Artifact, Event, TransferProgress
+from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
+from gpuproof.backends.hosts import require_host
 from gpuproof.backends.local.follow import follow
+from gpuproof.backends.local.host_logs import LogReader, open_logs
 from gpuproof.backends.local.run_folders import RunFolders, agent_alive
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
-from gpuproof.util.file_copy import copy_file, merge_folder
+from gpuproof.util.file_copy import copy_file
 from gpuproof.util.file_watch import FileWatch
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
 
 _POLL_SECONDS = 1.0
-_CHUNK = 1 << 20
 
 
 class LocalRun(DisplayedRun):
@@ -50,6 +52,8 @@ class LocalRun(DisplayedRun):
     def __init__(self, store: RunFolders, run_id: str) -> None:
         self._store = store
         self.id = run_id
+        self._reader: LogReader | None = None
+        self._host: str | None = None
 
     @property
     def paths(self) -> RunPaths:
@@ -94,31 +98,35 @@ class LocalRun(DisplayedRun):
             for name, packed in self.record.document.get("artifacts", {}).items()
         ]
 
-    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
-        """Yield its events until it has ended; see `gpuproof.backends.local.follow.follow`."""
-        return follow(self._store, self.id, offset=offset, live=live)
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
+        """Yield its events until it has ended; see `gpuproof.backends.local.follow.follow`.
 
-    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
-        """Write the script's output so far and return its length in bytes, including what was left out.
+        Continues where an earlier call, or `write_log`, has stopped. With several hosts, each line of output starts with
+        the host's name, unless one host is chosen.
+        """
+        skip = 0
+        if self._reader is None or self._host != host or self._reader.bytes_read != offset:
+            self._reader, self._host = open_logs(self.paths, self._shown_hosts(host)), host
+            skip = offset
+        return _without_beginning(follow(self._store, self.id, self._reader, live=live), skip)
+
+    def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
+        """Write the scripts' output so far and return its length in bytes, including what was left out.
 
         Args:
             since: leave out what was printed before this time; to a second.
+            host: write only this host's output; of all hosts if None, each line with its host's name.
         """
-        try:
-            with self.paths.log().open("rb") as log:
-                if since is not None:
-                    start = length_at(self.paths.log_times(), since)
-                    log.seek(0, os.SEEK_END) if start is None else log.seek(start)
-                shutil.copyfileobj(log, sink, _CHUNK)
-                return log.tell()
-        except FileNotFoundError:
-            return 0
+        reader = open_logs(self.paths, self._shown_hosts(host), since=since)
+        for content in reader.read(final=self.record.has_ended):
+            sink.write(content)
+        self._reader, self._host = reader, host
+        return reader.bytes_read
 
     def wait(self) -> RunRecord:
         """Block until it has ended and return its final record."""
         last: RunRecord | None = None
-        size = self.paths.log().stat().st_size if self.paths.log().exists() else 0
-        for event in self.follow(offset=size):
+        for event in follow(self._store, self.id, _NoLog()):
             if isinstance(event, RunRecord):
                 last = event
         assert last is not None
@@ -180,8 +188,17 @@ class LocalRun(DisplayedRun):
         return "removed"
 
     def explanations(self) -> tuple[Explanation, ...]:
-        """Known errors in its logs that explain its failure, the root cause first; empty if it did not fail."""
-        return self.report().explanations if self.record.status == FAILED else ()
+        """Known errors in its logs that explain its failure, the root cause first; empty if it did not fail.
+
+        If the agents know which rank failed by itself, errors that others printed because of it are left out.
+        """
+        record = self.record
+        if record.status != FAILED:
+            return ()
+        found = self.report().explanations
+        if record.document.get("failure_cause") != Cause.OWN.value:
+            return found
+        return tuple(one for one in found if not one.is_symptom)
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
         """The report on its logs.
@@ -222,20 +239,34 @@ class LocalRun(DisplayedRun):
                 yield target
             else:
                 yield _copied(archive, destination / archive.name)
-        for kept in self._kept_outputs():
-            target = destination / kept.name
-            merge_folder(kept, target)
-            yield target
+        for name, folders in self._kept_outputs().items():
+            merge_outputs(folders, destination / name)
+            yield destination / name
         if self.paths.verdict.exists():
             yield _copied(self.paths.verdict, destination / self.paths.verdict.name)
-        if self.paths.log().exists():
-            yield _copied(self.paths.log(), destination / self.paths.log().name)
+        for log in (self.paths.log(host) for host in self.record.hosts):
+            if log.exists():
+                yield _copied(log, destination / log.name)
 
-    def _kept_outputs(self) -> list[Path]:
-        """Folders of a processing job's outputs that have no other local destination."""
+    def _kept_outputs(self) -> dict[str, list[Path]]:
+        """Folders, one for each host, of a processing job's outputs that have no other local destination, by name."""
         job = read_state(self.paths.job) or {}
         targets = [output["target"] for output in job.get("outputs", ()) if output["destination"] is None]
-        return [folder for target in targets if (folder := self.paths.ml / target).is_dir()]
+        hosts = self.record.hosts
+        places = [self.paths.host(host) for host in hosts] if len(hosts) > 1 else [self.paths]
+        found = {Path(target).name: [place.ml / target for place in places] for target in targets}
+        return {
+            name: existing
+            for name, folders in found.items()
+            if (existing := [folder for folder in folders if folder.is_dir()])
+        }
+
+    def _shown_hosts(self, host: str | None) -> tuple[str, ...]:
+        hosts = self.record.hosts
+        if host is None:
+            return hosts
+        require_host(host, hosts, self.id)
+        return (host,)
 
 
 def _copied(source: Path, destination: Path) -> Path:
@@ -243,22 +274,22 @@ def _copied(source: Path, destination: Path) -> Path:
     return destination
 
 
-def length_at(times: Path, since: float) -> int | None:
-    """The length of a log before what was printed from a time on; None if nothing was printed since.
+class _NoLog:
+    """A reader that reads nothing, to wait for a run's end."""
 
-    Args:
-        times: the notes of `TimedSink`; without them, the whole log counts as new.
-        since: in seconds since the epoch.
-    """
-    try:
-        lines = times.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return 0
-    from gpuproof.agent.output import TIMES_INTERVAL_S  # only for `gpuproof logs --since`
+    bytes_read = 0
 
-    for line in lines:
-        time, _, length = line.partition(" ")
-        # What was printed within the interval after a note has no note of its own.
-        if length.isdecimal() and float(time) >= since - TIMES_INTERVAL_S:
-            return int(length)
-    return None
+    def read(self, *, final: bool = False) -> Iterator[bytes]:  # noqa: ARG002 - as every reader
+        return iter(())
+
+
+def _without_beginning(events: Iterator[Event], skip: int) -> Iterator[Event]:
+    """Leave out the first bytes of the output."""
+    for event in events:
+        if isinstance(event, Output) and skip:
+            skipped = min(skip, len(event.content))
+            skip -= skipped
+            if skipped < len(event.content):
+                yield Output(event.content[skipped:])
+        else:
+            yield event

@@ -175,19 +175,21 @@ def agent_alive(paths: RunPaths) -> bool:
 
 def _end_group(document: dict[str, Any]) -> None:
     """End what a run left behind whose agent and guard processes were all killed."""
-    group = document.get("control_group")
-    if not isinstance(group, str):
+    states = [document, *document.get("hosts", {}).values()]
+    groups = [group for state in states if isinstance(group := state.get("control_group"), str)]
+    if not groups:
         return
     from gpuproof.util.cgroup import end_group, is_group_of  # only for a run that was killed
 
-    if is_group_of(Path(group), document["id"]):
-        end_group(Path(group))
+    for group in groups:
+        if is_group_of(Path(group), document["id"]):
+            end_group(Path(group))
 
 
 def _last_change(paths: RunPaths) -> float:
     times = [
         path.stat().st_mtime
-        for path in (paths.live, paths.run, paths.log(), paths.agent_log)
+        for path in (paths.live, paths.run, *paths.logs.glob("*.log"), paths.agent_log)
         if path.exists()
     ]
     return max(times, default=time.time())

@@ -77,7 +77,7 @@ def start_run(plan: LocalPlan, store: RunFolders, cache: Path) -> RunPaths:
             # Locked before the run is visible: a run without a locked agent counts as killed.
             with locked_run(paths) as lock:
                 _write_folder(plan, paths, left)
-                start_agent(paths, agent, lock)
+                start_agent(paths, agent, lock, several_hosts=plan.job.instance_count > 1)
         except BaseException:
             restore_checkpoints(left, paths)
             shutil.rmtree(paths.root, ignore_errors=True)
@@ -101,19 +101,30 @@ def locked_run(paths: RunPaths) -> Generator[int, None, None]:
         os.close(lock)
 
 
-def start_agent(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable) -> None:
+def start_agent(
+    paths: RunPaths, agent: Path, lock: int, python: str = sys.executable, *, several_hosts: bool = False
+) -> None:
     """Start the agent in a session of its own, so that it outlives the terminal, and pass it the lock.
 
     Args:
         agent: the agent's file.
         lock: descriptor of the run's lock.
         python: the agent's interpreter. Not the script's, which may be too old or broken.
+        several_hosts: whether to start the supervisor of several hosts, which starts an agent for each of them.
     """
     _link_agent(agent, paths.agent)
     with paths.agent_log.open("ab") as log:
         # -I: PYTHONPATH and the working directory must not affect the agent.
         subprocess.Popen(
-            [python, "-I", str(paths.agent), str(paths.root), "--lock-fd", str(lock)],
+            [
+                python,
+                "-I",
+                str(paths.agent),
+                *(["--hosts"] if several_hosts else []),
+                str(paths.root),
+                "--lock-fd",
+                str(lock),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -140,10 +151,13 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
     """
     job, agent_job = plan.job, plan.agent_job(paths)
     paths.logs.mkdir()
-    code = paths.ml / code_folder(agent_job)
-    code.mkdir(parents=True)
-    copy_to(plan.tree, code)
+    several = len(agent_job.hosts) > 1
+    for place in [paths.host(host) for host in agent_job.hosts] if several else [paths]:
+        code = place.ml / code_folder(agent_job)
+        code.mkdir(parents=True)
+        copy_to(plan.tree, code)
     write_json(paths.job, job_document(agent_job))
+    paths.job.chmod(0o600)
     write_json(
         paths.run,
         {
@@ -156,6 +170,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             "secondary_status": "Starting",
             "created": time.time(),
             "source_dir": job.source_dir,
+            **({"instance_count": len(agent_job.hosts)} if several else {}),
             "fresh": plan.fresh,
             "notes": [*plan.warnings, *_checkpoint_notes(left)],
         },

@@ -115,6 +115,7 @@ def follow(
             described = clock()
             hosts = snapshot.record.instance_count
             if reader is not None:
+                hosts = reader.count_hosts(hosts)
                 reader.several = hosts > 1
             if (state := _state(snapshot.record)) != shown:
                 changed = (

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
-from gpuproof.backends.agent_job import job_document
+from gpuproof.agent.job import AgentJob
+from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.display import DisplayedPlan
@@ -54,6 +55,7 @@ class SageMakerPlan(DisplayedPlan):
         uploads: the files to upload.
         checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
         fresh: whether it starts without earlier checkpoints.
+        cluster_key: the secret of the hosts' agents; empty on one host.
         warnings: what the user should know before the run starts.
     """
 
@@ -67,6 +69,7 @@ class SageMakerPlan(DisplayedPlan):
     uploads: UploadPlan
     checkpoints: str | None
     fresh: bool
+    cluster_key: str
     warnings: tuple[str, ...]
 
     @property
@@ -112,9 +115,11 @@ class SageMakerPlan(DisplayedPlan):
             return None
         return price.usd_per_hour * max_runtime(self.job) / 3600 * self.job.instance_count
 
-    def agent_job_document(self, target: Target) -> dict[str, Any]:
-        """The agent's `job.json` for an instance type."""
-        return job_document(container_job(self.job, self.run_id, target.name, target.expected))
+    def agent_job(self, target: Target) -> AgentJob:
+        """The agent's job for an instance type."""
+        return target.launch.apply(
+            container_job(self.job, self.run_id, target.name, target.expected), self.cluster_key
+        )
 
     def request(self, target: Target) -> JobRequest:
         """The input of the request that creates the job on an instance type."""
@@ -146,7 +151,7 @@ class SageMakerPlan(DisplayedPlan):
         Raises:
             InvalidJob: the request exceeds SageMaker's limits.
         """
-        return create_calls(self.request(target), self.layout, self.agent_job_document(target))
+        return create_calls(self.request(target), self.layout, job_document(self.agent_job(target)))
 
     def next_plan(self, tried: str) -> SageMakerPlan | None:
         """The plan of another run, under another name, on the instance types after one that was tried; None after the
@@ -172,6 +177,8 @@ class SageMakerPlan(DisplayedPlan):
         yield "image", f"{self.target.image.uri} ({self.target.image.because})"
         yield "instance", self._instances_text()
         yield "GPU", self._gpu_text()
+        if (launcher := self.target.launch.describe(self.target.gpus, job.instance_count)) is not None:
+            yield "launcher", launcher
         yield from self._input_lines()
         yield from self._output_lines()
         yield "role", self.role.arn + (f" ({self.role.because})" if self.role.because else "")
@@ -202,7 +209,7 @@ class SageMakerPlan(DisplayedPlan):
                 }
                 for target in self.targets
             ],
-            "order": self.agent_job_document(self.target),
+            "order": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
             "calls": [call.to_json() for call in self.calls()],
@@ -217,7 +224,8 @@ class SageMakerPlan(DisplayedPlan):
 
     def _instances_text(self) -> str:
         count = f"{self.job.instance_count} x " if self.job.instance_count > 1 else ""
-        first, *others = [f"{target.name}{_price_text(target)}" for target in self.targets]
+        each = " each" if count else ""
+        first, *others = [f"{target.name}{_price_text(target, each)}" for target in self.targets]
         prices = [target.candidate.price for target in self.targets if target.candidate.price]
         as_of = ""
         if prices:
@@ -290,9 +298,9 @@ def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:
     return uri(bucket, checkpoint_prefix(job_name, run_id))
 
 
-def _price_text(target: Target) -> str:
+def _price_text(target: Target, each: str) -> str:
     price = target.candidate.price
-    return "" if price is None else f" at {mark(price)}{format_usd(price.usd_per_hour)} an hour"
+    return "" if price is None else f" at {mark(price)}{format_usd(price.usd_per_hour)} an hour{each}"
 
 
 def _destination_text(address: str, wanted: str | None) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.launch_settings import launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints, new_run_id
 from gpuproof.backends.sagemaker.planning.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.sagemaker.planning.framework import framework_of
@@ -78,6 +79,7 @@ class Planner:
             uploads=uploads,
             checkpoints=checkpoints,
             fresh=fresh,
+            cluster_key=new_cluster_key(job),
             warnings=tuple(
                 warning
                 for warning in (
@@ -101,12 +103,14 @@ class Planner:
     ) -> tuple[tuple[Target, ...], list[str]]:
         """Each instance type with its image, without those whose GPU the image does not support, unless the job names them."""
         framework = framework_of(job, tree) if job.image is None else None
+        uses = script_uses(job, max(candidate.gpus for candidate in candidates))
         targets: list[Target] = []
         unfit: list[Target] = []
         warnings: list[str] = []
         for candidate in candidates:
             image = choose_image(job, framework, candidate, self._catalogue, region)
-            target = Target(candidate, image, _expected(job, candidate, self._catalogue))
+            launch = launch_settings(job, uses, candidate.gpus, candidate.price)
+            target = Target(candidate, image, _expected(job, candidate, self._catalogue), launch)
             problem = gpu_problem(image, candidate, self._catalogue)
             if problem is not None:
                 warnings.append(problem)
@@ -192,14 +196,6 @@ class Planner:
 
 
 def _check_job(job: Job) -> None:
-    method = (
-        job.distribution.chosen if isinstance(job, TrainingJob) and job.distribution is not None else None
-    )
-    if method is not None:
-        raise InvalidJob(
-            f"'{job.name}' is distributed ({method}); GPUproof starts one process per host on SageMaker.",
-            remedy="Remove 'distribution': each host then runs the script, and SM_HOSTS lists all hosts.",
-        )
     own = job.sagemaker
     if own.keep_alive is not None and job.resources.spot:
         raise InvalidJob(

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,6 +14,7 @@ from gpuproof.agent.state import COMPLETED, FAILED
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
+from gpuproof.backends.hosts import require_host
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.sagemaker.deliver import deliver_results, pull_results
 from gpuproof.backends.sagemaker.follow import Snapshot, follow
@@ -29,6 +29,7 @@ from gpuproof.backends.sagemaker.tracking.records import (
     TAG_VERDICT,
     capacity_error_code,
     record_of,
+    response_time,
     verdict_tags,
 )
 from gpuproof.backends.sagemaker.tracking.results import (
@@ -87,6 +88,7 @@ class SageMakerRun(DisplayedRun):
         self._sleep = sleep
         self._description: dict[str, Any] | None = None
         self._reader: LogReader | None = None
+        self._reader_host: str | None = None
         self._verdict: dict[str, Any] | None = None
         self._final: RunRecord | None = None
         self._last_record: RunRecord | None = None
@@ -117,7 +119,7 @@ class SageMakerRun(DisplayedRun):
 
     @property
     def verdict(self) -> dict[str, Any] | None:
-        """The agent's verdict, the worst of all hosts; `None` while it runs, or if there is none."""
+        """The verdict of its agents, merged over all hosts; `None` while it runs, or if there is none."""
         if not self.record.has_ended:
             return None
         return self._verdict
@@ -151,7 +153,7 @@ class SageMakerRun(DisplayedRun):
         """
         description = self._request_description()
         self._description = description
-        now = self._aws_time(description)
+        now = response_time(description)
         price = hourly_price(fleets_of(self.kind, description), self._catalogue, self._region, self.kind)
         bill = bill_of(self.kind, description, price.usd if price else None, now)
         record = record_of(self.kind, description, self._tags, self._catalogue, region=self._region, now=now)
@@ -169,14 +171,19 @@ class SageMakerRun(DisplayedRun):
         """Its results on S3 so far, with sizes."""
         return find_artifacts(self._aws, self.results)
 
-    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
         """Yield its events until it has ended; the last event is its final record.
 
         Continues where an earlier call was interrupted, without reading the log again.
+
+        Args:
+            host: only the output of this host; of all hosts if None.
         """
         skip = 0
-        if self._reader is None or self._reader.bytes_read != offset:
-            self._reader = LogReader(self._aws, self.kind, self.id)
+        if self._reader is None or self._reader_host != host or self._reader.bytes_read != offset:
+            if host is not None:
+                require_host(host, self.describe().record.hosts, self.id)
+            self._reader, self._reader_host = LogReader(self._aws, self.kind, self.id, host=host), host
             skip = offset
         events = follow(self, self._reader, live=live, clock=self._clock, sleep=self._sleep)
         for event in events:
@@ -190,16 +197,18 @@ class SageMakerRun(DisplayedRun):
             else:
                 yield event
 
-    def write_log(self, sink: BinaryIO, *, since: float | None = None) -> int:
+    def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         """Write the output of its hosts so far; with several hosts, each line starts with the host's name.
 
         Args:
             since: leave out lines that were printed before this time.
+            host: only the output of this host; of all hosts if None.
         """
-        snapshot = self.describe()
-        reader = LogReader(
-            self._aws, self.kind, self.id, several=snapshot.record.instance_count > 1, since=since
-        )
+        hosts = self.describe().record.hosts
+        if host is not None:
+            require_host(host, hosts, self.id)
+        several = len(hosts) > 1 and host is None
+        reader = LogReader(self._aws, self.kind, self.id, several=several, host=host, since=since)
         for content in reader.read():
             sink.write(content)
         return reader.bytes_read
@@ -341,14 +350,6 @@ class SageMakerRun(DisplayedRun):
             remedy="`gpuproof ps --on sagemaker --region REGION` lists those of another region.",
         )
 
-    def _aws_time(self, description: Mapping[str, Any]) -> float:
-        """The time in AWS's response, since this machine's clock may be wrong."""
-        date = description.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        try:
-            return parsedate_to_datetime(date).timestamp()
-        except (TypeError, ValueError):
-            return time.time()
-
     def _check_ended(self, remedy: str | None = None) -> None:
         if not self.record.has_ended:
             raise UsageError(
@@ -370,9 +371,7 @@ class SageMakerRun(DisplayedRun):
             reports, why = verdicts.find_reports(
                 self._aws, self.results, record.instance_count, known, lambda: self._tails
             )
-        self._verdict = verdicts.merge_verdicts(
-            {host: one.verdict for host, one in reports.items() if one.verdict is not None}
-        )
+        self._verdict = verdicts.merge_verdicts(reports, record.instance_count)
         if self._verdict is not None and TAG_RUN in self._tags and TAG_VERDICT not in self._tags:
             self._add_tags(verdict_tags(self._verdict))
         description = self._last_description()
@@ -382,7 +381,7 @@ class SageMakerRun(DisplayedRun):
             self._tags,
             self._catalogue,
             region=self._region,
-            now=self._aws_time(description),
+            now=response_time(description),
             verdict=self._verdict,
             state=verdicts.merge_states(reports, completed=record.status == COMPLETED),
         )

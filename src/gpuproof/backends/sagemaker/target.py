@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.launch_settings import LaunchSettings
 from gpuproof.catalogue.model import ImageRow, Instance, Price
 
 
@@ -21,6 +22,11 @@ class Candidate:
     name: str
     instance: Instance | None
     price: Price | None
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs; 0 if unknown."""
+        return self.instance.gpu_count if self.instance is not None else 0
 
 
 @dataclass(frozen=True)
@@ -48,16 +54,23 @@ class Target:
         candidate: the type.
         image: the container image.
         expected: the GPUs that must work on each host.
+        launch: the launcher and its options.
     """
 
     candidate: Candidate
     image: ChosenImage
     expected: ExpectedGpus
+    launch: LaunchSettings = field(default_factory=LaunchSettings)
 
     @property
     def name(self) -> str:
         """The instance type, such as `ml.g5.xlarge`."""
         return self.candidate.name
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of each host; 0 if unknown."""
+        return self.candidate.gpus
 
     @property
     def instance(self) -> Instance | None:

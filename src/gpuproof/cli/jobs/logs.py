@@ -1,6 +1,6 @@
 """Print the output of a run's script; with -f, until the run has ended.
 
-With several hosts, each line starts with its host's name.
+With several hosts, each line starts with its host's name; --host prints one of them as it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="TIME",
         help="print only what was printed since then: 10m, 2h, or a time such as 2026-11-22T10:30",
     )
+    parser.add_argument("--host", metavar="HOST", help="print only this host's output, such as algo-2")
     add_format_flag(parser)
     parser.set_defaults(run=run)
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _print_json(arguments, found, since)
     if arguments.follow:
         return _follow(arguments, found, since)
-    length = _write(found, sys.stdout.buffer, arguments.tail, since)
+    length = _write(found, sys.stdout.buffer, arguments, since)
     if length == 0 and (record := found.record).has_ended:
         print(f"gpuproof: {record.id} has no output: {record.reason or record.status}", file=sys.stderr)
     return ExitCode.OK
@@ -107,12 +108,12 @@ class LastLines:
         return b"\n".join(kept) + (b"\n" if kept and ends else b"")
 
 
-def _write(found: Run, sink: BinaryIO, tail: int | None, since: float | None) -> int:
+def _write(found: Run, sink: BinaryIO, arguments: argparse.Namespace, since: float | None) -> int:
     """Write the output that the flags select, and return the length of all output."""
-    if tail is None:
-        return found.write_log(sink, since=since)
-    last = LastLines(tail)
-    length = found.write_log(cast("BinaryIO", last), since=since)
+    if arguments.tail is None:
+        return found.write_log(sink, since=since, host=arguments.host)
+    last = LastLines(arguments.tail)
+    length = found.write_log(cast("BinaryIO", last), since=since, host=arguments.host)
     sink.write(last.content())
     return length
 
@@ -123,9 +124,9 @@ def _follow(arguments: argparse.Namespace, found: Run, since: float | None) -> i
 
     offset = 0
     if arguments.tail is not None or since is not None:
-        offset = _write(found, sys.stdout.buffer, arguments.tail, since)
+        offset = _write(found, sys.stdout.buffer, arguments, since)
         sys.stdout.buffer.flush()
-    return follow_run(found, Console(), offset=offset, stop_on_interrupt=False)
+    return follow_run(found, Console(), offset=offset, stop_on_interrupt=False, host=arguments.host)
 
 
 def _print_json(arguments: argparse.Namespace, found: Run, since: float | None) -> int:
@@ -136,7 +137,7 @@ def _print_json(arguments: argparse.Namespace, found: Run, since: float | None) 
             "--follow prints the output as it comes, and has no JSON.", remedy="Remove --follow or --json."
         )
     output = BytesIO()
-    _write(found, output, arguments.tail, since)
+    _write(found, output, arguments, since)
     lines = output.getvalue().decode("utf-8", "replace").splitlines()
     print(json.dumps({"version": 1, "id": found.id, "lines": lines}, indent=2))
     return ExitCode.OK

@@ -19,7 +19,12 @@ class ChecksFailed(GPUproofError):
 
 
 def check_before_running(
-    job: AnyJob, console: Console, region: str | None = None, *, is_remote: bool = True
+    job: AnyJob,
+    console: Console,
+    region: str | None = None,
+    *,
+    is_remote: bool = True,
+    python: str | None = None,
 ) -> None:
     """Print each error with its remedy and each warning on one line, and reject a job with errors.
 
@@ -28,6 +33,7 @@ def check_before_running(
         console: where to print.
         region: the AWS region of the run, for prices.
         is_remote: whether the job runs on a machine that is deleted when it ends.
+        python: the interpreter that `--python` names, for a job on this machine.
 
     Raises:
         ChecksFailed: there are errors.
@@ -36,7 +42,8 @@ def check_before_running(
     from gpuproof.check.preflight import check_job
 
     log = ErrorLog()
-    found = check_job(job, region, is_remote=is_remote, log=log)
+    tensorflow = _installed_tensorflow(job, python) if not is_remote else None
+    found = check_job(job, region, is_remote=is_remote, tensorflow=tensorflow, log=log)
     hits = [hit for hit in found if hit.finding.severity is not Severity.NOTE]
     for error in merged(log.errors):
         console.label(
@@ -51,6 +58,16 @@ def check_before_running(
             f"'{job.name}' was not started: gpuproof check found {pluralize(len(errors), 'error')}.",
             remedy=f"gpuproof rule {errors[0].code} explains it; --no-check runs the job anyway.",
         )
+
+
+def _installed_tensorflow(job: AnyJob, python: str | None) -> str | None:
+    """The version that the script will import, where a rule depends on it: only jobs of several hosts have such a rule."""
+    if job.instance_count < 2:
+        return None
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.util.installed_frameworks import installed_frameworks
+
+    return installed_frameworks(find_interpreter(python)).get("tensorflow")
 
 
 def _finding_text(hit: Hit) -> str:

@@ -152,7 +152,7 @@ def _table(records: list[RunRecord]) -> str:
         cells = [
             record.id,
             record.status,
-            record.verdict or "-",
+            record.verdict_text or "-",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             format_clock(record.seconds(now)),
             record.backend,
@@ -165,7 +165,7 @@ def _table(records: list[RunRecord]) -> str:
 
     def code(number: int, column: int) -> str:
         record = records[number]
-        return {1: status_colour(record.status), 2: verdict_colour(record.verdict)}.get(column, "")
+        return {1: status_colour(record.status), 2: verdict_colour(record.verdict_text)}.get(column, "")
 
     return render_table(
         headers, [row(record) for record in records], right=[4, 7], style=Style(colour()), code=code

@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> int:
         plan = backend.plan(job, options)
     else:
         plan = backend.plan(job, options)
-        _check(job, arguments, console, is_remote=False)
+        _check(job, arguments, console, is_remote=False, python=flags.get("python"))
     if arguments.dry_run:
         show_dry_run(plan, console, as_json=as_json)
         return ExitCode.OK
@@ -185,12 +185,20 @@ def _deliver(job: AnyJob, run: Run, console: Console) -> None:
         console.label("here", str(path))
 
 
-def _check(job: AnyJob, arguments: argparse.Namespace, console: Console, *, is_remote: bool) -> None:
+def _check(
+    job: AnyJob,
+    arguments: argparse.Namespace,
+    console: Console,
+    *,
+    is_remote: bool,
+    python: str | None = None,
+) -> None:
     if not arguments.no_check:
         from gpuproof.cli.jobs.preflight import check_before_running
         from gpuproof.settings import aws_region
 
-        check_before_running(job, console, job.resources.region or aws_region(), is_remote=is_remote)
+        region = job.resources.region or aws_region()
+        check_before_running(job, console, region, is_remote=is_remote, python=python)
 
 
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:
@@ -233,11 +241,24 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
     )
-    what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts; local runs have one")
+    what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts")
+    what.add_argument(
+        "--distribution",
+        metavar="LAUNCHER",
+        help="how each host starts the script: none, torchrun, mirrored, multi_worker_mirrored, parameter_server, mpi or auto",
+    )
+    what.add_argument(
+        "--processes-per-host", type=int, metavar="N", help="with torchrun or mpi (default: one per GPU)"
+    )
     what.add_argument("--framework", metavar="NAME", help="the script's framework, such as pytorch")
     what.add_argument("--framework-version", metavar="VERSION", help="such as 2.8")
     what.add_argument("--gpu", metavar="REQUEST", help="GPUs that are expected to work, such as A10G:1 or 2")
     what.add_argument("--max-duration", metavar="TIME", help="stop the script after this time, such as 90m")
+    what.add_argument(
+        "--stall-timeout",
+        metavar="TIME",
+        help="stop the job after this time without progress on any GPU or in any log, such as 20m",
+    )
     what.add_argument(
         "--require-gpu",
         action=argparse.BooleanOptionalAction,
@@ -303,8 +324,11 @@ def _read_job(arguments: argparse.Namespace) -> AnyJob:
         environment=arguments.env,
         instance_type=arguments.instance_type,
         instance_count=arguments.instance_count,
+        distribution=arguments.distribution,
+        processes_per_host=arguments.processes_per_host,
         gpu=arguments.gpu,
         max_duration=arguments.max_duration,
+        stall_timeout=arguments.stall_timeout,
         require_gpu=arguments.require_gpu,
         arguments=arguments.script_arguments,
         framework=arguments.framework,

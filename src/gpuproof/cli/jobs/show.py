@@ -48,6 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
         console.label("instance", f"{count}{record.instance_type}{spot} in {record.document.get('region')}")
     if image := record.document.get("image"):
         console.label("image", image)
+    if hosts := record.document.get("hosts"):
+        states = [f"{host} {one.get('secondary_status') or 'Starting'}" for host, one in hosts.items()]
+        console.label("hosts", ", ".join(states))
     console.label(found.address_label, found.address)
     if record.has_ended:
         show_end(found, record, console)

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gpuproof.agent.hosts import HostEntry, enter_host
 from gpuproof.agent.isolation.reaper import Launch, Reaper
-from gpuproof.emulator.execution.network import join_network
 
 
 def main() -> int:
@@ -28,13 +28,13 @@ def main() -> int:
     spec = commands.first()
     if spec is None:
         return 0
-    if spec["network_of"] is not None:
+    if spec["entry"] is not None:
         try:
-            join_network(spec["network_of"])
+            enter_host(HostEntry.from_json(spec["entry"]))
         except OSError as error:
             os.write(2, json.dumps({"network_failed": str(error)}).encode() + b"\n")
             return 0
-    reaper = Reaper.start(Path(spec["ml"]), ())
+    reaper = Reaper.start(Path(spec["ml"]), (), spec["addresses"])
     try:
         outcome = _run(reaper, commands, spec)
         os.write(2, json.dumps(outcome).encode() + b"\n")

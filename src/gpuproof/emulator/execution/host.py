@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from gpuproof.emulator.execution.network import Placement
+
 
 @dataclass(frozen=True)
 class ContainerOutcome:
@@ -61,6 +63,9 @@ class Host:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.outcome: ContainerOutcome | None = None
         self.ended_at = 0.0
+        """When it ended, in seconds since the epoch, as files' times are."""
+        self.stopped_at: float | None = None
+        """When it was first asked to end."""
         self._on_exit = on_exit
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -70,7 +75,7 @@ class Host:
         command: Sequence[str],
         environment: Mapping[str, str],
         sink: Callable[[IO[bytes]], None],
-        network_of: int | None = None,
+        placement: Placement,
     ) -> None:
         """Start the container.
 
@@ -78,7 +83,7 @@ class Host:
             command: program and arguments.
             environment: the whole environment.
             sink: reads the container's output to its end, in another thread.
-            network_of: process whose network the container joins; None for the machine's.
+            placement: where it runs.
         """
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuproof.emulator.execution.container"],
@@ -93,7 +98,7 @@ class Host:
             "command": list(command),
             "environment": dict(environment),
             "folder": "/",
-            "network_of": network_of,
+            **placement.to_dict(),
         }
         self._send(spec)
         self._thread = threading.Thread(
@@ -103,10 +108,12 @@ class Host:
 
     def signal(self, number: int) -> None:
         """Send a signal to the container's program."""
+        self.stopped_at = self.stopped_at or time.time()
         self._send({"signal": number})
 
     def kill(self) -> None:
         """Kill the container with everything in it."""
+        self.stopped_at = self.stopped_at or time.time()
         self._send({"kill": True})
 
     def join(self) -> None:
@@ -135,7 +142,7 @@ class Host:
             process.wait()
             process.stdout.close()
             process.stderr.close()
-            self.ended_at = time.monotonic()
+            self.ended_at = time.time()
             self.outcome = _parse_outcome(report)
             self._on_exit()
 
@@ -154,7 +161,9 @@ def _parse_outcome(report: bytes) -> ContainerOutcome:
         )
     if "network_failed" in result:
         return ContainerOutcome(
-            None, f"this machine does not allow network isolation: {result['network_failed']}", internal=True
+            None,
+            f"this machine does not allow a network for each host: {result['network_failed']}",
+            internal=True,
         )
     if "launch_failed" in result:
         return ContainerOutcome(None, result["launch_failed"])

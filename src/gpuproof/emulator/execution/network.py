@@ -1,109 +1,97 @@
-"""Network isolation of a job: a network namespace with nothing but a loopback device, shared by the job's containers.
-
-`python -m gpuproof.emulator.execution.network` creates the namespace and keeps it until its standard input ends; containers
-join it. Source: network_namespaces(7), user_namespaces(7), netdevice(7).
-"""
+"""The network of one job's hosts: their names resolve, and hosts of a job with several have a network of their own."""
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
-import os
+import functools
 import socket
-import struct
-import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
-_CLONE_NEWUSER = 0x10000000
-_CLONE_NEWNET = 0x40000000
-_SIOCSIFFLAGS = 0x8914
-_IFF_UP = 0x1
-_READY = "ready"
+from gpuproof.agent.hosts import Egress, HostNetwork, NetworkUnavailable
+from gpuproof.agent.hosts.holder import INTERFACE
+
+_LOOPBACK = "lo"
+_SHARED = (
+    "gpuproof: this machine allows no network for each host of a job ({reason}): the hosts share one network. Their names "
+    "resolve to 127.0.0.1, 127.0.0.2 and so on, and two hosts cannot listen at the same port of all addresses."
+)
 
 
-class NetworkUnavailable(Exception):
-    """This machine does not allow network isolation; the message is the reason."""
+@dataclass(frozen=True)
+class Placement:
+    """Where a container runs.
 
-
-class IsolatedNetwork:
-    """An isolated network. Close it when the containers have ended.
-
-    Raises:
-        NetworkUnavailable: this machine does not allow it.
+    Args:
+        entry: a `HostEntry` in JSON; None for the machine's own network.
+        addresses: names to add to `/etc/hosts`, if it runs in the machine's network.
     """
 
-    def __init__(self) -> None:
-        self._holder = subprocess.Popen(
-            [sys.executable, "-m", "gpuproof.emulator.execution.network"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self._holder.stdout is not None
-        said = self._holder.stdout.readline().strip()
-        if said != _READY:
-            self.close()
-            raise NetworkUnavailable(said or "its process was killed")
+    entry: str | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The placement for a container's process."""
+        return {"entry": self.entry, "addresses": dict(self.addresses)}
+
+
+class JobNetwork:
+    """The network of one job's hosts. Close it when the containers have ended.
+
+    Args:
+        names: the hosts' names.
+        isolated: whether they reach nothing but each other.
+    """
+
+    def __init__(self, names: Sequence[str], *, isolated: bool) -> None:
+        self._names = names
+        self._isolated = isolated
+        self._separate = isolated or (len(names) > 1 and _shared_because() is None)
+        self._network: HostNetwork | None = None
 
     @property
-    def pid(self) -> int:
-        """Process in the network, for `join_network`."""
-        return self._holder.pid
+    def interface(self) -> str:
+        """The network interface with which the hosts reach each other."""
+        devices = [name for _, name in socket.if_nameindex()]
+        return INTERFACE if self._separate or (INTERFACE in devices and len(self._names) == 1) else _LOOPBACK
+
+    def create(self, url: str, environment: Mapping[str, str]) -> dict[str, str]:
+        """Create the network, and return the variables with which programs on the hosts find the way out of it.
+
+        Args:
+            url: where the emulator listens.
+            environment: the containers' variables, which may name proxies.
+
+        Raises:
+            NetworkUnavailable: this machine does not allow it.
+        """
+        if not self._separate:
+            return {}
+        port = urlsplit(url).port
+        egress = Egress.from_environment(environment, [] if port is None else [port])
+        self._network = HostNetwork.create(self._names, None if self._isolated else egress)
+        return dict(self._network.environment)
+
+    def placement(self, name: str) -> Placement:
+        """Where the container of one host runs; after `create`."""
+        if self._network is not None:
+            return Placement(self._network.entry(name).to_json())
+        return Placement(addresses={host: f"127.0.0.{number}" for number, host in enumerate(self._names, 1)})
 
     def close(self) -> None:
-        """End the process that keeps the network."""
-        self._holder.communicate()
+        """End the network."""
+        if self._network is not None:
+            self._network.close()
 
 
-def join_network(pid: int) -> None:
-    """Move this process, which must have one thread, into the network of another.
-
-    Raises:
-        OSError: it is refused.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    for kind, flag in (("user", _CLONE_NEWUSER), ("net", _CLONE_NEWNET)):
-        path = f"/proc/{pid}/ns/{kind}"
-        if Path(path).stat().st_ino == Path(f"/proc/self/ns/{kind}").stat().st_ino:
-            continue
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _check(libc.setns(descriptor, flag))
-        finally:
-            os.close(descriptor)
-
-
-def main() -> int:
-    """Create the namespace and keep it."""
+@functools.lru_cache(maxsize=1)
+def _shared_because() -> str | None:
+    """Why hosts of one job have to share the machine's network; None if they do not. Reported once."""
     try:
-        _create()
-    except OSError as error:
-        print(error.strerror or error, flush=True)
-        return 1
-    print(_READY, flush=True)
-    sys.stdin.read()
-    return 0
-
-
-def _create() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    uid, gid = os.geteuid(), os.getegid()
-    if uid != 0 or libc.unshare(_CLONE_NEWNET) != 0:
-        _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET))
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
-        fcntl.ioctl(device, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        HostNetwork.create(["algo-1"]).close()
+    except NetworkUnavailable as error:
+        print(_SHARED.format(reason=error), file=sys.stderr, flush=True)
+        return str(error)
+    return None

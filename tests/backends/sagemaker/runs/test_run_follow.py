@@ -84,7 +84,7 @@ class TestFollowing:
             assert [line for line in lines if line.startswith(host)] == [
                 f"{host} | {host} {number}" for number in range(5)
             ]
-        assert "2 hosts" in run.verdict["notes"][0]
+        assert [host["host"] for host in run.verdict["hosts"]] == ["algo-1", "algo-2"]
 
     def test_throttling_and_lost_connections_lose_and_repeat_nothing(self, aws: Any) -> None:
         run = aws.start(COUNTS)

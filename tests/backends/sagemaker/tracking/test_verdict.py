@@ -1,4 +1,4 @@
-"""A job's verdict: out of archives and objects, and the worst of several hosts."""
+"""A job's verdict: out of archives and objects, and that of several hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from support.archives import archive
 
 
 def verdict(outcome: str, met: bool | None = True, **more: Any) -> dict[str, Any]:
-    return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, "notes": [], **more}
+    nothing = {"expectation": {}, "gpus": [], "bottlenecks": [], "notes": []}
+    return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, **nothing, **more}
 
 
 def stored(bucket: Any, content: bytes) -> dict[str, AgentReport]:
@@ -80,30 +81,26 @@ def test_objects_of_each_host_are_read(bucket: Any) -> None:
 
 
 class TestSeveralHosts:
-    def test_the_worst_one_counts_with_a_note_on_the_others(self) -> None:
-        both = merge_verdicts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
-        assert both is not None
-        assert (both["outcome"], both["gpu_requirement_met"]) == ("cpu-only", False)
-        assert both["notes"][0] == "2 hosts: algo-1 used, algo-2 cpu-only; this is the verdict of algo-2"
+    def test_all_hosts_count_also_one_without_a_verdict(self) -> None:
+        found = {"algo-1": AgentReport(verdict("used")), "algo-2": AgentReport(verdict("used"))}
+        three = merge_verdicts(found, 3)
+        assert three is not None
+        assert [host["outcome"] for host in three["hosts"]] == ["used", "used", None]
 
-    def test_a_requirement_that_was_not_met_goes_before_everything(self) -> None:
-        both = merge_verdicts({"algo-1": verdict("unknown", met=None), "algo-2": verdict("used", met=False)})
+    def test_when_each_script_ran_is_known_from_the_agents_states(self) -> None:
+        found = {
+            "algo-1": AgentReport(verdict("used"), {"script_started": 1000.0, "script_ended": 1100.0}),
+            "algo-2": AgentReport(verdict("used"), {"script_started": 1070.0, "script_ended": 1100.0}),
+        }
+        both = merge_verdicts(found, 2)
         assert both is not None
-        assert both["outcome"] == "used"
+        assert [one["kind"] for one in both["bottlenecks"]] == ["start-skew"]
 
     def test_one_host_is_taken_as_it_is(self) -> None:
-        assert merge_verdicts({"algo-1": verdict("used")}) == verdict("used")
+        assert merge_verdicts({"algo-1": AgentReport(verdict("used"))}, 1) == verdict("used")
 
     def test_without_any_there_is_none(self) -> None:
-        assert merge_verdicts({}) is None
-
-    def test_hosts_are_counted_and_not_spelled(self) -> None:
-        ten = merge_verdicts({f"algo-{number}": verdict("used") for number in range(10, 0, -1)})
-        assert ten is not None
-        assert "algo-9 used, algo-10 used" in ten["notes"][0]
-
-    def test_an_outcome_of_a_later_version_causes_no_error(self) -> None:
-        assert merge_verdicts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
+        assert merge_verdicts({"algo-1": AgentReport()}, 2) is None
 
 
 class TestAgentReports:

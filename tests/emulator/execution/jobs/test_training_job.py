@@ -12,7 +12,7 @@ from gpuproof.emulator.execution.host import ContainerOutcome
 from gpuproof.emulator.execution.jobs.training_job import failure_reason
 from support.archives import archive
 from support.aws_emulator import running_emulator
-from support.emulator_jobs import IMAGE, Account, channel, metric, secondary
+from support.emulator_jobs import IMAGE, TWO_HOSTS, Account, channel, metric, secondary
 
 pytestmark = pytest.mark.slow
 
@@ -229,7 +229,7 @@ def test_hosts_have_disks_of_their_own_and_know_each_other(aws: Account) -> None
         "grep -o 'current_host\": \"[a-z0-9-]*' /opt/ml/input/config/resourceconfig.json; ls /opt/ml/input/data/train;"
         " touch /opt/ml/model/$(ls /opt/ml/input/data/train | head -1)",
         InputDataConfig=[channel("train", f"s3://{aws.bucket}/in/", S3DataDistributionType="ShardedByS3Key")],
-        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+        ResourceConfig=TWO_HOSTS,
     )
     name = job["TrainingJobName"]
     assert aws.log(name, "algo-1") == ['current_host": "algo-1', "0.txt", "2.txt"]
@@ -237,12 +237,35 @@ def test_hosts_have_disks_of_their_own_and_know_each_other(aws: Account) -> None
     assert sorted(aws.archive(f"out/{name}/output/model.tar.gz")) == ["0.txt", "1.txt"]
 
 
-def test_one_host_that_fails_takes_the_others_down(aws: Account) -> None:
+def test_one_host_that_fails_takes_the_others_down_and_its_reason_is_the_jobs(aws: Account) -> None:
     job = aws.trained(
-        "grep -q 'current_host\": \"algo-2' /opt/ml/input/config/resourceconfig.json && exit 7; sleep 600",
-        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+        "cd /opt/ml/output; [ $(hostname) = algo-2 ] && { echo cause > failure; exit 7; };"
+        "trap 'echo stopped, as asked > failure; exit 1' TERM; while true; do sleep 0.05; done",
+        ResourceConfig=TWO_HOSTS,
     )
-    assert job["FailureReason"] == "AlgorithmError: , exit code: 7"
+    assert job["FailureReason"] == "AlgorithmError: cause, exit code: 7, host: algo-2"
+
+
+def test_a_host_that_fails_because_it_has_lost_another_is_not_the_cause(aws: Account) -> None:
+    lose = (
+        "import socket, sys\n"
+        "if socket.gethostname() == 'algo-2':\n"
+        "    listening = socket.create_server(('', 7777))\n"
+        "    connection, _ = listening.accept()\n"
+        "    open('/opt/ml/output/failure', 'w').write('ValueError: cause')\n"
+        "    connection.close()\n"
+        "    import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); signal.pause()\n"
+        "while True:\n"
+        "    try: connection = socket.create_connection(('algo-2', 7777)); break\n"
+        "    except ConnectionRefusedError: pass\n"
+        "connection.recv(1); open('/opt/ml/output/failure', 'w').write('lost algo-2'); sys.exit(1)\n"
+    )
+    job = aws.trained(
+        "exec python3 /opt/ml/input/data/code/lose.py",
+        ResourceConfig=TWO_HOSTS,
+        InputDataConfig=[channel("code", aws.put("code/lose.py", lose))],
+    )
+    assert job["FailureReason"] == "AlgorithmError: ValueError: cause, exit code: 7, host: algo-2"
 
 
 def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account) -> None:

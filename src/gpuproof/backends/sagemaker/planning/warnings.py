@@ -10,6 +10,7 @@ from gpuproof.backends.sagemaker.requests.common import DEFAULT_DURATION, max_ru
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.prices import cost_text
+from gpuproof.jobs.distribution.launchers import NONE
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.units import Duration
 
@@ -25,6 +26,7 @@ def job_warnings(job: Job, target: Target, catalogue: Catalogue) -> list[str]:
         *_cost_warnings(job, target),
         *_setting_warnings(job, target),
         *_gpu_warnings(job, target, catalogue),
+        *target.launch.notes,
     ]
 
 
@@ -38,7 +40,7 @@ def _cost_warnings(job: Job, target: Target) -> Iterator[str]:
         yield f"no max_duration: SageMaker stops the job after {DEFAULT_DURATION}{cost}; set --max-duration to change that"
     if job.sagemaker.keep_alive is not None:
         yield f"the hosts are kept for {job.sagemaker.keep_alive} after the job has ended, at the same price"
-    if job.instance_count > 1:
+    if job.instance_count > 1 and target.launch.launcher == NONE:
         yield f"each of the {job.instance_count} hosts runs the script; see SM_HOSTS and SM_CURRENT_HOST"
 
 

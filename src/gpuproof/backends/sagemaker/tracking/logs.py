@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.backends.aws import Aws, LogEvent, SageMakerKind
+from gpuproof.backends.hosts import line_prefix
 
 _GROUPS = {"training": "/aws/sagemaker/TrainingJobs", "processing": "/aws/sagemaker/ProcessingJobs"}
 _HOST = re.compile(r"/(algo-\d+)")
@@ -98,6 +99,10 @@ class LogReader:
         found = {stream.host for stream in self._state.streams.values()}
         return tuple(sorted(found, key=lambda host: (len(host), host)))
 
+    def count_hosts(self, hosts: int) -> int:
+        """The number of hosts that it reads, of all the job's hosts."""
+        return hosts if self._host is None else 1
+
     def find_hosts(self) -> tuple[str, ...]:
         """Look for new streams and return the hosts that have a log."""
         self._find_streams()
@@ -165,7 +170,7 @@ class LogReader:
                 verdicts[stream.host] = split.verdict
             if split.messages:
                 messages[stream.host] = (*messages.get(stream.host, ()), *split.messages)
-            prefix = f"{stream.host} | " if self.several else ""
+            prefix = line_prefix(stream.host) if self.several else ""
             parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in split.lines])
             streams[name] = replace(stream, pending=stream.pending[count:], piece=split.piece)
         merged = list(heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0])

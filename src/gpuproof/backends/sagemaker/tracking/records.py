@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from gpuproof.agent.failure import StopReason, split_code
@@ -125,6 +127,15 @@ def capacity_error_code(record: RunRecord) -> str | None:
     if record.status != FAILED or record.started is not None or not record.failure_reason:
         return None
     return next((code for code in CAPACITIES if code in record.failure_reason), None)
+
+
+def response_time(description: Mapping[str, Any]) -> float:
+    """The time of AWS's response in seconds since the epoch, since this machine's clock may be wrong."""
+    date = description.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError):
+        return time.time()
 
 
 def last_transition(description: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from gpuproof.agent.verdict import CPU_ONLY, IDLE, NO_GPU_EXPECTED, UNKNOWN, USED
+from gpuproof.agent.verdict import HostReport, merge_hosts
 from gpuproof.backends.aws import Aws, AwsRefused, S3Object
 from gpuproof.backends.sagemaker.tracking.logs import Tail
 from gpuproof.backends.sagemaker.tracking.results import Results
@@ -25,7 +25,6 @@ _MOST_ARCHIVE_IF_KNOWN = 64 << 20
 _VERDICT, _STATE = "verdict.json", "run.json"
 _FOLDER = "gpuproof"
 _MOST_BYTES = 64 << 20
-_WORST_FIRST = (CPU_ONLY, IDLE, UNKNOWN, USED, NO_GPU_EXPECTED)
 
 
 @dataclass(frozen=True)
@@ -156,27 +155,14 @@ def from_objects(aws: Aws, bucket: str, prefix: str) -> dict[str, AgentReport]:
     return found
 
 
-def merge_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Merge the verdicts of all hosts: the worst one, with a note about the others.
+def merge_verdicts(reports: Mapping[str, AgentReport], hosts: int) -> dict[str, Any] | None:
+    """The verdict on the job: those of its hosts, merged; `None` if no host has one.
 
-    A host with idle GPUs is billed as much as the others.
+    Args:
+        hosts: the number of hosts, which SageMaker names `algo-1`, `algo-2` …
     """
-    if not verdicts:
-        return None
-    hosts = sorted(verdicts, key=lambda host: (len(host), host))
-    worst = min(hosts, key=lambda host: _rank(verdicts[host]))
-    chosen = dict(verdicts[worst])
-    if len(hosts) > 1:
-        outcomes = ", ".join(f"{host} {verdicts[host]['outcome']}" for host in hosts)
-        note = f"{len(hosts)} hosts: {outcomes}; this is the verdict of {worst}"
-        chosen["notes"] = [note, *chosen.get("notes", ())]
-    return chosen
-
-
-def _rank(verdict: Mapping[str, Any]) -> tuple[bool, int]:
-    outcome = verdict["outcome"]
-    rank = _WORST_FIRST.index(outcome) if outcome in _WORST_FIRST else len(_WORST_FIRST)
-    return verdict.get("gpu_requirement_met", True) is not False, rank
+    names = [f"algo-{number}" for number in range(1, hosts + 1)] if hosts > 1 else []
+    return merge_hosts(names, {host: HostReport(one.verdict, one.state) for host, one in reports.items()})
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, str, bytes]]:

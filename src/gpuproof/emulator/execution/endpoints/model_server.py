@@ -13,6 +13,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 
+from gpuproof.agent.hosts import HostNetwork, NetworkUnavailable
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
 from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ServingFailed
@@ -22,7 +23,7 @@ from gpuproof.emulator.execution.endpoints.unix_connection import UnixConnection
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host, cannot_start
 from gpuproof.emulator.execution.log_shipper import LogStream
-from gpuproof.emulator.execution.network import IsolatedNetwork, NetworkUnavailable
+from gpuproof.emulator.execution.network import Placement
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 _UNHEALTHY = (
@@ -101,7 +102,7 @@ class _Container:
         self._wake = threading.Event()
         self._stopping = False
         self._healthy = False
-        self._network: IsolatedNetwork | None = None
+        self._network: HostNetwork | None = None
         self._host = Host(instance, self._folder, self._on_host_exit)
 
     def prepare(self) -> None:
@@ -136,9 +137,9 @@ class _Container:
             logs = self._context.clients.get("logs", self._spec.region)
             sink = LogStream(logs, self._group, self._stream).copy
             if self._spec.isolated and self._network is None:
-                self._network = _isolated_network()
-            network_of = None if self._network is None else self._network.pid
-            self._host.start(self._command(), self._environment, sink, network_of)
+                self._network = _isolated_network(self._host.name)
+            entry = None if self._network is None else self._network.entry(self._host.name).to_json()
+            self._host.start(self._command(), self._environment, sink, Placement(entry))
 
     def wait_until_healthy(self) -> None:
         """Wait until the server responds to `/ping`.
@@ -242,9 +243,9 @@ class _Container:
             timer.start()
 
 
-def _isolated_network() -> IsolatedNetwork:
+def _isolated_network(name: str) -> HostNetwork:
     try:
-        return IsolatedNetwork()
+        return HostNetwork.create([name])
     except NetworkUnavailable as error:
         why = f"this machine does not allow network isolation: {error}"
         raise ServingFailed(_INTERNAL_ERROR.format(why=why)) from error

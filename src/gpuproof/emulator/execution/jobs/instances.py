@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuproof.agent.failure import error_line, split_code
+from gpuproof.agent.hosts import NetworkUnavailable
+from gpuproof.agent.ranks.host_failure import Cause, Failure, exit_cause, first_failure
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host
 from gpuproof.emulator.execution.jobs.job_control import EndReason, JobControl, JobFailed, wait_for_containers
 from gpuproof.emulator.execution.log_shipper import LogStream
-from gpuproof.emulator.execution.network import IsolatedNetwork, NetworkUnavailable
+from gpuproof.emulator.execution.network import JobNetwork
 from gpuproof.emulator.execution.s3_sync import FolderMirror, UploadFailed
 from gpuproof.emulator.job_kinds import JOB_KINDS
 from gpuproof.emulator.store import Resource
@@ -46,15 +49,20 @@ class Instances:
         self._job = job
         self._control = control
         self._isolated = isolated
-        self._network: IsolatedNetwork | None = None
         self.hosts = [
             Host(f"algo-{number}", folder / f"algo-{number}", control.wake) for number in range(1, count + 1)
         ]
+        self._network = JobNetwork(self.names, isolated=isolated)
 
     @property
     def names(self) -> list[str]:
         """The hosts' names."""
         return [host.name for host in self.hosts]
+
+    @property
+    def interface(self) -> str:
+        """The network interface that `resourceconfig.json` names."""
+        return self._network.interface
 
     def start(
         self,
@@ -70,22 +78,26 @@ class Instances:
             on_line: called with every line of every host.
 
         Raises:
-            JobFailed: the job is to have network isolation, which this machine does not allow.
+            JobFailed: this machine does not allow the job's network.
         """
-        if self._isolated:
-            try:
-                self._network = IsolatedNetwork()
-            except NetworkUnavailable as error:
-                raise JobFailed(
-                    f"InternalServerError: this machine does not allow network isolation: {error}"
-                ) from error
-        network_of = None if self._network is None else self._network.pid
         options, group = self._context.options, JOB_KINDS[self._job.kind].log_group
+        own = {**options.environment, **environment}
+        bases = [base_environment(options, image, host.home, os.environ) for host in self.hosts]
+        try:
+            proxies = self._network.create(self._context.clients.url, {**bases[0], **own})
+        except NetworkUnavailable as error:
+            what = "network isolation" if self._isolated else "a network for each host"
+            raise JobFailed(f"InternalServerError: this machine does not allow {what}: {error}") from error
         logs = self._context.clients.get("logs", self._job.region)
-        for host in self.hosts:
-            stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{int(time.time())}", on_line)
-            base = base_environment(options, image, host.home, os.environ)
-            host.start(command, {**base, **options.environment, **environment}, stream.copy, network_of)
+        started = int(time.time())
+        try:
+            for host, base in zip(self.hosts, bases, strict=True):
+                stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{started}", on_line)
+                placement = self._network.placement(host.name)
+                host.start(command, {**base, **own, **proxies}, stream.copy, placement)
+        except BaseException:
+            self._end()
+            raise
 
     def wait(self, deadline: float, tick: Callable[[], None], interruption: float | None = None) -> EndReason:
         """Wait until every container has ended and its output was sent; arguments as of `wait_for_containers`."""
@@ -101,12 +113,7 @@ class Instances:
                 interval=options.checkpoint_interval,
             )
         finally:
-            for host in self.hosts:
-                # They have ended, unless `tick` failed.
-                host.kill()
-                host.join()
-            if self._network is not None:
-                self._network.close()
+            self._end()
 
     def environment(self) -> dict[str, str]:
         """The variables of the job's containers."""
@@ -124,9 +131,48 @@ class Instances:
         }
 
     def first_failed_host(self) -> Host | None:
-        """The host whose container failed first; the others were ended because of it."""
-        failed = [host for host in self.hosts if host.outcome is not None and host.outcome.code != 0]
-        return min(failed, key=lambda host: host.ended_at, default=None)
+        """The host that failed first by itself; the others failed or were stopped because of it."""
+        return first_failed(self.hosts)
+
+    def _end(self) -> None:
+        """End what still runs: nothing, unless something here has failed."""
+        for host in self.hosts:
+            host.kill()
+            host.join()
+        self._network.close()
+
+
+def first_failed(hosts: Sequence[Host]) -> Host | None:
+    """The host whose failure caused those of the others; None if none has failed."""
+    failed = {host.name: host for host in hosts if host.outcome is not None and host.outcome.code != 0}
+    return failed[first_failure(map(_failure, failed.values())).host or ""] if failed else None
+
+
+def name_host(reason: str, host: Host, hosts: Sequence[Host]) -> str:
+    """Add the host that failed to a FailureReason, if the job has several and the reason does not begin with one."""
+    text = split_code(reason)[1].partition(": ")[2]
+    if len(hosts) == 1 or text.startswith(tuple(other.name for other in hosts)):
+        return reason
+    ending = f", host: {host.name}"
+    return reason[: 1024 - len(ending)] + ending
+
+
+def _failure(host: Host) -> Failure:
+    """How a host failed.
+
+    A container may take long to end after it has failed: the moment at which it wrote why is closer to the failure.
+    """
+    file = host.ml / "output" / "failure"
+    text = read_text(file)
+    try:
+        moment = file.stat().st_mtime
+    except OSError:
+        moment = host.ended_at
+    code = host.outcome.code if host.outcome is not None else None
+    cause = Cause.OWN if code is None else exit_cause(code, error_line(text))
+    if host.stopped_at is not None and moment > host.stopped_at:
+        cause = Cause.TERMINATED
+    return Failure(moment, text, cause, host.name)
 
 
 def upload_changes(mirrors: Sequence[FolderMirror], what: str) -> None:

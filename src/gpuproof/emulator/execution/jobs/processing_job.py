@@ -9,7 +9,13 @@ from typing import Any
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.container_paths import host_path
 from gpuproof.emulator.execution.host import cannot_start, start_failure
-from gpuproof.emulator.execution.jobs.instances import Instances, read_text, upload_changes, write_json
+from gpuproof.emulator.execution.jobs.instances import (
+    Instances,
+    name_host,
+    read_text,
+    upload_changes,
+    write_json,
+)
 from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
 from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.s3_sync import DownloadFailed, FolderMirror, S3Location, download_source
@@ -91,7 +97,7 @@ class ProcessingJobRun:
         continuous: list[FolderMirror] = []
         at_end: list[FolderMirror] = []
         for number, host in enumerate(instances.hosts):
-            write_layout(host.ml, self._document, host.name, instances.names)
+            write_layout(host.ml, self._document, host.name, instances.names, instances.interface)
             try:
                 self._download_inputs(host.ml, number, len(instances.hosts))
             except DownloadFailed as error:
@@ -128,8 +134,11 @@ class ProcessingJobRun:
             self._document["ProcessingJobStatus"] = status
 
 
-def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
+def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str], interface: str) -> None:
     """Create the folders and configuration files of one instance.
+
+    Args:
+        interface: the hosts' network interface.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
     """
@@ -140,7 +149,7 @@ def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]
         "current_host": host,
         "hosts": hosts,
         "current_instance_type": cluster["InstanceType"],
-        "network_interface_name": "eth0",
+        "network_interface_name": interface,
     }
     write_json(ml / "config" / "resourceconfig.json", resources)
     names = ("ProcessingJobArn", "ProcessingJobName", "AppSpecification", "Environment", "ProcessingInputs")
@@ -153,4 +162,5 @@ def _failure(instances: Instances) -> str | None:
     host = instances.first_failed_host()
     if host is None or host.outcome is None:
         return None
-    return start_failure(host.outcome) or "AlgorithmError: See job logs for more information"
+    reason = start_failure(host.outcome) or "AlgorithmError: See job logs for more information"
+    return name_host(reason, host, instances.hosts)

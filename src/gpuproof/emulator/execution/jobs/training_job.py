@@ -13,9 +13,10 @@ from gpuproof.agent.artifacts.archive_create import pack
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.host import ContainerOutcome, Host, start_failure
 from gpuproof.emulator.execution.jobs import training_layout
-from gpuproof.emulator.execution.jobs.instances import Instances, read_text, upload_changes
+from gpuproof.emulator.execution.jobs.instances import Instances, name_host, read_text, upload_changes
 from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
 from gpuproof.emulator.execution.jobs.metrics import Metrics
+from gpuproof.emulator.execution.jobs.sdk_drivers import driver_problem
 from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.jobs.training_toolkit import prepare_toolkit
 from gpuproof.emulator.execution.jobs.warm_pools import claim_warm_pool
@@ -172,7 +173,9 @@ class TrainingJobRun:
         """Prepare the instances' disks; returns the folders of checkpoints to upload."""
         mirrors: list[FolderMirror] = []
         for number, host in enumerate(instances.hosts):
-            training_layout.write_layout(host.ml, self._document, host.name, instances.names)
+            training_layout.write_layout(
+                host.ml, self._document, host.name, instances.names, instances.interface
+            )
             try:
                 training_layout.download_channels(
                     self._s3, host.ml, self._document, number, len(instances.hosts)
@@ -199,6 +202,8 @@ class TrainingJobRun:
     def _command(self, instances: Instances) -> list[str]:
         algorithm = self._document["AlgorithmSpecification"]
         arguments = algorithm.get("ContainerArguments") or []
+        if problem := driver_problem(instances.hosts[0].ml):
+            raise JobFailed(f"AlgorithmError: {problem}, exit code: 1")
         if entry := algorithm.get("ContainerEntrypoint"):
             return [*entry, *arguments]
         try:
@@ -299,7 +304,8 @@ def _failure(instances: Instances) -> str | None:
     host = instances.first_failed_host()
     if host is None or host.outcome is None:
         return None
-    return failure_reason(host.outcome, read_text(host.ml / "output" / "failure"))
+    reason = failure_reason(host.outcome, read_text(host.ml / "output" / "failure"))
+    return name_host(reason, host, instances.hosts)
 
 
 def _merge(folders: Sequence[Path], target: Path) -> None:

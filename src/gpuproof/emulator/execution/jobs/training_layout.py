@@ -17,14 +17,18 @@ CHECKPOINTS = "/opt/ml/checkpoints"
 """Default of `CheckpointConfig.LocalPath`."""
 
 
-def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
-    """Create the folders and configuration files."""
+def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str], interface: str) -> None:
+    """Create the folders and configuration files.
+
+    Args:
+        interface: the hosts' network interface.
+    """
     for folder in ("input/data", "model", "output/data", "checkpoints"):
         (ml / folder).mkdir(parents=True, exist_ok=True)
     config = ml / "input" / "config"
     write_json(config / "hyperparameters.json", document.get("HyperParameters") or {})
     write_json(config / "inputdataconfig.json", input_data_config(document))
-    write_json(config / "resourceconfig.json", resource_config(document, host, hosts))
+    write_json(config / "resourceconfig.json", resource_config(document, host, hosts, interface))
     write_json(config / "init-config.json", init_config(document))
     if checkpoints := document.get("CheckpointConfig"):
         write_json(config / "checkpointconfig.json", {"LocalPath": CHECKPOINTS, **checkpoints})
@@ -51,7 +55,7 @@ def init_config(document: dict[str, Any]) -> dict[str, Any]:
     return {"inputMode": mode.upper(), "channels": input_data_config(document)}
 
 
-def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> dict[str, Any]:
+def resource_config(document: dict[str, Any], host: str, hosts: list[str], interface: str) -> dict[str, Any]:
     """The content of `resourceconfig.json`."""
     groups = instance_groups(document, hosts)
     own = next(group for group in groups if host in group["hosts"])
@@ -61,7 +65,7 @@ def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> di
         "current_group_name": own["instance_group_name"],
         "hosts": hosts,
         "instance_groups": groups,
-        "network_interface_name": "eth0",
+        "network_interface_name": interface,
     }
 
 

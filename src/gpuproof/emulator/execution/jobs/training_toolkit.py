@@ -7,6 +7,7 @@ image.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,15 @@ def prepare_toolkit(s3: Any, hosts: list[Host], hyperparameters: Mapping[str, st
         DownloadFailed: the source does not exist.
     """
     source = _text(hyperparameters.get(_SUBMIT_DIRECTORY, ""))
+    key = secrets.token_hex(32)
     for host in hosts:
         folder = host.ml / "input" / "toolkit"
         folder.mkdir(parents=True, exist_ok=True)
         place_agent(state, folder)
+        if len(hosts) > 1:
+            path = ContainerPaths(folder).cluster_key
+            path.touch(mode=0o600)
+            path.write_text(key)
         if source.startswith("s3://"):
             location = S3Location.parse(source)
             download(s3, location.bucket, {location.key: ContainerPaths(folder).toolkit_source.name}, folder)
