@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test (what CI runs)"
-	@echo "make quick        lint and the tests that start no framework, server or job (within a minute)"
+	@echo "make quick        lint and the tests that start no framework, server or job (one to two minutes)"
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"

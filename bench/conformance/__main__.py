@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gpuproof.emulator.execution.network import IsolatedNetwork, join_network
+from gpuproof.agent.hosts import HostNetwork
 from gpuproof.testing.emulator import running
 
 HERE = Path(__file__).parent
@@ -26,6 +26,7 @@ _UNEXPLAINED = "**unexplained**"
 # They read the configuration that the container writes for nginx and for TensorFlow Serving's own program.
 _OF_NGINX = ("test_nginx_config", "test_tfs_batching")
 _FRAMEWORK = ("--framework-version", "2.19")
+_HOST = "algo-1"
 _LIMIT_S = 600  # of one run of pytest
 _MAX_MESSAGE = 200  # characters
 
@@ -133,7 +134,7 @@ def _run_moto(checkout: Path) -> list[Outcome]:
 
 def _run_tensorflow(checkout: Path) -> list[Outcome]:
     # The tests use port 8080 of this machine, which may be taken: they get a network of their own.
-    network = IsolatedNetwork()
+    network = HostNetwork.create([_HOST])
     try:
         with tempfile.TemporaryDirectory() as folder:
             docker = Path(folder) / "bin" / "docker"
@@ -171,7 +172,7 @@ def _pytest(
     checkout: Path,
     words: list[str],
     environment: Mapping[str, str],
-    network: IsolatedNetwork | None = None,
+    network: HostNetwork | None = None,
 ) -> list[Outcome]:
     """Run tests; those of a run that takes too long count as one failure."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -186,7 +187,7 @@ def _pytest(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=None if network is None else lambda: join_network(network.pid),  # noqa: PLW1509 - one system call
+                preexec_fn=None if network is None else lambda: network.join(_HOST),  # noqa: PLW1509 - some system calls
             )
             try:
                 process.wait(_LIMIT_S)
