@@ -28,9 +28,28 @@ def test_a_group_ends_its_members_and_disappears() -> None:
     assert not add_to_group(folder, process.pid)
 
 
+def test_groups_of_the_same_run_do_not_end_each_other() -> None:
+    first = create_group(NAME)
+    if first is None:
+        pytest.skip("this host lets this user create no control groups")
+    end_group(first)
+    second = create_group(NAME)
+    assert second is not None
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        assert add_to_group(second, process.pid)
+        end_group(first)
+        assert not gone(process.pid, 0.2)
+    finally:
+        end_group(second)
+        process.wait()
+
+
 def test_a_group_is_told_from_other_folders() -> None:
-    group = Path("/sys/fs/cgroup/user.slice") / group_name("train-1")
+    group = Path("/sys/fs/cgroup/user.slice") / f"{group_name('train-1')}.x1"
     assert is_group_of(group, "train-1")
     assert not is_group_of(group, "train-2")
-    assert not is_group_of(Path("/home/me") / group_name("train-1"), "train-1")
-    assert not is_group_of(Path("/sys/fs/cgroup/../../../tmp") / group_name("train-1"), "train-1")
+    assert is_group_of(group.with_name(f"{group_name('train-1', 'algo-2')}.x1"), "train-1")
+    assert not is_group_of(group.with_name(f"{group_name('train-10')}.x1"), "train-1")
+    assert not is_group_of(Path("/home/me") / group.name, "train-1")
+    assert not is_group_of(Path("/sys/fs/cgroup/../../../tmp") / group.name, "train-1")

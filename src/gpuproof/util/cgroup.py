@@ -6,6 +6,7 @@ It reaches processes that have lost every guard above them. Source: the kernel's
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ _PAUSE_SECONDS = 0.005
 
 
 def group_name(run_id: str, host: str = "") -> str:
-    """The name of a run's control group.
+    """How the name of a run's control group begins.
 
     Args:
         host: one of several hosts on this machine, which have a group each.
@@ -26,12 +27,16 @@ def group_name(run_id: str, host: str = "") -> str:
 def create_group(name: str) -> Path | None:
     """Create a group below this process's own and return its folder.
 
+    Args:
+        name: how its name begins. The rest is random: two guards end the same group, and the second must not find the group
+            of a run that came between them.
+
     Returns:
         `None` if this host has no version 2 groups that can end their members (Linux 5.14), or does not let this user
         create one.
     """
     try:
-        folder = _own_group() / name
+        folder = _own_group() / f"{name}.{os.urandom(4).hex()}"
         folder.mkdir()
     except OSError:
         return None
@@ -65,7 +70,7 @@ def end_group(folder: Path) -> None:
 def is_group_of(folder: Path, run_id: str) -> bool:
     """Whether a path is that of a run's group, and not of something else on the disk."""
     return (
-        folder.name.partition(".algo-")[0] == group_name(run_id)
+        folder.name.startswith(f"{group_name(run_id)}.")
         and ".." not in folder.parts
         and folder.parts[:4] == ("/", "sys", "fs", "cgroup")
     )
