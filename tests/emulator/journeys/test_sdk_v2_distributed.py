@@ -46,6 +46,30 @@ def test_fit_starts_the_launcher_on_every_host(aws: Account, tmp_path: Path) -> 
     assert _reports(aws, jobs["parameter_server"]) == [{"host": "algo-1", "config": None}]
 
 
+def test_parameter_servers_of_two_hosts_train_a_script_for_tensorflow_2(aws: Account, tmp_path: Path) -> None:
+    script = "v2_parameter_server"
+    jobs = run_script(script, "sagemaker-v2", aws.emulator, aws.bucket, tmp_path, aws.emulator.role)
+    cluster = {
+        "master": ["algo-1:2222"],
+        "ps": ["algo-1:2223", "algo-2:2223"],
+        "worker": ["algo-2:2222"],
+    }
+    for strategy in ("runtime", "own"):
+        first, trained, second = _reports(aws, jobs[strategy])
+        assert [(report["host"], report["given"]["task"]) for report in (first, second)] == [
+            ("algo-1", {"index": 0, "type": "master"}),
+            ("algo-2", {"index": 0, "type": "worker"}),
+        ]
+        assert first["given"]["cluster"] == second["given"]["cluster"] == cluster
+        # y = 2x + 1, learnt by the worker, with a variable on the server of each host.
+        assert (trained["slope"], trained["intercept"]) == (2.0, 1.0)
+        assert trained["losses"][-1] < 0.001 < trained["losses"][0]
+        assert trained["servers"] == ["/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1"]
+        # algo-2 has served to the end, and has left nothing.
+        model = aws.archive(f"{jobs[strategy]}/output/model.tar.gz")
+        assert json.loads(model["weights.json"]) == [2.0, 1.0]
+
+
 def _reports(aws: Account, job: str) -> list[dict[str, Any]]:
     """What the script has printed on each host."""
     return [json.loads(line) for line in _lines(aws, job) if line.startswith("{")]
