@@ -40,12 +40,14 @@ class Machine:
         gpus: GPUs that the driver reports.
         resources: SageMaker's `resourceconfig.json`, if there is one; it takes precedence over the job.
         channels: SageMaker's `inputdataconfig.json`, if there is one.
+        torch: the PyTorch version of the job's interpreter; `None` if it has none, or the job is no PyTorch job.
     """
 
     cpus: int
     gpus: int
     resources: Mapping[str, Any] = field(default_factory=dict)
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    torch: str | None = None
 
 
 def code_folder(job: AgentJob) -> str:

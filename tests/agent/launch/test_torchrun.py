@@ -157,3 +157,9 @@ def test_the_variables_are_those_of_training_jobs_of_pytorch_and_of_no_known_fra
 
 def test_rank_and_world_size_are_left_to_the_launcher_and_the_script() -> None:
     assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK"} & {*pytorch.pytorch_variables(context())}
+
+
+def test_the_installed_version_of_pytorch_is_passed_on_where_it_is_known() -> None:
+    where = replace(context(), machine=Machine(8, 0, torch="2.9.1+cu130"))
+    assert pytorch.pytorch_variables(where)["SM_DLC_TORCH_VERSION"] == "2.9.1+cu130"
+    assert "SM_DLC_TORCH_VERSION" not in pytorch.pytorch_variables(context())

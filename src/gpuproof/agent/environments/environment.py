@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.util.atomic import write_json
+from gpuproof.util.installed_frameworks import installed_frameworks
 
 
 class NotStarted(Exception):
@@ -59,6 +61,16 @@ class RunEnvironment(Protocol):
         ...
 
 
+def torch_version(job: AgentJob) -> str | None:
+    """The PyTorch version of a training job, read from its interpreter's packages without importing them.
+
+    Another interpreter than this process's is started for it, which takes some 30 ms; only jobs of PyTorch spend them.
+    """
+    if job.kind != "training" or (job.python != sys.executable and job.framework != "pytorch"):
+        return None
+    return installed_frameworks(job.python).get("torch")
+
+
 class LocalEnvironment:
     """A run in a folder of this machine, or one host of it, which the client has prepared and reads from.
 
@@ -82,7 +94,7 @@ class LocalEnvironment:
     def machine(self) -> Machine:
         devices = self._job.visible_devices
         gpus = count_gpus() if devices is None else len([entry for entry in devices.split(",") if entry])
-        return Machine(cpus=os.cpu_count() or 1, gpus=gpus)
+        return Machine(cpus=os.cpu_count() or 1, gpus=gpus, torch=torch_version(self._job))
 
     def inherited_variables(self) -> dict[str, str]:
         # Without the variables of another job that may have started this one.

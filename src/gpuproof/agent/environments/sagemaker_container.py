@@ -19,7 +19,7 @@ from typing import Any, Callable
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.contract import Machine, code_folder, make_folders
-from gpuproof.agent.environments.environment import NotStarted, RunEnvironment
+from gpuproof.agent.environments.environment import NotStarted, RunEnvironment, torch_version
 from gpuproof.agent.environments.sagemaker_job import (
     ContainerConfig,
     InvalidContainerJob,
@@ -131,7 +131,8 @@ class ContainerEnvironment:
 
     def machine(self) -> Machine:
         config = self._container_job.config
-        return Machine(os.cpu_count() or 1, count_gpus(), config.resources, config.channels)
+        torch = torch_version(self._job)
+        return Machine(os.cpu_count() or 1, count_gpus(), config.resources, config.channels, torch)
 
     def inherited_variables(self) -> dict[str, str]:
         return dict(os.environ)

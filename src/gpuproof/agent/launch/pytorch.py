@@ -42,6 +42,8 @@ def pytorch_variables(context: LaunchContext) -> dict[str, str]:
         "NCCL_IB_DISABLE": "1",
         "NCCL_DEBUG": "WARN",
     }
+    if context.machine.torch is not None:
+        variables["SM_DLC_TORCH_VERSION"] = context.machine.torch
     if context.interface is not None:
         variables["NCCL_SOCKET_IFNAME"] = context.interface
         if len(context.hosts) > 1:
