@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import gpuproof
+from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
-from gpuproof.backends.sagemaker.s3_layout import RunLayout
 
 ROOMS = ("aws", "sagemaker")
 SERVICES = (

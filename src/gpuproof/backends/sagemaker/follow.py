@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from gpuproof.backends.aws import AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.backends.base import Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.sagemaker.tracking.logs import LogReader
+from gpuproof.backends.remote.logs import LogReader
 from gpuproof.errors import GPUproofError
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuproof.backends.remote.s3_layout import ROOT
 from gpuproof.backends.sagemaker.planning.role import SERVICE
-from gpuproof.backends.sagemaker.s3_layout import ROOT
 from gpuproof.util.csv_table import read_rows
 
 ROLE_NAME = "gpuproof-sagemaker"

@@ -14,17 +14,18 @@ from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.display import DisplayedPlan
-from gpuproof.backends.sagemaker.deliver import local_destinations
-from gpuproof.backends.sagemaker.planning.agent_job import container_job, unused_rule
-from gpuproof.backends.sagemaker.planning.bucket import BucketPlan
+from gpuproof.backends.remote.agent_job import container_job, unused_rule
+from gpuproof.backends.remote.bucket import BucketPlan
+from gpuproof.backends.remote.code_channel import code_calls
+from gpuproof.backends.remote.deliver import local_destinations
+from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
+from gpuproof.backends.remote.upload.upload_plan import UploadPlan
 from gpuproof.backends.sagemaker.planning.role import ChosenRole
-from gpuproof.backends.sagemaker.requests.calls import code_calls, create_calls
+from gpuproof.backends.sagemaker.requests.calls import create_calls
 from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest, max_runtime
-from gpuproof.backends.sagemaker.requests.processing import output_name
 from gpuproof.backends.sagemaker.requests.training import max_wait
-from gpuproof.backends.sagemaker.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.sagemaker.target import Target
-from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan
 from gpuproof.catalogue.prices import DERIVED, is_old, mark
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob

@@ -7,8 +7,9 @@ from pathlib import Path
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, new_cluster_key, script_uses
+from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
+from gpuproof.backends.remote.upload.upload_plan import UploadPlan, plan_uploads
 from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints, new_run_id
-from gpuproof.backends.sagemaker.planning.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.sagemaker.planning.framework import framework_of
 from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
 from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
@@ -18,7 +19,6 @@ from gpuproof.backends.sagemaker.planning.warnings import job_warnings
 from gpuproof.backends.sagemaker.requests.calls import create_request
 from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
 from gpuproof.backends.sagemaker.target import Candidate, Target
-from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan, plan_uploads
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.local_paths import output_folders

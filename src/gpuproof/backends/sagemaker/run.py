@@ -16,13 +16,15 @@ from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.sagemaker.deliver import deliver_results, pull_results
+from gpuproof.backends.remote.deliver import deliver_results, pull_results
+from gpuproof.backends.remote.logs import LogReader, Tail, read_tails
+from gpuproof.backends.remote.results import Results, find_artifacts
+from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.follow import Snapshot, follow
-from gpuproof.backends.sagemaker.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.tracking import verdict as verdicts
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
-from gpuproof.backends.sagemaker.tracking.logs import LogReader, Tail, read_tails
 from gpuproof.backends.sagemaker.tracking.records import (
+    LOG_GROUPS,
     TAG_BUCKET,
     TAG_REMOVED,
     TAG_RUN,
@@ -32,12 +34,7 @@ from gpuproof.backends.sagemaker.tracking.records import (
     response_time,
     verdict_tags,
 )
-from gpuproof.backends.sagemaker.tracking.results import (
-    Results,
-    find_artifacts,
-    find_checkpoints,
-    results_of,
-)
+from gpuproof.backends.sagemaker.tracking.result_locations import find_checkpoints, results_of
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.jobs.script_job import expanded
@@ -183,7 +180,10 @@ class SageMakerRun(DisplayedRun):
         if self._reader is None or self._reader_host != host or self._reader.bytes_read != offset:
             if host is not None:
                 require_host(host, self.describe().record.hosts, self.id)
-            self._reader, self._reader_host = LogReader(self._aws, self.kind, self.id, host=host), host
+            self._reader, self._reader_host = (
+                LogReader(self._aws, LOG_GROUPS[self.kind], self.id, host=host),
+                host,
+            )
             skip = offset
         events = follow(self, self._reader, live=live, clock=self._clock, sleep=self._sleep)
         for event in events:
@@ -208,7 +208,7 @@ class SageMakerRun(DisplayedRun):
         if host is not None:
             require_host(host, hosts, self.id)
         several = len(hosts) > 1 and host is None
-        reader = LogReader(self._aws, self.kind, self.id, several=several, host=host, since=since)
+        reader = LogReader(self._aws, LOG_GROUPS[self.kind], self.id, several=several, host=host, since=since)
         for content in reader.read():
             sink.write(content)
         return reader.bytes_read
@@ -253,7 +253,7 @@ class SageMakerRun(DisplayedRun):
         self._check_ended()
         return pull_results(
             self._aws,
-            self.kind,
+            LOG_GROUPS[self.kind],
             self.id,
             self.results,
             self.verdict,
@@ -327,7 +327,7 @@ class SageMakerRun(DisplayedRun):
 
     @cached_property
     def _tails(self) -> dict[str, Tail]:
-        return read_tails(self._aws, self.kind, self.id, pages=_REPORT_PAGES)
+        return read_tails(self._aws, LOG_GROUPS[self.kind], self.id, pages=_REPORT_PAGES)
 
     def _last_description(self) -> dict[str, Any]:
         if self._description is None:

@@ -11,7 +11,7 @@ import pytest
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.errors import NoCapacity
 from gpuproof.backends.progress import SilentProgress
-from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS
+from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.errors import ExitCode
 from support.sagemaker_sandbox import RecordingProgress, SageMakerSandbox, injected_faults
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpuproof.agent.state import COMPLETED, ENDED
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.sagemaker.tracking.records import TAG_JOB, TAG_RUN, created_after, stamp_in
-from gpuproof.backends.sagemaker.tracking.results import find_checkpoints
+from gpuproof.backends.sagemaker.tracking.result_locations import find_checkpoints
 from gpuproof.jobs.spec import TrainingJob
 
 _NAME_PREFIX = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuproof.backends.sagemaker.planning.agent_job import DEFAULT_GRACE_SECONDS, unused_rule
+from gpuproof.backends.remote.agent_job import DEFAULT_GRACE_SECONDS, unused_rule
 from gpuproof.backends.sagemaker.requests.common import DEFAULT_DURATION, max_runtime
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue

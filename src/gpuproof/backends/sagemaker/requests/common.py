@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuproof.backends.sagemaker.s3_layout import AGENT
+from gpuproof.backends.remote.s3_layout import AGENT
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.model import Instance
 from gpuproof.jobs.spec import Job

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from gpuproof.backends.remote.output_names import RESERVED, input_name, output_name
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
 from gpuproof.jobs.spec import ProcessingJob
@@ -14,8 +14,6 @@ CODE = "/opt/ml/processing/gpuproof"
 
 VERDICT = "/opt/ml/processing/gpuproof-out"
 """The container's folder for the verdict."""
-
-_NAME = "gpuproof"
 
 
 def processing_request(request: JobRequest, job: ProcessingJob) -> dict[str, Any]:
@@ -36,14 +34,14 @@ def processing_request(request: JobRequest, job: ProcessingJob) -> dict[str, Any
         "ProcessingJobName": request.run_id,
         "ProcessingInputs": [
             *(
-                _input(_named(key, "input", number), mount.path, addresses.inputs[key])
+                _input(input_name(key, number), mount.path, addresses.inputs[key])
                 for number, (key, mount) in enumerate(job.inputs.items(), 1)
             ),
-            _input(_NAME, CODE, addresses.code),
+            _input(RESERVED, CODE, addresses.code),
         ],
         "ProcessingOutputConfig": {
             # Continuous: SageMaker does not upload other outputs of a job that fails.
-            "Outputs": [*outputs, _output(_NAME, VERDICT, addresses.verdict, "Continuous")]
+            "Outputs": [*outputs, _output(RESERVED, VERDICT, addresses.verdict, "Continuous")]
         },
         "ProcessingResources": {"ClusterConfig": cluster},
         "StoppingCondition": {"MaxRuntimeInSeconds": common.max_runtime(job)},
@@ -67,11 +65,6 @@ def processing_request(request: JobRequest, job: ProcessingJob) -> dict[str, Any
     return body
 
 
-def output_name(key: str, number: int) -> str:
-    """The name of an output: its key in the job, or a name with its number if the key is not a valid name."""
-    return _named(key, "output", number)
-
-
 def _volume_gb(request: JobRequest) -> int:
     """The volume size. Processing jobs require one, and for a type with local disks it must not exceed their size."""
     wanted = request.job.sagemaker.volume_size or common.DEFAULT_VOLUME_GB
@@ -79,10 +72,6 @@ def _volume_gb(request: JobRequest) -> int:
     if instance is None or not instance.local_disk:
         return wanted
     return max(1, min(wanted, instance.local_disk // 10**9))
-
-
-def _named(key: str, word: str, number: int) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", key) and key != _NAME else f"{word}-{number}"
 
 
 def _input(name: str, path: str, uri: str) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
+from gpuproof.backends.remote.execute import UndoLog, execute
+from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, object_key
+from gpuproof.backends.remote.upload.content_hash import HashedFile
+from gpuproof.backends.remote.upload.input_folder import InputFolder
+from gpuproof.backends.remote.upload.upload import upload_folder, upload_object
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
 from gpuproof.backends.sagemaker.run import SageMakerRun
-from gpuproof.backends.sagemaker.s3_layout import input_prefix, manifest_key, object_key
 from gpuproof.backends.sagemaker.submission.capacity import no_capacity, unavailable_type
-from gpuproof.backends.sagemaker.submission.execute import UndoLog, execute
 from gpuproof.backends.sagemaker.target import Target
-from gpuproof.backends.sagemaker.upload.content_hash import HashedFile
-from gpuproof.backends.sagemaker.upload.input_folder import InputFolder
-from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 

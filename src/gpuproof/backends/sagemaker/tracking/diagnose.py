@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpuproof.agent.state import FAILED
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.sagemaker.tracking.logs import Tail
+from gpuproof.backends.remote.logs import Tail
 from gpuproof.backends.sagemaker.tracking.records import TAG_RUN
 from gpuproof.catalogue import Catalogue
 from gpuproof.explain.context import Context

@@ -23,6 +23,12 @@ TAG_RUN, TAG_JOB, TAG_INSTANCE, TAG_BUCKET = (
     "gpuproof:instance",
     "gpuproof:bucket",
 )
+LOG_GROUPS: Mapping[SageMakerKind, str] = {
+    "training": "/aws/sagemaker/TrainingJobs",
+    "processing": "/aws/sagemaker/ProcessingJobs",
+}
+"""The groups of CloudWatch Logs that SageMaker writes to."""
+
 TAG_REMOVED = "gpuproof:removed"
 TAG_VERDICT, TAG_REQUIREMENT = "gpuproof:verdict", "gpuproof:gpu-requirement-met"
 """Outcome of the verdict; listings show it without reading the verdict in S3. Set by the first command that reads it."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
-from gpuproof.backends.aws import Aws, LogEvent, SageMakerKind
+from gpuproof.backends.aws import Aws, LogEvent
 from gpuproof.backends.hosts import line_prefix
 
-_GROUPS = {"training": "/aws/sagemaker/TrainingJobs", "processing": "/aws/sagemaker/ProcessingJobs"}
 _HOST = re.compile(r"/(algo-\d+)")
 _LONGEST_VERDICT = 4 << 20
 
@@ -53,8 +52,8 @@ class LogReader:
 
     Args:
         aws: the client.
-        kind: the job's kind.
-        name: the job's name.
+        group: the group of CloudWatch Logs.
+        name: the run's id; the names of its streams are `ID/HOST` or begin with it.
         several: prefix each line with its host's name.
         host: read only this host.
         since: leave out lines before this time, in seconds since the epoch; `bytes_read` counts them.
@@ -63,7 +62,7 @@ class LogReader:
     def __init__(
         self,
         aws: Aws,
-        kind: SageMakerKind,
+        group: str,
         name: str,
         *,
         several: bool = False,
@@ -71,7 +70,7 @@ class LogReader:
         since: float | None = None,
     ) -> None:
         self._aws = aws
-        self._group = _GROUPS[kind]
+        self._group = group
         self._name = name
         self.several = several
         self._host = host
@@ -199,13 +198,13 @@ class Tail:
     messages: tuple[str, ...] = ()
 
 
-def read_tails(aws: Aws, kind: SageMakerKind, name: str, *, pages: int = 1) -> dict[str, Tail]:
+def read_tails(aws: Aws, group: str, name: str, *, pages: int = 1) -> dict[str, Tail]:
     """The end of each host's log, by host; a page has up to 10,000 lines.
 
     A host that restarted has several streams, of which the newest is used.
     """
-    newest = {_host_of(one.name): one.name for one in aws.log_streams(_GROUPS[kind], f"{name}/")}
-    return {host: _tail(aws, _GROUPS[kind], stream, pages) for host, stream in sorted(newest.items())}
+    newest = {_host_of(one.name): one.name for one in aws.log_streams(group, f"{name}/")}
+    return {host: _tail(aws, group, stream, pages) for host, stream in sorted(newest.items())}
 
 
 def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS, KEPT_DAYS, OBJECTS, RUNS
+from gpuproof.backends.remote.s3_layout import CODE_TAGS, KEPT_DAYS, OBJECTS, RUNS
 from gpuproof.errors import UsageError
 from gpuproof.settings import bucket_name
 

@@ -13,14 +13,14 @@ import pytest
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.s3_inputs.mapping import S3Prefix
-from gpuproof.backends.sagemaker.tracking import results
-from gpuproof.backends.sagemaker.tracking.results import (
+from gpuproof.backends.remote import results
+from gpuproof.backends.remote.results import (
     Downloads,
     find_artifacts,
     results_of,
     translated_file_errors,
 )
+from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import GPUproofError, InvalidJob
 from support.archives import archive
 

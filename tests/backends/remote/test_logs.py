@@ -10,15 +10,16 @@ import pytest
 from gpuproof.agent.environments import sagemaker_container
 from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.backends.aws import AwsUnreachable, LogEvent
-from gpuproof.backends.sagemaker.tracking.logs import LogReader, read_tails
+from gpuproof.backends.remote.logs import LogReader, read_tails
 from support.cloudwatch_logs import Streams
 
+GROUP = "/gpuproof/ec2"
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
 LINE = VERDICT_MARKER + json.dumps(VERDICT)
 
 
 def reader(streams: Streams, **options: object) -> LogReader:
-    return LogReader(streams, "training", "job", **options)  # type: ignore[arg-type]
+    return LogReader(streams, GROUP, "job", **options)  # type: ignore[arg-type]
 
 
 def text(log: LogReader) -> str:
@@ -179,24 +180,24 @@ class TestAgentMessages:
 class TestTails:
     def test_the_last_lines_and_the_verdict_come_without_reading_the_rest(self, streams: Streams) -> None:
         streams.say("algo-1", *map(str, range(100)), LINE)
-        tail = read_tails(streams, "training", "job")["algo-1"]  # type: ignore[arg-type]
+        tail = read_tails(streams, GROUP, "job")["algo-1"]  # type: ignore[arg-type]
         assert (tail.lines, tail.whole, tail.verdict) == (("98", "99"), False, VERDICT)
         assert len(streams.asked) == 2
 
     def test_a_short_log_is_whole(self, streams: Streams) -> None:
         streams.say("algo-1", "only this")
-        tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
+        tail = read_tails(streams, GROUP, "job", pages=5)["algo-1"]  # type: ignore[arg-type]
         assert (tail.lines, tail.whole, tail.verdict) == (("only this",), True, None)
 
     def test_the_agents_words_are_no_lines_of_it(self, streams: Streams) -> None:
         streams.say("algo-1", "only this", f"{MESSAGE_MARKER}and that")
-        tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
+        tail = read_tails(streams, GROUP, "job", pages=5)["algo-1"]  # type: ignore[arg-type]
         assert (tail.lines, tail.messages) == (("only this",), ("and that",))
 
     def test_of_a_host_that_began_anew_the_newest_counts(self, streams: Streams) -> None:
         streams.say("algo-1", "old")
         streams.say("algo-1", "new", epoch=2)
-        assert read_tails(streams, "training", "job")["algo-1"].lines == ("new",)  # type: ignore[arg-type]
+        assert read_tails(streams, GROUP, "job")["algo-1"].lines == ("new",)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuproof.backends.aws import Aws, SageMakerKind
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import TransferProgress
-from gpuproof.backends.sagemaker.requests.processing import output_name
-from gpuproof.backends.sagemaker.tracking.logs import LogReader
-from gpuproof.backends.sagemaker.tracking.results import (
+from gpuproof.backends.remote.logs import LogReader
+from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.results import (
     Downloads,
     Results,
     translated_file_errors,
@@ -23,7 +23,7 @@ from gpuproof.jobs.validators import is_s3
 
 def pull_results(
     aws: Aws,
-    kind: SageMakerKind,
+    log_group: str,
     run_id: str,
     results: Results,
     verdict: dict[str, Any] | None,
@@ -35,6 +35,7 @@ def pull_results(
     """Download the archives or outputs of a run, its verdict and the log of each host.
 
     Args:
+        log_group: its group of CloudWatch Logs.
         destination: the folder, created if needed.
         extract: unpack each archive into a folder of its name.
         progress: called during downloads.
@@ -51,7 +52,7 @@ def pull_results(
         return [
             *_download_results(Downloads(aws, progress), results, destination, extract=extract),
             *_write_verdict(verdict, destination),
-            *_write_logs(aws, kind, run_id, destination),
+            *_write_logs(aws, log_group, run_id, destination),
         ]
 
 
@@ -106,7 +107,7 @@ def _write_verdict(verdict: dict[str, Any] | None, destination: Path) -> Iterato
         yield write_atomically(destination / "verdict.json", [json.dumps(verdict, indent=1).encode(), b"\n"])
 
 
-def _write_logs(aws: Aws, kind: SageMakerKind, run_id: str, destination: Path) -> Iterator[Path]:
-    for host in LogReader(aws, kind, run_id).find_hosts():
-        reader = LogReader(aws, kind, run_id, host=host)
+def _write_logs(aws: Aws, log_group: str, run_id: str, destination: Path) -> Iterator[Path]:
+    for host in LogReader(aws, log_group, run_id).find_hosts():
+        reader = LogReader(aws, log_group, run_id, host=host)
         yield write_atomically(destination / f"{host}.log", reader.read())

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
 from gpuproof.backends.aws.s3_transfer import PART, ByteCounter, run_in_threads
-from gpuproof.backends.sagemaker.s3_layout import (
+from gpuproof.backends.remote.s3_layout import (
     KEPT_DAYS,
     input_prefix,
     manifest_key,
     object_key,
     uri,
 )
-from gpuproof.backends.sagemaker.upload.content_hash import (
+from gpuproof.backends.remote.upload.content_hash import (
     HashedFile,
     changed_error,
     unreadable_error,
 )
-from gpuproof.backends.sagemaker.upload.input_folder import InputFolder
+from gpuproof.backends.remote.upload.input_folder import InputFolder
 from gpuproof.errors import GPUproofError
 
 Progress = Callable[[int, int], None]

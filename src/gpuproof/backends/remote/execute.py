@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS
+from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.errors import GPUproofError
 
 _GONE = frozenset(

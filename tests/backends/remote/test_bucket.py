@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.sagemaker.planning.bucket import BucketPlan, own_bucket_name, plan_bucket
+from gpuproof.backends.remote.bucket import BucketPlan, own_bucket_name, plan_bucket
 from gpuproof.errors import UsageError
 from support.faulty_aws import FakeResponse, FaultyAws, xml_error
 from support.s3_server import MotoServer

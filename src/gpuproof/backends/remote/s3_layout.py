@@ -81,6 +81,20 @@ class RunLayout:
         return f"{self.output}{self.run_id}/output/output.tar.gz"
 
     @property
+    def launch(self) -> str:
+        """Key of the client's record of a run on EC2, written before its instances are launched."""
+        return f"{self.prefix}launch.json"
+
+    @property
+    def hosts(self) -> str:
+        """Prefix of what the hosts of a run on EC2 write: a folder for each host."""
+        return f"{self.prefix}hosts/"
+
+    def host_file(self, host: str, name: str) -> str:
+        """Key of a file of one host on EC2: `boot.json`, `run.json`, `verdict.json` or `end.json`."""
+        return f"{self.hosts}{host}/{name}"
+
+    @property
     def verdict(self) -> str:
         """Prefix of a processing job's verdict."""
         return f"{self.prefix}verdict/"

@@ -13,11 +13,11 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_transfer import PART
-from gpuproof.backends.sagemaker.s3_layout import manifest_key
-from gpuproof.backends.sagemaker.upload import upload_plan
-from gpuproof.backends.sagemaker.upload.content_hash import hash_file, pack_source
-from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
-from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
+from gpuproof.backends.remote.s3_layout import manifest_key
+from gpuproof.backends.remote.upload import upload_plan
+from gpuproof.backends.remote.upload.content_hash import hash_file, pack_source
+from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder
+from gpuproof.backends.remote.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.source.tree import SourceFile, SourceTree, collect
 from support.faulty_aws import FakeResponse, FaultyAws, disconnect, xml_error

@@ -10,18 +10,15 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
-from gpuproof.backends.aws import Aws, AwsRefused, S3Object, SageMakerKind
+from gpuproof.backends.aws import Aws, S3Object
 from gpuproof.backends.base import Artifact, TransferProgress
 from gpuproof.backends.s3_inputs.mapping import S3Prefix, lay_out
-from gpuproof.backends.sagemaker.s3_layout import CHECKPOINTS, uri
 from gpuproof.errors import GPUproofError, InvalidJob
 from gpuproof.util.atomic import replacing
 
-_VERDICT_OUTPUT = "gpuproof"
 _ARCHIVE = ".tar.gz"
 _CHUNK = 1 << 20
 
@@ -39,25 +36,6 @@ class Results:
     archives: S3Prefix | None = None
     outputs: Mapping[str, S3Prefix] = field(default_factory=dict)
     verdict: S3Prefix | None = None
-
-
-def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
-    """Where a job's results are, according to its description.
-
-    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html
-    """
-    if kind == "training":
-        path = description.get("OutputDataConfig", {}).get("S3OutputPath") or ""
-        if not path.startswith("s3://"):
-            return Results()
-        return Results(S3Prefix.parse(f"{path.rstrip('/')}/{description['TrainingJobName']}/output/"))
-    found = {
-        one["OutputName"]: S3Prefix.parse(f"{one['S3Output']['S3Uri'].rstrip('/')}/")
-        for one in description.get("ProcessingOutputConfig", {}).get("Outputs", ())
-        if "S3Output" in one
-    }
-    verdict = found.pop(_VERDICT_OUTPUT, None)
-    return Results(outputs=found, verdict=verdict)
 
 
 def find_artifacts(aws: Aws, results: Results) -> list[Artifact]:
@@ -82,23 +60,6 @@ def group_by_top_name(prefix: S3Prefix, objects: Iterable[S3Object]) -> dict[str
         if top:
             groups.setdefault(top, []).append(item)
     return dict(sorted(groups.items(), key=lambda group: (not group[0].startswith("model"), group[0])))
-
-
-def find_checkpoints(aws: Aws, description: Mapping[str, Any], bucket: str) -> str | None:
-    """The `s3://` prefix of the checkpoints that a job left below GPUproof's prefix; None if there are none.
-
-    Args:
-        description: the response of DescribeTrainingJob.
-        bucket: the run's bucket.
-    """
-    address: str = description.get("CheckpointConfig", {}).get("S3Uri", "")
-    if not address.startswith(uri(bucket, CHECKPOINTS)):
-        return None
-    key = address.removeprefix(uri(bucket, ""))
-    try:
-        return address if next(aws.list_objects(bucket, key), None) is not None else None
-    except AwsRefused:
-        return None
 
 
 class Downloads:

@@ -1,0 +1,78 @@
+"""The parameters that user data passes to the program on an EC2 instance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class HostParameters:
+    """What the host has to know before it can read the job; it contains no secrets.
+
+    Args:
+        run_id: the run.
+        region: the region of bucket and logs.
+        bucket: the run's bucket.
+        prefix: the run's prefix in the bucket, `gpuproof/runs/RUN_ID/`.
+        kind: `training` or `processing`.
+        agent_sha256: digest of the agent file, in hexadecimal.
+        max_duration: seconds after the boot at which the instance shuts down, whatever the job does.
+        silence: seconds without a sign of life of the host's program after which the instance shuts down.
+        instance_type: such as `g5.xlarge`.
+        hosts: names of all hosts of the job.
+        inputs: `s3://` addresses by the path below `/opt/ml` at which they are expected (`input/data/training`).
+        outputs: `s3://` addresses by the path below `/opt/ml` that is uploaded at the end of a processing job.
+        output: the prefix below which `model.tar.gz` and `output.tar.gz` of a training job are uploaded.
+        checkpoints: the prefix that `/opt/ml/checkpoints` is synchronized with; empty for none.
+        log_group: the group of CloudWatch Logs; the stream is `RUN_ID/HOST`.
+        pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
+        driver_wait: seconds to wait for the NVIDIA driver.
+        gpus: GPUs that the instance type has; 0 if the job needs none.
+    """
+
+    run_id: str
+    region: str
+    bucket: str
+    prefix: str
+    kind: str
+    agent_sha256: str
+    max_duration: float
+    instance_type: str
+    hosts: tuple[str, ...] = ("algo-1",)
+    silence: float = 600.0
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
+    checkpoints: str = ""
+    log_group: str = "/gpuproof/ec2"
+    pythons: tuple[str, ...] = ()
+    driver_wait: float = 120.0
+    gpus: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The parameters as JSON values."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def read(cls, path: Path) -> HostParameters:
+        """Read the file that user data has written.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it has another version, or is not what `to_json` returns.
+        """
+        values: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict) or values.pop("version", None) != VERSION:
+            raise ValueError(f"{path} has another version than this agent ({VERSION})")
+        try:
+            known: dict[str, Any] = {**values}
+            known.update(hosts=tuple(known["hosts"]), pythons=tuple(known["pythons"]))
+            return cls(**known)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not complete: {error}") from error

@@ -1,0 +1,86 @@
+"""The client's record of a run on EC2, kept in the bucket: what `ps`, `show` and `stop` know of it on any machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """What was launched. It is written before the instances are, without their ids, and again with them.
+
+    Args:
+        run_id: the run.
+        job_name: the job.
+        kind: `training` or `processing`.
+        region: where the instances are.
+        bucket: the bucket of the run's files.
+        instance_type: such as `g5.xlarge`.
+        instance_count: number of hosts.
+        spot: whether they are spot instances.
+        image: id of the AMI.
+        created: when it was submitted, in seconds since the epoch.
+        max_duration: seconds after which the instances shut down.
+        usd_per_hour: price of one instance at the launch; None if unknown.
+        price_is_derived: whether that price is derived from others.
+        on_demand_usd_per_hour: the on-demand price of one instance; None if unknown.
+        zone: the availability zone; empty before the launch.
+        instances: ids of the instances, of `algo-1` first; empty before the launch.
+        expects: the expected GPUs, as text; empty for none.
+        require_gpu: whether the run fails if no GPU was used.
+        outputs: `s3://` prefixes of a processing job's outputs by name.
+        output: the `s3://` prefix of a training job's archives.
+        checkpoints: the `s3://` prefix of a training job's checkpoints; empty for none.
+        attempt: 1, or more after spot interruptions.
+        tags: the job's own tags.
+    """
+
+    run_id: str
+    job_name: str
+    kind: str
+    region: str
+    bucket: str
+    instance_type: str
+    instance_count: int
+    spot: bool
+    image: str
+    created: float
+    max_duration: float
+    usd_per_hour: float | None = None
+    price_is_derived: bool = False
+    on_demand_usd_per_hour: float | None = None
+    zone: str = ""
+    instances: tuple[str, ...] = ()
+    expects: str = ""
+    require_gpu: bool = False
+    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    output: str = ""
+    checkpoints: str = ""
+    attempt: int = 1
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def to_bytes(self) -> bytes:
+        """The record as JSON."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode()
+
+    @classmethod
+    def parse(cls, content: bytes) -> LaunchRecord:
+        """Read what `to_bytes` has written.
+
+        Raises:
+            ValueError: it is something else, or of a newer version of GPUproof.
+        """
+        values: Any = json.loads(content)
+        if not isinstance(values, dict) or values.pop("version", None) != VERSION:
+            raise ValueError("a launch record of another version of GPUproof")
+        try:
+            known: dict[str, Any] = {**values}
+            known.update(instances=tuple(known["instances"]))
+            return cls(**known)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a launch record: {error}") from error
