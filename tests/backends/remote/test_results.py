@@ -16,8 +16,8 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote import results
 from gpuproof.backends.remote.results import (
     Downloads,
+    Results,
     find_artifacts,
-    results_of,
     translated_file_errors,
 )
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
@@ -33,34 +33,12 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
 
 
-def test_a_training_jobs_archives_lie_below_its_output_path_and_name() -> None:
-    description = {"TrainingJobName": "job", "OutputDataConfig": {"S3OutputPath": "s3://b/some/where/"}}
-    assert results_of("training", description).archives == S3Prefix("b", "some/where/job/output/")
-
-
-def test_a_processing_jobs_outputs_have_names_and_the_verdict_is_none_of_them() -> None:
-    outputs = [
-        {"OutputName": "rows", "S3Output": {"S3Uri": "s3://b/rows", "LocalPath": "/opt/ml/processing/rows"}},
-        {"OutputName": "gpuproof", "S3Output": {"S3Uri": "s3://b/runs/x/verdict/", "LocalPath": "/o"}},
-        {"OutputName": "features", "FeatureStoreOutput": {"FeatureGroupName": "f"}},
-    ]
-    found = results_of("processing", {"ProcessingOutputConfig": {"Outputs": outputs}})
-    assert found.outputs == {"rows": S3Prefix("b", "rows/")}
-    assert found.verdict == S3Prefix("b", "runs/x/verdict/")
-
-
-def test_a_job_without_an_output_has_no_results() -> None:
-    assert results_of("training", {"TrainingJobName": "job"}).archives is None
-    assert results_of("processing", {}).outputs == {}
-
-
 def test_artifacts_are_listed_with_address_and_size_the_model_first(bucket: Any) -> None:
     bucket.put(**{"o/job/output/output.tar.gz": b"12"})
     bucket.put(**{"o/job/output/model.tar.gz": b"123"})
     bucket.put(**{"o/job/output/data/a": b"1"})
     bucket.put(**{"o/job/output/data/b": b"1"})
-    description = {"TrainingJobName": "job", "OutputDataConfig": {"S3OutputPath": f"s3://{bucket.name}/o"}}
-    found = find_artifacts(Aws(), results_of("training", description))
+    found = find_artifacts(Aws(), Results(S3Prefix(bucket.name, "o/job/output/")))
     assert [(one.name, one.files, one.bytes) for one in found] == [
         ("model.tar.gz", None, 3),
         ("data", 2, 2),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuproof.backends.remote import s3_layout
 from gpuproof.backends.remote.s3_layout import RunLayout
-from gpuproof.backends.sagemaker import s3_layout
 
 RUN = RunLayout("mnist-20261121-120000-ab12")
 
