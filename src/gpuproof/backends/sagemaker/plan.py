@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls
 from gpuproof.backends.remote.deliver import local_destinations
 from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
 from gpuproof.backends.sagemaker.planning.role import ChosenRole
@@ -37,7 +36,6 @@ from gpuproof.util.humanize import format_bytes, format_usd, pluralize
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
 
-_NAME_LIMIT = 63  # SageMaker's limit for a job name
 _IDLE_ACTIONS = {"stop": "stopped", "fail": "failed", "warn": "reported"}
 
 
@@ -286,12 +284,6 @@ class SageMakerPlan(DisplayedPlan):
 
     def _cost_text(self, target: Target) -> str:
         return f"{mark(target.candidate.price)}{format_usd(self.max_cost_usd(target))}"
-
-
-def new_run_id(job_name: str) -> str:
-    """A unique run id: the job's name, the time and a random suffix."""
-    suffix = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    return f"{job_name[: _NAME_LIMIT - len(suffix) - 1].rstrip('-')}-{suffix}"
 
 
 def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:

@@ -8,8 +8,9 @@ from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
+from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan, plan_uploads
-from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints, new_run_id
+from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints
 from gpuproof.backends.sagemaker.planning.framework import framework_of
 from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
 from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types

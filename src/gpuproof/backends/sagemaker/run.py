@@ -16,12 +16,12 @@ from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote import verdict as verdicts
 from gpuproof.backends.remote.deliver import deliver_results, pull_results
+from gpuproof.backends.remote.follow import Snapshot, follow
 from gpuproof.backends.remote.logs import LogReader, Tail, read_tails
 from gpuproof.backends.remote.results import Results, find_artifacts
 from gpuproof.backends.remote.s3_layout import RunLayout
-from gpuproof.backends.sagemaker.follow import Snapshot, follow
-from gpuproof.backends.sagemaker.tracking import verdict as verdicts
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
 from gpuproof.backends.sagemaker.tracking.records import (
     LOG_GROUPS,

@@ -11,18 +11,16 @@ from typing import Any
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.run_id import created_after, is_run_id, stamp_in
 from gpuproof.backends.sagemaker.run import SageMakerRun
 from gpuproof.backends.sagemaker.tracking.records import (
     TAG_JOB,
     TAG_REMOVED,
     TAG_RUN,
     TAG_VERDICT,
-    created_after,
-    is_run_id,
     listed_record,
     name_in,
     record_of,
-    stamp_in,
 )
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import RunNotFound

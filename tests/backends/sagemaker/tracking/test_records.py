@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.run_id import is_run_id, job_name_in
 from gpuproof.backends.sagemaker.tracking.records import (
     exit_code_in,
-    is_run_id,
-    job_name_in,
     listed_record,
     name_in,
     read_instance_tag,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from gpuproof.agent.state import COMPLETED, ENDED
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.sagemaker.tracking.records import TAG_JOB, TAG_RUN, created_after, stamp_in
+from gpuproof.backends.remote.run_id import created_after, stamp_in
+from gpuproof.backends.sagemaker.tracking.records import TAG_JOB, TAG_RUN
 from gpuproof.backends.sagemaker.tracking.result_locations import find_checkpoints
 from gpuproof.jobs.spec import TrainingJob
 

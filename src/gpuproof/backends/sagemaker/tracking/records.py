@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from gpuproof.agent.state import FAILED, VERSION
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.aws.errors import CAPACITIES
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.run_id import job_name_in
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
 from gpuproof.catalogue import Catalogue
 
@@ -33,8 +34,6 @@ TAG_REMOVED = "gpuproof:removed"
 TAG_VERDICT, TAG_REQUIREMENT = "gpuproof:verdict", "gpuproof:gpu-requirement-met"
 """Outcome of the verdict; listings show it without reading the verdict in S3. Set by the first command that reads it."""
 
-_DAY = 86_400.0
-_RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
 _OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
 """Failure reasons that quote the container's failure file, up to a kilobyte of traceback."""
@@ -162,32 +161,6 @@ def exit_code_in(status: str, reason: str | None) -> int | None:
         return 0
     found = _EXIT_CODE.search(reason or "")
     return int(found[1]) if found else None
-
-
-def job_name_in(run_id: str) -> str:
-    """The job's name in a run's id; the whole id if it has another form."""
-    found = _RUN_ID.fullmatch(run_id)
-    return found["job"] if found else run_id
-
-
-def is_run_id(name: str) -> bool:
-    """Whether a name has the form of a run's id."""
-    return _RUN_ID.fullmatch(name) is not None
-
-
-def stamp_in(run_id: str) -> str:
-    """The time in a run's id, for sorting; empty if the id has another form."""
-    found = _RUN_ID.fullmatch(run_id)
-    return found["stamp"] if found else ""
-
-
-def created_after(run_ids: Iterable[str]) -> float | None:
-    """A time before the first of these runs was created, by their ids; `None` if an id has another form."""
-    stamps = [stamp_in(run_id) for run_id in run_ids]
-    if not all(stamps):
-        return None
-    # The time in an id is local time in an unknown time zone.
-    return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
 
 
 def name_in(arn: str) -> tuple[SageMakerKind, str] | None:

@@ -11,8 +11,7 @@ from gpuproof.agent.log_markers import VERDICT_MARKER
 from gpuproof.backends.aws import AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.backends.base import Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.remote.logs import LogReader
-from gpuproof.backends.sagemaker.follow import (
+from gpuproof.backends.remote.follow import (
     LATE_SECONDS,
     LATEST_SECONDS,
     PATIENCE_SECONDS,
@@ -20,7 +19,7 @@ from gpuproof.backends.sagemaker.follow import (
     follow,
     pause,
 )
-from gpuproof.backends.sagemaker.tracking.records import LOG_GROUPS
+from gpuproof.backends.remote.logs import LogReader
 from gpuproof.errors import GPUproofError, RunNotFound
 from support.cloudwatch_logs import Streams
 
@@ -79,7 +78,7 @@ class SimulatedJob:
         self.events.append((seconds, lambda: self.streams.say(host, *lines, at=seconds)))
 
     def follow(self, *, logs: bool = True, live: bool = False) -> Iterator[Event]:
-        reader = LogReader(self.streams, LOG_GROUPS["training"], "job") if logs else None  # type: ignore[arg-type]
+        reader = LogReader(self.streams, "/aws/sagemaker/TrainingJobs", "job") if logs else None  # type: ignore[arg-type]
         return follow(self, reader, live=live, clock=self.clock, sleep=self.sleep)
 
 

@@ -1,4 +1,4 @@
-"""Follows a job on SageMaker: its states, output and end, with polite polling and through lost connections."""
+"""Follows a job on AWS: its states, output and end, with polite polling and through lost connections."""
 
 from __future__ import annotations
 
