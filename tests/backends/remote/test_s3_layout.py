@@ -50,3 +50,11 @@ def test_no_prefix_begins_another_runs_or_jobs() -> None:
     assert not s3_layout.checkpoint_prefix("mnist", "a-2").startswith(
         s3_layout.checkpoint_prefix("mnist", "a")
     )
+
+
+def test_a_launch_record_is_found_without_listing_the_files_of_runs() -> None:
+    assert RUN.launch.startswith(s3_layout.LAUNCHES)
+    assert not RUN.launch.startswith(s3_layout.RUNS)
+    assert s3_layout.launched_run(RUN.launch) == RUN.run_id
+    assert s3_layout.launched_run(RUN.job) is None
+    assert s3_layout.launched_run(f"{s3_layout.LAUNCHES}a/b.json") is None

@@ -19,6 +19,9 @@ MANIFESTS = f"{ROOT}manifests/"
 RUNS = f"{ROOT}runs/"
 CHECKPOINTS = f"{ROOT}checkpoints/"
 
+LAUNCHES = f"{ROOT}ec2/"
+"""The clients' records of runs on EC2: one listing finds all runs without the names of their files."""
+
 AGENT, SOURCE, JOB = "gpuproof-agent.pyz", "source.tar.gz", "job.json"
 """The files of a run's code channel."""
 
@@ -83,7 +86,7 @@ class RunLayout:
     @property
     def launch(self) -> str:
         """Key of the client's record of a run on EC2, written before its instances are launched."""
-        return f"{self.prefix}launch.json"
+        return f"{LAUNCHES}{self.run_id}.json"
 
     @property
     def hosts(self) -> str:
@@ -118,6 +121,12 @@ def manifest_key(digest: str) -> str:
 def checkpoint_prefix(job_name: str, first_run_id: str) -> str:
     """Prefix of a job's checkpoints, named after its first run; later runs continue from them."""
     return f"{CHECKPOINTS}{job_name}/{first_run_id}/"
+
+
+def launched_run(key: str) -> str | None:
+    """The run whose launch record has that key; None for any other key."""
+    name = key.removeprefix(LAUNCHES)
+    return name.removesuffix(".json") if name != key and name.endswith(".json") and "/" not in name else None
 
 
 def uri(bucket: str, key: str) -> str:
