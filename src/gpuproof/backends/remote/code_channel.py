@@ -40,6 +40,27 @@ def job_file_call(
     return ApiCall("s3", "put_object", request, "write the agent's job.json", _delete(bucket, layout.job))
 
 
+def environment_call(bucket: str, layout: RunLayout, environment: Mapping[str, str]) -> ApiCall:
+    """The call that writes the job's environment variables, for a host that no API passes them to.
+
+    Args:
+        environment: the variables, which `--dry-run` hides.
+    """
+    request = {
+        "Bucket": bucket,
+        "Key": layout.environment,
+        "Body": json.dumps(dict(environment)).encode(),
+        **_tagging(),
+    }
+    return ApiCall(
+        "s3",
+        "put_object",
+        request,
+        "write the job's environment variables",
+        _delete(bucket, layout.environment),
+    )
+
+
 def _copy(bucket: str, source: str, key: str, what: str, kms_key: str | None) -> ApiCall:
     request: Mapping[str, Any] = {
         "Bucket": bucket,

@@ -22,7 +22,7 @@ CHECKPOINTS = f"{ROOT}checkpoints/"
 LAUNCHES = f"{ROOT}ec2/"
 """The clients' records of runs on EC2: one listing finds all runs without the names of their files."""
 
-AGENT, SOURCE, JOB = "gpuproof-agent.pyz", "source.tar.gz", "job.json"
+AGENT, SOURCE, JOB, ENVIRONMENT = "gpuproof-agent.pyz", "source.tar.gz", "job.json", "environment.json"
 """The files of a run's code channel."""
 
 CODE_TAGS = {"gpuproof:keep": "30-days"}
@@ -63,6 +63,11 @@ class RunLayout:
     @property
     def job(self) -> str:
         return f"{self.code}{JOB}"
+
+    @property
+    def environment(self) -> str:
+        """Key of the job's environment variables, on EC2."""
+        return f"{self.code}{ENVIRONMENT}"
 
     @property
     def output(self) -> str:

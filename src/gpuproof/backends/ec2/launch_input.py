@@ -1,0 +1,42 @@
+"""What the request that launches an instance reads of a plan; it is separate because the plan itself builds that request."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpuproof.backends.ec2.target import InstanceProfile
+from gpuproof.jobs.spec import Job
+
+
+class LaunchInput(Protocol):
+    """The part of `gpuproof.backends.ec2.plan.EC2Plan` that RunInstances depends on."""
+
+    @property
+    def job(self) -> Job:
+        """The job, with absolute paths."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        ...
+
+    @property
+    def bucket_name(self) -> str:
+        """The bucket of the run's files."""
+        ...
+
+    @property
+    def profile(self) -> InstanceProfile:
+        """The instance profile."""
+        ...
+
+    @property
+    def security_groups(self) -> tuple[str, ...]:
+        """Ids of the security groups."""
+        ...
+
+    @property
+    def spot(self) -> bool:
+        """Whether spot capacity is requested."""
+        ...

@@ -1,0 +1,251 @@
+"""The plan of a run on EC2: every decision, and the API calls that execute it as data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.agent.contract import script_arguments
+from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.job import AgentJob
+from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
+from gpuproof.backends.agent_job import job_document, shown_job_document
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.display import DisplayedPlan
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.target import Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.remote.agent_job import container_job
+from gpuproof.backends.remote.bucket import BucketPlan
+from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
+from gpuproof.backends.remote.deliver import local_destinations
+from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.s3_layout import RunLayout, uri
+from gpuproof.backends.remote.upload.upload_plan import UploadPlan
+from gpuproof.jobs.source.tree import SourceTree
+from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.validators import is_s3
+
+if TYPE_CHECKING:
+    from gpuproof.backends.base import Run
+
+
+@dataclass(frozen=True, repr=False)
+class EC2Plan(DisplayedPlan):
+    """The plan of a run on EC2; implements `gpuproof.backends.base.Plan`.
+
+    Args:
+        job: with absolute paths.
+        run_id: the run's id.
+        region: where it runs.
+        bucket: where its files are.
+        targets: instance types in the order in which they are tried.
+        tree: the source files.
+        uploads: the files to upload.
+        checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
+        fresh: whether it starts without earlier checkpoints.
+        profile: the instance profile.
+        security_groups: ids of the security groups; empty if `network_calls` create the group.
+        network_calls: the calls that create the security group, which is kept for later runs; empty if it exists. The
+            response of the first has its `GroupId`; see `with_security_group`.
+        spot: whether spot capacity is requested.
+        max_duration: seconds after the boot at which the instance shuts down.
+        warnings: what the user should know before the run starts.
+    """
+
+    job: Job
+    run_id: str
+    region: str
+    bucket: BucketPlan
+    targets: tuple[Ec2Target, ...]
+    tree: SourceTree
+    uploads: UploadPlan
+    checkpoints: str | None
+    fresh: bool
+    profile: InstanceProfile
+    security_groups: tuple[str, ...]
+    network_calls: tuple[ApiCall, ...]
+    spot: bool
+    max_duration: float
+    warnings: tuple[str, ...]
+
+    @property
+    def target(self) -> Ec2Target:
+        """The instance type that is tried first."""
+        return self.targets[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of job."""
+        return self.job.kind
+
+    @property
+    def bucket_name(self) -> str:
+        """The bucket of the run's files."""
+        return self.bucket.name
+
+    @property
+    def layout(self) -> RunLayout:
+        """The names of the run's files in the bucket."""
+        return RunLayout(self.run_id)
+
+    @property
+    def agent_uri(self) -> str:
+        """The `s3://` address of the agent."""
+        return uri(self.bucket.name, self.layout.agent)
+
+    @property
+    def output(self) -> str:
+        """The `s3://` prefix of a training job's archives."""
+        job = self.job
+        if isinstance(job, TrainingJob) and job.output and is_s3(job.output):
+            return job.output
+        return uri(self.bucket.name, self.layout.output)
+
+    @property
+    def outputs(self) -> Mapping[str, str]:
+        """The `s3://` prefixes of a processing job's outputs by key; empty for a training job."""
+        job = self.job
+        if isinstance(job, TrainingJob):
+            return {}
+        found: dict[str, str] = {}
+        for number, (key, output) in enumerate(job.outputs.items(), 1):
+            given = output.destination
+            own = uri(self.bucket.name, self.layout.processing_output(output_name(key, number)))
+            found[key] = given if given and is_s3(given) else own
+        return found
+
+    def agent_job(self, target: Ec2Target) -> AgentJob:
+        """The agent's job for an instance type."""
+        planned = container_job(self.job, self.run_id, target.name, target.expected)
+        return target.launch.apply(planned, "")
+
+    def host_parameters(self, target: Ec2Target) -> HostParameters:
+        """The parameters of the host's program on an instance type."""
+        job = self.job
+        is_training = isinstance(job, TrainingJob)
+        return HostParameters(
+            run_id=self.run_id,
+            region=self.region,
+            bucket=self.bucket.name,
+            prefix=self.layout.prefix,
+            kind=job.kind,
+            agent_sha256=self.uploads.agent.digest,
+            max_duration=self.max_duration,
+            instance_type=target.name,
+            inputs=self._input_paths(),
+            outputs=self._output_paths(),
+            output=self.output if is_training else "",
+            checkpoints=self.checkpoints or "",
+            pythons=target.ami.pythons,
+            gpus=target.gpus if target.expected.count != 0 else 0,
+        )
+
+    def record(
+        self, target: Ec2Target, zone: Zone | None = None, created: float | None = None
+    ) -> LaunchRecord:
+        """The record of a launch; its instance ids are added after it.
+
+        Args:
+            zone: None before the launch.
+            created: when it was submitted, in seconds since the epoch; now if None.
+        """
+        job, price, expected = self.job, target.price, target.expected
+        count = expected.count or 0
+        return LaunchRecord(
+            run_id=self.run_id,
+            job_name=job.name,
+            kind=job.kind,
+            region=self.region,
+            bucket=self.bucket.name,
+            instance_type=target.name,
+            instance_count=job.instance_count,
+            spot=self.spot,
+            image=target.ami.id,
+            created=time.time() if created is None else created,
+            max_duration=self.max_duration,
+            usd_per_hour=target.usd_per_hour,
+            price_is_derived=target.spot_price is None and price is not None and price.kind == "derived",
+            on_demand_usd_per_hour=None if price is None else price.usd_per_hour,
+            zone="" if zone is None else zone.name,
+            expects=f"{count} {expected.name or 'GPU'}" if count else "",
+            require_gpu=job.require_gpu if job.require_gpu is not None else bool(count),
+            outputs=self.outputs,
+            output=self.output if isinstance(job, TrainingJob) else "",
+            checkpoints=self.checkpoints or "",
+            tags=dict(job.tags),
+        )
+
+    def with_security_group(self, group: str) -> EC2Plan:
+        """The plan after its security group was created."""
+        return replace(self, security_groups=(group,), network_calls=())
+
+    def files(self) -> list[tuple[str, int]]:
+        """The source files, each with its size in bytes."""
+        return self.tree.listing()
+
+    def code_calls(self) -> tuple[ApiCall, ...]:
+        """The calls that copy the uploaded agent and source into the code channel."""
+        agent, source = self.uploads.agent.digest, self.uploads.source.digest
+        return code_calls(self.bucket.name, self.layout, agent, source, None)
+
+    def job_calls(self, target: Ec2Target) -> tuple[ApiCall, ...]:
+        """The calls that write the agent's job for an instance type, and the job's environment variables if it has any."""
+        job_file = job_file_call(self.bucket.name, self.layout, job_document(self.agent_job(target)), None)
+        if not self.job.environment:
+            return (job_file,)
+        return job_file, environment_call(self.bucket.name, self.layout, self.job.environment)
+
+    def calls(self) -> tuple[ApiCall, ...]:
+        """All API calls of the submission, in order, if the first instance type is available."""
+        return (
+            *self.bucket.calls,
+            *self.uploads.calls(self.bucket.name, None),
+            *self.network_calls,
+            *self.code_calls(),
+            *self.job_calls(self.target),
+        )
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """The plan as labels and texts."""
+        planned = self.agent_job(self.target)
+        yield "script", " ".join([self.job.entry_point, *script_arguments(planned)])
+        yield "code", self.tree.describe()
+
+    def document(self) -> dict[str, Any]:
+        """The plan and its API calls as JSON, version 1; environment variables are hidden."""
+        return {
+            "version": 1,
+            "place": "ec2",
+            "run": self.run_id,
+            "region": self.region,
+            "order": shown_job_document(self.agent_job(self.target)),
+            "files": [{"name": name, "bytes": size} for name, size in self.files()],
+            "notes": list(self.warnings),
+            "calls": [call.to_json() for call in self.calls()],
+        }
+
+    def detach_notes(self, run: Run) -> Iterator[str]:
+        """What GPUproof does not do for a run that it does not follow."""
+        if any(local_destinations(self.job)):
+            yield f"detached: its results stay on S3; download them with: gpuproof pull {run.cli_name}"
+
+    def _input_paths(self) -> dict[str, str]:
+        """The addresses of the inputs by their paths below `/opt/ml`."""
+        bucket, job = self.bucket.name, self.job
+        if isinstance(job, TrainingJob):
+            paths = {name: ContractPaths().channel(name) for name in job.inputs}
+        else:
+            paths = {name: mount.path for name, mount in job.inputs.items()}
+        return {_below_root(path): self.uploads.address(bucket, name) for name, path in paths.items()}
+
+    def _output_paths(self) -> dict[str, str]:
+        """The addresses of a processing job's outputs by their paths below `/opt/ml`."""
+        if isinstance(self.job, TrainingJob):
+            return {}
+        return {_below_root(self.job.outputs[key].path): address for key, address in self.outputs.items()}
+
+
+def _below_root(path: str) -> str:
+    return path.removeprefix(f"{CONTRACT_ROOT}/")
