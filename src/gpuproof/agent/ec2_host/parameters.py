@@ -22,9 +22,10 @@ class HostParameters:
         prefix: the run's prefix in the bucket, `gpuproof/runs/RUN_ID/`.
         kind: `training` or `processing`.
         agent_sha256: digest of the agent file, in hexadecimal.
-        max_duration: seconds after the boot at which the instance shuts down, whatever the job does.
+        max_duration: seconds after the start of user data at which the instance shuts down, whatever the job does.
         silence: seconds without a sign of life of the host's program after which the instance shuts down.
         instance_type: such as `g5.xlarge`.
+        host: name of this host.
         hosts: names of all hosts of the job.
         inputs: `s3://` addresses by the path below `/opt/ml` at which they are expected (`input/data/training`).
         outputs: `s3://` addresses by the path below `/opt/ml` that is uploaded at the end of a processing job.
@@ -34,6 +35,9 @@ class HostParameters:
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
+        retry_for: seconds for which calls to AWS that failed are repeated.
+        watch_interval: seconds between two looks at the instance's tags and at notices of its interruption.
+        checkpoint_interval: seconds between two uploads of checkpoints.
     """
 
     run_id: str
@@ -44,6 +48,7 @@ class HostParameters:
     agent_sha256: str
     max_duration: float
     instance_type: str
+    host: str = "algo-1"
     hosts: tuple[str, ...] = ("algo-1",)
     silence: float = 600.0
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +59,9 @@ class HostParameters:
     pythons: tuple[str, ...] = ()
     driver_wait: float = 120.0
     gpus: int = 0
+    retry_for: float = 300.0
+    watch_interval: float = 5.0
+    checkpoint_interval: float = 60.0
 
     def to_json(self) -> dict[str, Any]:
         """The parameters as JSON values."""
