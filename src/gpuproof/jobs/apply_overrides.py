@@ -48,6 +48,8 @@ _FLAGS_BELOW: dict[tuple[str, ...], str] = {
     ("sagemaker", "bucket"): "--bucket",
     ("sagemaker", "max_wait"): "--max-wait",
     ("sagemaker", "keep_alive"): "--keep-alive",
+    ("ec2", "instance_profile"): "--role",
+    ("ec2", "bucket"): "--bucket",
 }
 
 
@@ -95,6 +97,8 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
         max_wait=changes.max_wait,
         keep_alive=changes.keep_alive,
     )
+    # A flag is for the backend that runs the job.
+    data["ec2"] = _with(job.ec2, instance_profile=changes.role, bucket=changes.bucket)
     if changes.gpu is not None:
         asked: dict[str, Any] = {**dict(data["resources"]), "gpu": changes.gpu}
         data["resources"] = asked
@@ -102,7 +106,8 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     try:
         return resolve_paths(type(job).model_validate(data), folder)
     except InvalidFields as error:
-        raise UsageError("\n".join(_sentence(problem) for problem in error.field_problems)) from None
+        sentences = dict.fromkeys(_sentence(problem) for problem in error.field_problems)
+        raise UsageError("\n".join(sentences)) from None
 
 
 def _plain_changes(changes: Overrides) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Overrides:
         spot: whether to use spot capacity.
         fallbacks: instance types to try in order; they replace the file's.
         tags: each `KEY=VALUE`.
-        role: the execution role on SageMaker.
+        role: the execution role on SageMaker, or the instance profile on EC2.
         bucket: for code and results.
         max_wait: with spot, the maximum time for waiting and running together; as in `12h`.
         keep_alive: how long the warm pool is kept; as in `15min`.

@@ -7,6 +7,7 @@ from typing import Any
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
 from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec_ec2 import EC2Settings
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
 from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT
@@ -119,7 +120,7 @@ def _add_file_forms(properties: dict[str, Any]) -> None:
         "description": properties["framework"]["description"],
         "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],
     }
-    for key, part in (("resources", Resources), ("sagemaker", SageMakerSettings)):
+    for key, part in (("resources", Resources), ("sagemaker", SageMakerSettings), ("ec2", EC2Settings)):
         properties[key] = {
             "description": properties[key]["description"],
             "anyOf": [{"$ref": f"#/$defs/{part.__name__}"}, {"type": "null"}],

@@ -49,6 +49,18 @@ class NoSageMakerSettings:
 
 
 @dataclass(frozen=True)
+class NoEC2Settings:
+    """The defaults of `gpuproof.jobs.spec_ec2.EC2Settings`."""
+
+    instance_profile: None = None
+    bucket: None = None
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    ami: None = None
+    volume_size: None = None
+
+
+@dataclass(frozen=True)
 class ScriptJob:
     """A training job with the default value of every key except for these.
 
@@ -79,6 +91,7 @@ class ScriptJob:
     if_gpu_unused: None = field(default=None, init=False)
     tags: Mapping[str, str] = field(default_factory=dict, init=False)
     sagemaker: NoSageMakerSettings = field(default_factory=NoSageMakerSettings, init=False)
+    ec2: NoEC2Settings = field(default_factory=NoEC2Settings, init=False)
     hyperparameters: Mapping[str, Any] = field(default_factory=dict, init=False)
     inputs: Mapping[str, str] = field(default_factory=dict, init=False)
     output: None = field(default=None, init=False)

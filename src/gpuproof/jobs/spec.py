@@ -22,6 +22,7 @@ from pydantic import (
 from gpuproof.jobs import validators
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
+from gpuproof.jobs.spec_ec2 import EC2Settings
 from gpuproof.jobs.spec_parts import (
     CheckpointField,
     IfGpuUnusedField,
@@ -169,6 +170,10 @@ class _BaseJob(BaseModel):
     sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
         default_factory=SageMakerSettings,
         description="Settings for SageMaker only: role, bucket, network, keys, warm pool, metrics.",
+    )
+    ec2: Annotated[EC2Settings, _EMPTY] = Field(
+        default_factory=EC2Settings,
+        description="Settings for EC2 only: instance profile, bucket, network, machine image, volume.",
     )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

@@ -25,7 +25,9 @@ MAX_VOLUME = 16_384
 """In GB. All limits come from botocore's service model, as in `gpuproof.jobs.validators`."""
 
 
-def _matching(pattern: str, what: str) -> AfterValidator:
+def matching(pattern: str, what: str) -> AfterValidator:
+    """A validator that accepts texts of a pattern, and names what it expects."""
+
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
             raise ValueError(f"'{text}' is not {what}")
@@ -54,11 +56,11 @@ def _regex(text: str) -> str:
     return text
 
 
-_KmsKey = Annotated[str, _matching(KMS_KEY, "the id or the ARN of a KMS key")]
-_NetworkId = Annotated[str, _matching(NETWORK_ID, "the id of a subnet or a security group")]
+_KmsKey = Annotated[str, matching(KMS_KEY, "the id or the ARN of a KMS key")]
+_NetworkId = Annotated[str, matching(NETWORK_ID, "the id of a subnet or a security group")]
 
 
-def _network_ids(most: int) -> Any:
+def network_ids(most: int) -> Any:
     """One id, or a list with at most `most` ids."""
     one = {"type": "string", "pattern": NETWORK_ID}
     schema = {"anyOf": [one, {"type": "array", "items": one, "maxItems": most}, {"type": "null"}]}
@@ -70,19 +72,19 @@ def _network_ids(most: int) -> Any:
 if TYPE_CHECKING:
     _Subnets = _SecurityGroups = tuple[str, ...]
 else:
-    _Subnets, _SecurityGroups = _network_ids(MAX_SUBNETS), _network_ids(MAX_SECURITY_GROUPS)
+    _Subnets, _SecurityGroups = network_ids(MAX_SUBNETS), network_ids(MAX_SECURITY_GROUPS)
 
 
 class SageMakerSettings(StrictModel):
     """How the job runs on SageMaker: role, bucket, network, encryption keys."""
 
-    role: Annotated[str, _matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
+    role: Annotated[str, matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
         default=None,
         description="Name or ARN of the job's execution role; by default the only role that SageMaker may assume.",
         examples=["arn:aws:iam::123456789012:role/SageMakerTraining"],
         json_schema_extra={"pattern": ROLE},
     )
-    bucket: Annotated[str, _matching(BUCKET, "the name of an S3 bucket")] | None = Field(
+    bucket: Annotated[str, matching(BUCKET, "the name of an S3 bucket")] | None = Field(
         default=None,
         description="The bucket for code and results; by default gpuproof-ACCOUNT-REGION.",
         examples=["my-training-bucket"],

@@ -18,7 +18,7 @@ MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
 }
 """The model of each `kind`."""
 
-_MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags", "sagemaker")
+_MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags", "sagemaker", "ec2")
 """Mappings that are merged key by key; any other key of a job replaces the whole default."""
 
 
