@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.aws.error_hints import ErrorContext, error_facts, find_hint
-from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable, NoCredentials
+from gpuproof.backends.aws.errors import CAPACITIES, THROTTLES, AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
 
 LONGEST = 1000
@@ -15,6 +15,9 @@ LONGEST = 1000
 
 _LONG_LIST = re.compile(r"\[((?:[^,\[\]]+, ){3})[^\[\]]{200,}\]?")
 """A long list of allowed values, such as all instance types."""
+
+_NEVER_DONE = THROTTLES | CAPACITIES
+"""Error codes with status 500 or 503 of requests that AWS has certainly not executed."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def _refused(error: Any, request: RequestInfo, context: ErrorContext) -> AwsRefu
         request_id=about.get("RequestId"),
         status=status,
         aws_message=aws_message,
-        maybe_done=request.once and isinstance(status, int) and status >= 500 and code not in ("SlowDown",),
+        maybe_done=request.once and isinstance(status, int) and status >= 500 and code not in _NEVER_DONE,
     )
 
 

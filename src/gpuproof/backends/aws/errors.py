@@ -129,7 +129,8 @@ class AwsRefused(GPUproofError):
     @property
     def is_fault(self) -> bool:
         """Whether it is an internal error of AWS."""
-        return self.status is not None and self.status >= 500 and not self.is_throttle
+        # EC2 reports missing capacity with status 500.
+        return self.status is not None and self.status >= 500 and not (self.is_throttle or self.is_capacity)
 
 
 class AwsUnreachable(GPUproofError):

@@ -24,11 +24,15 @@ _READ_SECONDS = 60
 _CREATING = ("create_", "run_", "request_", "import_")
 """Prefixes of operations that create a new resource on every request."""
 
+_REPEATABLE = ("create_tags",)
+"""Operations with such a prefix that may be repeated all the same."""
+
 _TOKENS = {
     "s3": ("ContinuationToken", "NextContinuationToken"),
     "sagemaker": ("NextToken", "NextToken"),
     "logs": ("nextToken", "nextToken"),
     "iam": ("Marker", "Marker"),
+    "ec2": ("NextToken", "NextToken"),
     "resourcegroupstaggingapi": ("PaginationToken", "PaginationToken"),
 }
 """The request and response members of each service's pagination token.
@@ -118,7 +122,7 @@ class AwsSession:
     def _request(
         self, service: str, operation: str, request: dict[str, Any], subject: str | None = None
     ) -> dict[str, Any]:
-        once = operation.startswith(_CREATING)
+        once = operation.startswith(_CREATING) and operation not in _REPEATABLE
 
         def attempt() -> dict[str, Any]:
             client = self._client(service, once=once)

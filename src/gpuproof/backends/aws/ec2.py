@@ -1,0 +1,209 @@
+"""Requests to EC2, and to the services that its launches read: Systems Manager parameters and service quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gpuproof.backends.aws.errors import AwsRefused
+from gpuproof.backends.aws.session import AwsSession
+
+RUN_TAG = "gpuproof:run"
+"""Tag of instances and volumes, with the id of their run."""
+
+_MISSING_INSTANCE = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
+_LIVING = ("pending", "running", "stopping", "stopped")
+"""States of instances that exist and cost money, or may start again.
+
+Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
+"""
+
+
+class Ec2Calls(AwsSession):
+    """The client's methods for EC2."""
+
+    def run_instances(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Launch instances; returns their descriptions.
+
+        Args:
+            request: of RunInstances; its `ClientToken` makes a repeated request return the same instances.
+
+        Raises:
+            AwsUnreachable: with `maybe_done` if the response was lost.
+        """
+        return self._request("ec2", "run_instances", dict(request))["Instances"]
+
+    def instances(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Descriptions of instances, in the order of their ids; terminated instances are missing after about an hour."""
+        if not ids:
+            return []
+        try:
+            found = list(self._instances({"InstanceIds": list(ids)}))
+        except AwsRefused as refused:
+            if refused.code not in _MISSING_INSTANCE:
+                raise
+            if len(ids) == 1:
+                return []
+            return [one for name in ids for one in self.instances([name])]
+        return sorted(found, key=lambda one: list(ids).index(one["InstanceId"]))
+
+    def tagged_instances(
+        self, tag: str = RUN_TAG, values: Sequence[str] = (), *, living: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of instances with a tag. New instances may be missing for some seconds.
+
+        Args:
+            tag: the tag's key.
+            values: accepted values; any if empty.
+            living: whether to leave out terminated instances.
+        """
+        filters = [
+            {"Name": f"tag:{tag}", "Values": list(values)} if values else {"Name": "tag-key", "Values": [tag]}
+        ]
+        if living:
+            filters.append({"Name": "instance-state-name", "Values": list(_LIVING)})
+        yield from self._instances({"Filters": filters})
+
+    def terminate_instances(self, ids: Sequence[str]) -> None:
+        """Terminate instances; no error if they are terminated already.
+
+        Raises:
+            AwsRefused: also with `InvalidInstanceID.NotFound`, for some seconds after a launch.
+        """
+        self._request("ec2", "terminate_instances", {"InstanceIds": list(ids)}, ", ".join(ids))
+
+    def tag_instances(self, ids: Sequence[str], tags: Mapping[str, str]) -> None:
+        """Add tags to instances, or replace their values."""
+        request = {"Resources": list(ids), "Tags": _tags(tags)}
+        self._request("ec2", "create_tags", request, ", ".join(ids))
+
+    def console_output(self, instance: str) -> str:
+        """The latest output of an instance's serial console, at most 64 KB; empty if there is none yet."""
+        request = {"InstanceId": instance}
+        try:
+            answer = self._request("ec2", "get_console_output", {**request, "Latest": True}, instance)
+        except AwsRefused as refused:
+            if refused.code in _MISSING_INSTANCE:
+                return ""
+            # The instances that are not based on Nitro have no `Latest`.
+            if refused.code not in ("UnsupportedOperation", "InvalidParameterValue"):
+                raise
+            answer = self._request("ec2", "get_console_output", request, instance)
+        return answer.get("Output") or ""  # botocore has decoded it
+
+    def image(self, image: str) -> dict[str, Any] | None:
+        """The description of an AMI; None if it does not exist in the region or may not be read."""
+        try:
+            found = self._request("ec2", "describe_images", {"ImageIds": [image]}, image)["Images"]
+        except AwsRefused as refused:
+            if refused.code.startswith(("InvalidAMIID.", "AuthFailure")):
+                return None
+            raise
+        return found[0] if found else None
+
+    def newest_image(self, name: str, arch: str, owner: str = "amazon") -> dict[str, Any] | None:
+        """The newest available AMI with a name; None if there is none.
+
+        Args:
+            name: a pattern with `*` and `?`.
+            arch: `x86_64` or `arm64`.
+            owner: an account, or an alias such as `amazon`.
+        """
+        filters = [
+            {"Name": "name", "Values": [name]},
+            {"Name": "architecture", "Values": [arch]},
+            {"Name": "state", "Values": ["available"]},
+        ]
+        request = {"Owners": [owner], "Filters": filters}
+        pages = self._pages("ec2", "describe_images", request, f"AMI {name}")
+        found = [image for page in pages for image in page["Images"]]
+        return max(found, key=lambda one: one.get("CreationDate", ""), default=None)
+
+    def parameter(self, name: str) -> str | None:
+        """The value of a Systems Manager parameter; None if it does not exist."""
+        try:
+            return self._request("ssm", "get_parameter", {"Name": name}, name)["Parameter"]["Value"]
+        except AwsRefused as refused:
+            if refused.code in ("ParameterNotFound", "ParameterVersionNotFound"):
+                return None
+            raise
+
+    def zones_with(self, instance_type: str) -> set[str]:
+        """The availability zones of the region that offer an instance type."""
+        filters = [{"Name": "instance-type", "Values": [instance_type]}]
+        request = {"LocationType": "availability-zone", "Filters": filters}
+        pages = self._pages("ec2", "describe_instance_type_offerings", request, instance_type)
+        return {one["Location"] for page in pages for one in page["InstanceTypeOfferings"]}
+
+    def subnets(
+        self, ids: Sequence[str] = (), *, vpc: str | None = None, default: bool = False
+    ) -> list[dict[str, Any]]:
+        """Descriptions of subnets.
+
+        Args:
+            ids: only these.
+            vpc: only those of this VPC.
+            default: only the default subnets of the zones.
+        """
+        filters = [{"Name": "vpc-id", "Values": [vpc]}] if vpc else []
+        if default:
+            filters.append({"Name": "default-for-az", "Values": ["true"]})
+        request: dict[str, Any] = {"SubnetIds": list(ids)} if ids else {}
+        if filters:
+            request["Filters"] = filters
+        pages = self._pages("ec2", "describe_subnets", request, ", ".join(ids) or None)
+        return [one for page in pages for one in page["Subnets"]]
+
+    def security_group(self, name: str, vpc: str) -> str | None:
+        """The id of a security group of a VPC; None if there is none of that name."""
+        filters = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [vpc]}]
+        pages = self._pages("ec2", "describe_security_groups", {"Filters": filters}, f"security group {name}")
+        return next((one["GroupId"] for page in pages for one in page["SecurityGroups"]), None)
+
+    def spot_prices(self, instance_type: str, now: float) -> dict[str, float]:
+        """The current spot prices of an instance type under Linux, in USD per hour by availability zone.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        at = datetime.fromtimestamp(now, UTC)
+        request = {
+            "InstanceTypes": [instance_type],
+            "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": at,
+            "EndTime": at,
+        }
+        latest: dict[str, tuple[Any, float]] = {}
+        for page in self._pages("ec2", "describe_spot_price_history", request, instance_type):
+            for one in page["SpotPriceHistory"]:
+                zone, found = one["AvailabilityZone"], (one["Timestamp"], float(one["SpotPrice"]))
+                latest[zone] = max(latest.get(zone, found), found)
+        return {zone: price for zone, (_, price) in latest.items()}
+
+    def service_quota(self, service: str, code: str) -> float | None:
+        """The account's value of a quota; None if there is no such quota in the region."""
+        request = {"ServiceCode": service, "QuotaCode": code}
+        try:
+            quota = self._request("service-quotas", "get_service_quota", request, f"quota {code}")["Quota"]
+        except AwsRefused as refused:
+            if refused.code == "NoSuchResourceException":
+                return None
+            raise
+        return quota.get("Value")
+
+    def _instances(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for page in self._pages(
+            "ec2", "describe_instances", request, ", ".join(request.get("InstanceIds", ()))
+        ):
+            for reservation in page["Reservations"]:
+                yield from reservation["Instances"]
+
+
+def tag_dict(listed: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Tags by key, from the form of the API."""
+    return {tag["Key"]: tag["Value"] for tag in listed}
+
+
+def _tags(given: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in given.items()]
