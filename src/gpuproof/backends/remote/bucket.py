@@ -112,7 +112,7 @@ def _named_bucket(aws: Aws, name: str) -> BucketPlan:
         )
     if region != aws.region:
         raise UsageError(
-            f"The bucket {name} is in {region}, but the job would run in {aws.region}: SageMaker requires both in one region.",
+            f"The bucket {name} is in {region}, but the job would run in {aws.region}: both must be in one region.",
             remedy=f"Use --region {region} (or AWS_REGION={region}), or a bucket in {aws.region}.",
         )
     return BucketPlan(name, region)

@@ -8,10 +8,17 @@ from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
+from gpuproof.backends.remote.planning.framework import framework_of
+from gpuproof.backends.remote.planning.job_files import (
+    check_inputs_exist,
+    collect_source,
+    reject_secret_inputs,
+    split_inputs,
+)
+from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
-from gpuproof.backends.remote.upload.upload_plan import UploadPlan, plan_uploads
+from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints
-from gpuproof.backends.sagemaker.planning.framework import framework_of
 from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
 from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
 from gpuproof.backends.sagemaker.planning.resume import find_earlier_checkpoints
@@ -21,13 +28,10 @@ from gpuproof.backends.sagemaker.requests.calls import create_request
 from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
 from gpuproof.backends.sagemaker.target import Candidate, Target
 from gpuproof.catalogue import Catalogue
-from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs.local_paths import output_folders
-from gpuproof.jobs.source.secret_files import find_secret_names, find_secrets, reject_secrets
-from gpuproof.jobs.source.tree import SourceTree, collect
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
-from gpuproof.settings import own_folders
 
 
 class Planner:
@@ -55,18 +59,17 @@ class Planner:
             GPUproofError: the job cannot run on SageMaker.
         """
         _check_job(job)
-        region = self._aws.region
-        self._check_region(region)
+        region = check_region(self._aws, self._catalogue)
         choice = choose_instance_types(job, self._catalogue, region)
-        tree = _source(job)
+        tree = collect_source(job)
         targets, target_warnings = self._targets(job, tree, choice.candidates, region)
-        local, remote = _inputs(job)
+        local, remote = split_inputs(job)
         uploads = plan_uploads(tree, local, remote, self._cache)
-        _reject_secret_inputs(job, uploads)
+        reject_secret_inputs(job, uploads)
         role = find_role(self._aws, in_job=job.sagemaker.role)
         bucket = plan_bucket(self._aws, in_job=job.sagemaker.bucket)
         self._check_bucket_regions(job, remote, region)
-        self._check_inputs_exist(remote)
+        check_inputs_exist(self._aws, remote)
         run_id = new_run_id(job.name)
         checkpoints, checkpoint_warning = self._checkpoints(job, bucket, run_id, fresh)
         plan = SageMakerPlan(
@@ -142,18 +145,6 @@ class Planner:
         note = f"/opt/ml/checkpoints starts with those of {earlier.run_id} (--fresh starts without)"
         return earlier.address, note
 
-    def _check_region(self, region: str) -> None:
-        """Reject a region that neither boto3 nor the catalogue knows: most likely a typing error."""
-        if region in self._catalogue.tables.registries:
-            return
-        near = self._aws.unknown_region()
-        if near is None:
-            return
-        raise UsageError(
-            f"The installed boto3 knows no AWS region {region}.",
-            remedy=f"Did you mean {near}?" if near else "If the region is new: pip install -U boto3",
-        )
-
     def _check_bucket_regions(self, job: Job, remote: dict[str, str], region: str) -> None:
         """SageMaker reads and writes only buckets of its own region."""
         addresses = {f"input {name}": address for name, address in remote.items()}
@@ -170,22 +161,6 @@ class Planner:
             if bucket not in regions:
                 regions[bucket] = self._region_of(bucket, region)
             _check_bucket_region(what, address, bucket, regions[bucket], region)
-
-    def _check_inputs_exist(self, remote: dict[str, str]) -> None:
-        """Reject a missing input: the job would fail only after its instances were billed."""
-        for name, address in remote.items():
-            bucket, _, key = address.removeprefix("s3://").partition("/")
-            try:
-                found = next(self._aws.list_objects(bucket, key), None)
-            except AwsRefused as refused:
-                if refused.is_permission:
-                    continue  # the role may have permissions that the user lacks
-                raise
-            if found is None:
-                raise InvalidJob(
-                    f"The input {name} does not exist: no object matches {address}.",
-                    remedy=f"aws s3 ls s3://{bucket}/",
-                )
 
     def _region_of(self, bucket: str, otherwise: str) -> str | None:
         try:
@@ -215,43 +190,6 @@ def _check_job(job: Job) -> None:
     for path in paths:
         if path in (CODE, VERDICT) or path.startswith((f"{CODE}/", f"{VERDICT}/")):
             raise InvalidJob(f"{path} is reserved for GPUproof's own files.", remedy="Use another path.")
-
-
-def _source(job: Job) -> SourceTree:
-    local, _ = _inputs(job)
-    tree = collect(
-        Path(job.source_dir),
-        job.entry_point,
-        exclude=[*local.values(), *output_folders(job), *own_folders()],
-        include=job.include,
-        respect_gitignore=job.respect_gitignore,
-    )
-    secrets = find_secrets(tree.root, [file.relative for file in tree.files], job.include)
-    reject_secrets(tree.root, list(secrets))
-    return tree
-
-
-def _reject_secret_inputs(job: Job, uploads: UploadPlan) -> None:
-    for folder in uploads.folders.values():
-        reject_secrets(folder.root, list(find_secret_names(folder.root, list(folder.files), job.include)))
-
-
-def _inputs(job: Job) -> tuple[dict[str, Path], dict[str, str]]:
-    """The paths of local inputs, and the addresses of inputs on S3."""
-    local: dict[str, Path] = {}
-    remote: dict[str, str] = {}
-    for name, given in job.inputs.items():
-        source = given if isinstance(given, str) else given.source
-        if is_s3(source):
-            remote[name] = source
-            continue
-        path = Path(source)
-        if not path.exists():
-            raise InvalidJob(
-                f"Input '{name}' of '{job.name}' does not exist: {path}.", remedy=f"--input {name}=FOLDER"
-            )
-        local[name] = path.resolve()
-    return local, remote
 
 
 def _expected(job: Job, candidate: Candidate, catalogue: Catalogue) -> ExpectedGpus:

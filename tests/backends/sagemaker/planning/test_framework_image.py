@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.sagemaker.planning.framework import Framework, framework_of
+from gpuproof.backends.remote.planning.framework import Framework, framework_of
 from gpuproof.backends.sagemaker.planning.image import ChosenImage, choose_image, gpu_problem
 from gpuproof.backends.sagemaker.planning.instance_types import Candidate, choose_instance_types
 from gpuproof.catalogue import Catalogue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuproof.backends.sagemaker.planning.framework import Framework
+from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.backends.sagemaker.target import Candidate, ChosenImage
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS

@@ -35,6 +35,7 @@ _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([\w., \t]+)", re.MULTILINE)
 _PIN = re.compile(
     r"^(torch|tensorflow(?:[-_]cpu|[-_]gpu)?)(?:\[[^\]]*\])?\s*==\s*(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE
 )
+_OWN_IMAGE = "--image ACCOUNT.dkr.ecr…"
 _MOST_BYTES = 1 << 20
 _MOST_FILES = 500
 
@@ -56,31 +57,49 @@ class Framework:
     pinned: bool = False
 
 
-def framework_of(job: Job, tree: SourceTree) -> Framework:
+def framework_of(job: Job, tree: SourceTree, own_image: str = _OWN_IMAGE) -> Framework:
     """The framework that the job names, or else the one that its source imports.
+
+    Args:
+        own_image: how to use another image, for the remedy.
 
     Raises:
         InvalidJob: the job names none, and its source imports none or several.
+    """
+    found = find_framework(job, tree, own_image)
+    if found is None:
+        raise _undecided(job, "imports neither PyTorch nor TensorFlow", own_image)
+    return found
+
+
+def find_framework(job: Job, tree: SourceTree, own_image: str = _OWN_IMAGE) -> Framework | None:
+    """The same; None if the job names no framework and its source imports none.
+
+    Raises:
+        InvalidJob: the job names none, and its source imports several.
     """
     if job.framework is not None:
         name = _image_of(job)
         version = job.framework_version if name == job.framework or job.framework in ("torch", "tf") else None
         return Framework(name, version, f"framework: {job.framework}", pinned=version is not None)
     found, where = _imported(job, tree)
-    if len(found) != 1:
-        imports = (
-            f"imports {' and '.join(sorted(found))}" if found else "imports neither PyTorch nor TensorFlow"
-        )
-        raise InvalidJob(
-            f"'{job.name}' sets neither framework nor image, and its source {imports}: "
-            "GPUproof cannot choose an image.",
-            remedy="--framework pytorch or --framework tensorflow, or use your own image: --image ACCOUNT.dkr.ecr…",
-        )
+    if not found:
+        return None
+    if len(found) > 1:
+        raise _undecided(job, f"imports {' and '.join(sorted(found))}", own_image)
     name = next(iter(found))
     if job.framework_version is not None:
         return Framework(name, job.framework_version, where, pinned=True)
     pin = _pinned(tree).get(name)
     return Framework(name, pin, f"{where}, requirements.txt pins {pin}" if pin else where)
+
+
+def _undecided(job: Job, imports: str, own_image: str) -> InvalidJob:
+    return InvalidJob(
+        f"'{job.name}' sets neither framework nor image, and its source {imports}: "
+        "GPUproof cannot choose an image.",
+        remedy=f"--framework pytorch or --framework tensorflow, or use your own image: {own_image}",
+    )
 
 
 def _image_of(job: Job) -> str:
