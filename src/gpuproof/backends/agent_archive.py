@@ -16,8 +16,14 @@ from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
 _COMPRESSED = (
-    *("gpuproof/agent/cluster/", "gpuproof/agent/hosts/", "gpuproof/agent/local_hosts/"),
-    *("gpuproof/agent/requirements/", "gpuproof/gpu/probes/", "gpuproof/runtime/", "gpuproof/serve/"),
+    *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
+    *(
+        "gpuproof/agent/local_hosts/",
+        "gpuproof/agent/requirements/",
+        "gpuproof/gpu/probes/",
+        "gpuproof/runtime/",
+        "gpuproof/serve/",
+    ),
 )
 _MAIN = b"""import sys
 
@@ -27,6 +33,8 @@ elif sys.argv[1:2] in (["--rank"], ["--torchrun"]):
     from gpuproof.agent.ranks.main import main
 elif sys.argv[1:2] in (["--mpi-run"], ["--mpi-host"], ["--mpi-connect"]):
     from gpuproof.agent.mpi.main import main
+elif sys.argv[1:2] == ["--ec2-host"]:
+    from gpuproof.agent.ec2_host.main import main
 else:
     from gpuproof.agent.main import main
 

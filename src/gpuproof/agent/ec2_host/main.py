@@ -1,0 +1,179 @@
+"""`python3 gpuproof-agent.pyz --ec2-host FILE`: run one job on this instance, from the downloads to the last upload.
+
+User data starts it as root, and powers the instance off when it has ended, however that happens.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
+from gpuproof.agent.ec2_host.checkpoints import Checkpoints
+from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
+from gpuproof.agent.ec2_host.downloads import NothingFound, download_channel, download_folder
+from gpuproof.agent.ec2_host.driver import DriverUnusable, wait_for_driver
+from gpuproof.agent.ec2_host.job_process import JobProcess
+from gpuproof.agent.ec2_host.local_disk import use_local_disk
+from gpuproof.agent.ec2_host.log_stream import LogStream
+from gpuproof.agent.ec2_host.metadata import Metadata
+from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.report import End, Reports
+from gpuproof.agent.ec2_host.results import HostResults
+from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
+from gpuproof.agent.log_markers import MESSAGE_MARKER
+from gpuproof.agent.paths import CONTRACT_ROOT
+from gpuproof.agent.state import COMPLETED, FAILED, STOPPED
+
+_ML = Path(CONTRACT_ROOT)
+_LOGS = Path("/opt/gpuproof/log")
+_STEP_S = 0.1
+_DATA = (AwsFailed, NothingFound)
+
+
+def main() -> int:
+    """Run the job that the file on the command line describes; returns 0 if the client will learn how it ended."""
+    if len(sys.argv) != 3:
+        print("usage: gpuproof-agent --ec2-host FILE", file=sys.stderr)
+        return 2
+    path = Path(sys.argv[2])
+    return EC2Host(HostParameters.read(path), path.parent).run()
+
+
+class EC2Host:
+    """One host of a job.
+
+    Args:
+        parameters: what user data passes on.
+        state: a folder in memory, which the watchdog reads.
+    """
+
+    def __init__(self, parameters: HostParameters, state: Path) -> None:
+        self._parameters = parameters
+        self._state = state
+        metadata = Metadata()
+        self._watch = Watch(parameters, metadata, state / "alive")
+        self._aws = AwsCli(self._watch.wait, parameters.retry_for)
+        self._reports = Reports(parameters, metadata.get("meta-data/instance-id") or "")
+        stream = f"{parameters.run_id}/{parameters.host}"
+        copy = _LOGS / f"{parameters.host}.log"
+        self._log = LogStream(parameters.retry_for, parameters.log_group, stream, copy, state)
+        self._log_copy = copy
+        self._checkpoints = Checkpoints(
+            _ML / "checkpoints", parameters.checkpoints, parameters.checkpoint_interval
+        )
+        self._end = End(started=time.time())
+
+    def run(self) -> int:
+        """Run the job to its end; returns 0 if the end was reported."""
+        self._watch.install()
+        try:
+            self._prepare()
+            self._run_job()
+        except Ended as ended:
+            self._stop_for(ended.event)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+            self._fail(
+                f"ClientError: Data download failed: {error}"
+                if isinstance(error, _DATA)
+                else _describe(error)
+            )
+        self._watch.raises = False
+        try:
+            self._upload()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(f"ClientError: Artifact upload failed: {_describe(error)}")
+        return self._report_end()
+
+    def _prepare(self) -> None:
+        """Wait for the driver, and download everything."""
+        parameters = self._parameters
+        self._reports.enter("Starting")
+        if parameters.gpus:
+            wait_for_driver(parameters.gpus, parameters.driver_wait, self._watch.wait)
+        if (note := use_local_disk(_ML)) is not None:
+            self._end.notes.append(note)
+        write_contract(_ML, parameters)
+        self._reports.enter("Downloading")
+        prefix = f"s3://{parameters.bucket}/{parameters.prefix}code/"
+        download_folder(self._aws, prefix, _ML / code_folder(parameters))
+        for path, address in parameters.inputs.items():
+            download_channel(self._aws, address, _ML / path)
+        self._checkpoints.restore(self._aws)
+
+    def _run_job(self) -> None:
+        """Run the job to its end."""
+        parameters, watch = self._parameters, self._watch
+        self._reports.enter("Training")
+        watch.raises = False
+        self._end.script_started = time.time()
+        job = JobProcess(_ML / code_folder(parameters), parameters, self._log)
+        stopped_by: Event | None = None
+        while (code := job.poll()) is None:
+            watch.wait(_STEP_S)
+            if watch.event is not None and stopped_by is None:
+                stopped_by = watch.event
+                job.stop(in_a_hurry=stopped_by.in_a_hurry)
+            self._checkpoints.poll()
+        self._end.exit_code = code
+        results = HostResults(self._aws, parameters, _ML, watch.wait)
+        if stopped_by is not None:
+            self._stop_for(stopped_by)
+        elif code == 0:
+            self._end.status = self._end.secondary_status = COMPLETED
+        else:
+            self._end.failure_reason = results.failure(code)
+
+    def _stop_for(self, event: Event) -> None:
+        print(f"gpuproof: {event.text}", flush=True)
+        self._end.status, self._end.secondary_status = STOPPED, event.secondary_status
+        self._end.failure_reason = event.text
+        self._end.interrupted = event.reason is Reason.INTERRUPTED
+        self._end.stopped = event.reason is Reason.STOP
+
+    def _fail(self, reason: str) -> None:
+        print(f"gpuproof: {reason}", flush=True)
+        self._end.status = self._end.secondary_status = FAILED
+        self._end.failure_reason = self._end.failure_reason or reason
+        self._log.add(f"{MESSAGE_MARKER}{reason}".encode(errors="replace"))
+
+    def _upload(self) -> None:
+        """Upload the results of a job that was started; the checkpoints first, since time may be short."""
+        if self._end.script_started is None:
+            return
+        self._reports.enter("Uploading")
+        results = HostResults(self._aws, self._parameters, _ML, self._watch.wait)
+        self._checkpoints.finish(self._aws)
+        results.upload_verdict(self._reports.address(""))
+        event = self._watch.event
+        in_time = event is None or not event.in_a_hurry
+        if in_time and (self._parameters.kind == "training" or self._end.status != FAILED):
+            results.upload_outputs(succeeded=self._end.status != FAILED)
+        self._end.notes += results.notes
+
+    def _report_end(self) -> int:
+        self._log.close(self._watch.wait)
+        try:
+            if self._log.problem:
+                self._end.notes.append(
+                    f"CloudWatch Logs does not have all of the output: {self._log.problem}"
+                )
+                if self._log_copy.exists():
+                    copy = self._reports.address("output.log")
+                    self._aws.run("s3", "cp", "--only-show-errors", str(self._log_copy), copy)
+            self._end.ended = time.time()
+            self._reports.write_end(self._aws, self._end)
+        except AwsFailed as failed:
+            print(f"gpuproof: the end ({self._end.failure_reason}) was not reported: {failed}", flush=True)
+            return 1
+        (self._state / "ended").touch()
+        return 0
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, (AwsFailed, DriverUnusable, OSError)):
+        return str(error)
+    traceback.print_exception(type(error), error, error.__traceback__)
+    return f"InternalServerError: {type(error).__name__}: {error}"

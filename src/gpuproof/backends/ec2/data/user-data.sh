@@ -1,0 +1,102 @@
+#!/bin/bash
+# Runs one GPUproof job on this instance, which powers off when the job ends or when anything fails.
+#@limits
+state=/run/gpuproof
+umask 077
+mkdir -p "$state"
+
+# Shuts down, in the background of everything. By the uptime, because the clock may be wrong or change. It starts no program
+# but sleep, writes no file, and does not depend on the rest of this script.
+watchdog() {
+    local start now beat last rest pause=$((silence / 4))
+    ((pause > 15)) && pause=15
+    ((pause < 1)) && pause=1
+    read -r start rest </proc/uptime
+    start=${start%%.*} last=${start%%.*}
+    while :; do
+        sleep "$pause"
+        read -r now rest </proc/uptime
+        now=${now%%.*} beat=
+        { read -r beat <"$state/alive"; } 2>/dev/null
+        [[ $beat =~ ^[1-9][0-9]*$ ]] && last=$beat
+        ((now - start < limit)) || power_off "the instance reached its limit of $limit seconds"
+        ((now - last < silence)) || power_off "the program on the instance gave no sign of life for $silence seconds"
+    done
+}
+
+# Reports the reason, as far as possible, and powers off, by force if that takes too long.
+power_off() {
+    echo "gpuproof: $1"
+    [[ -e $state/ended ]] || (report "$1") &
+    local waited
+    for waited in {1..20}; do
+        sleep 1
+        kill -0 $! 2>/dev/null || break
+    done
+    shutdown -h now
+    sleep 120
+    systemctl poweroff --force --force
+    poweroff -f
+    sleep 60
+}
+
+report() {
+    printf '{"version": 1, "status": "Failed", "secondary_status": "Failed", "failure_reason": "%s", "exit_code": null, "started": null, "script_started": null, "ended": %s, "interrupted": false, "stopped": false, "notes": []}\n' \
+        "$1" "$(date +%s)" >"$state/end.json"
+    aws s3 cp --only-show-errors "$state/end.json" "$end_uri"
+}
+
+functions=$(declare -f watchdog power_off report)
+export HOME=${HOME:-/root} AWS_PAGER= AWS_DEFAULT_REGION=$region AWS_REGION=$region
+setsid bash -c "$functions
+limit=$limit silence=$silence state=$state end_uri=$end_uri
+watchdog" </dev/null >/dev/console 2>&1 &
+
+why="user data ended early"
+trap 'power_off "$why"' EXIT
+
+# In case the watchdog is killed: a timer of systemd, which does not depend on the clock either.
+systemd-run --quiet --on-active=$((limit + 120)) --timer-property=AccuracySec=1s shutdown -h now ||
+    shutdown -h +$(((limit + 179) / 60))
+# User data runs only at the first boot: an instance that was restarted has nothing to do.
+mkdir -p /var/lib/cloud/scripts/per-boot &&
+    printf '#!/bin/sh\nshutdown -h now\n' >/var/lib/cloud/scripts/per-boot/gpuproof.sh &&
+    chmod 700 /var/lib/cloud/scripts/per-boot/gpuproof.sh
+
+#@parameters
+now_s() {
+    local rest
+    read -r now rest </proc/uptime
+    now=${now%%.*}
+}
+
+now_s
+end=$((now + retry_for)) pause=1
+printf '%s' "$parameters" >"$state/parameters.json"
+agent=$state/gpuproof-agent.pyz
+why="the agent could not be downloaded from S3"
+until timeout 300 aws s3 cp --only-show-errors "$agent_uri" "$agent" 2>"$state/aws-error"; do
+    cat "$state/aws-error" >&2
+    now_s
+    ((now < end)) || exit 1
+    sleep "$pause"
+    ((pause = pause < 15 ? pause * 2 : 15))
+done
+
+why="the agent on S3 is not the one that the run was submitted with"
+read -r digest _ < <(sha256sum "$agent")
+[[ $digest == "$agent_sha256" ]] || exit 1
+
+why="the instance has no python3"
+python=
+for found in /usr/bin/python3 python3 "${pythons[@]/%//python3}"; do
+    python=$(command -v "$found") && break
+done
+[[ $python ]] || exit 1
+
+why="the program on the instance was killed"
+"$python" "$agent" --ec2-host "$state/parameters.json"
+code=$?
+((code < 128)) && why="the program on the instance ended with code $code"
+((code == 0)) && why="the job has ended"
+exit 0
