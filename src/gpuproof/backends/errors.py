@@ -21,22 +21,30 @@ class UnavailableType:
         code: the provider's error code, such as `ResourceLimitExceeded`.
         reason: the provider's message.
         quota_hint: the quota that is too small, with its code and the command that raises it; empty if no quota is.
+        zone: the availability zone; empty for all zones of the region.
     """
 
     name: str
     code: str
     reason: str
     quota_hint: str = ""
+    zone: str = ""
+
+    @property
+    def where(self) -> str:
+        """The type, and the zone if it was refused in one zone only."""
+        return f"{self.name} in {self.zone}" if self.zone else self.name
 
     @property
     def summary(self) -> str:
         """The type, the error code and the first sentence of the provider's message."""
         reason = self.reason.removeprefix(f"{self.code}:").strip().partition(". ")[0].rstrip(".")
-        return f"{self.name}: {self.code}" + (f": {reason}" if reason else "")
+        return f"{self.where}: {self.code}" + (f": {reason}" if reason else "")
 
     def to_json(self) -> dict[str, str]:
         """The JSON form, as in the document of a failed run."""
-        return {"name": self.name, "code": self.code, "said": self.reason, "needs": self.quota_hint}
+        zone = {"zone": self.zone} if self.zone else {}
+        return {"name": self.name, **zone, "code": self.code, "said": self.reason, "needs": self.quota_hint}
 
 
 class NoCapacity(GPUproofError):

@@ -17,8 +17,8 @@ from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
 
 ROOMS = ("aws", "remote", "sagemaker")
-OTHERS = ("ec2.py",)
-"""Modules of these packages that runs on SageMaker do not use."""
+OTHERS = ("ec2.py", "session.py")
+"""Modules of these packages that name operations without requesting them for runs on SageMaker."""
 SERVICES = (
     "sts",
     "s3",

@@ -11,11 +11,8 @@ from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
-from gpuproof.backends.remote.execute import UndoLog, execute
-from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, object_key
-from gpuproof.backends.remote.upload.content_hash import HashedFile
-from gpuproof.backends.remote.upload.input_folder import InputFolder
-from gpuproof.backends.remote.upload.upload import upload_folder, upload_object
+from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.remote.run_files import RunFiles, deletion_call
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
 from gpuproof.backends.sagemaker.run import SageMakerRun
 from gpuproof.backends.sagemaker.submission.capacity import no_capacity, unavailable_type
@@ -85,75 +82,18 @@ class _Submission:
         self._catalogue = catalogue
         self._progress = progress
         self._sleep = sleep
-        self._bucket_undo, self._upload_undo, self._run_undo = UndoLog(aws), UndoLog(aws), UndoLog(aws)
+        self._files = RunFiles(aws, plan.bucket, plan.uploads, progress, plan.kms_key)
+        self._run_undo = self._files.run_undo
 
     def run(self, before: tuple[UnavailableType, ...]) -> Submitted:
         try:
-            self._create_bucket()
-            self._upload()
-            self._fill_code_channel()
+            self._files.create_bucket()
+            self._files.upload()
+            self._files.fill_code_channel(self._plan.code_calls())
             return self._create_job(list(before))
         except BaseException as error:
             self._roll_back(error)
             raise
-
-    def _create_bucket(self) -> None:
-        for call in self._plan.bucket.calls:
-            self._progress.step(call.what)
-            self._bucket_undo.add(call.undo)
-            try:
-                execute(self._aws, call)
-            except AwsRefused as refused:
-                # Another run created it in the meantime, so this one must not delete it.
-                if refused.code != "BucketAlreadyOwnedByYou":
-                    raise
-                self._bucket_undo.discard(call.undo)
-
-    def _upload(self) -> None:
-        uploads = self._plan.uploads
-        self._upload_file("the agent", uploads.agent)
-        self._upload_file("the source", uploads.source)
-        for name, folder in uploads.folders.items():
-            self._upload_folder(f"the input {name}", folder)
-
-    def _upload_file(self, what: str, file: HashedFile) -> None:
-        bucket, key = self._plan.bucket.name, object_key(file.digest)
-        self._progress.step(f"upload {what}")
-        if self._is_missing(key):
-            self._upload_undo.add(_deletion(bucket, [key], what))
-        upload_object(
-            self._aws, bucket, file, kms_key=self._plan.kms_key, progress=self._transfer_callback(what)
-        )
-
-    def _upload_folder(self, what: str, folder: InputFolder) -> None:
-        bucket, prefix = self._plan.bucket.name, input_prefix(folder.digest)
-        self._progress.step(f"upload {what}")
-        present = {item.key for item in self._aws.list_objects(bucket, prefix)}
-        missing = [key for name in folder.files if (key := f"{prefix}{name}") not in present]
-        manifest = manifest_key(folder.digest)
-        if missing:
-            self._upload_undo.add(_deletion(bucket, [*missing, manifest], what))
-        upload_folder(
-            self._aws, bucket, folder, kms_key=self._plan.kms_key, progress=self._transfer_callback(what)
-        )
-
-    def _fill_code_channel(self) -> None:
-        calls = self._plan.code_calls()
-        for call in calls:
-            self._run_undo.add(call.undo)
-        self._progress.step("copy the agent and the source into the code channel")
-        try:
-            self._copy(calls)
-        except AwsRefused as refused:
-            # Another submission of the same files was interrupted and has deleted them.
-            if refused.code not in ("NoSuchKey", "404"):
-                raise
-            self._upload()
-            self._copy(calls)
-
-    def _copy(self, calls: tuple[ApiCall, ...]) -> None:
-        for call in calls:
-            execute(self._aws, call)
 
     def _create_job(self, tried: list[UnavailableType]) -> Submitted:
         plan = self._plan
@@ -218,13 +158,8 @@ class _Submission:
 
     def _roll_back(self, error: BaseException) -> None:
         self._progress.step("delete what was created")
-        problems = [*self._stop_job(), *self._run_undo.roll_back()]
-        if _is_worth_retrying(error):
-            self._progress.report("note", "uploaded files stay in the bucket and are not uploaded again")
-        else:
-            problems += self._upload_undo.roll_back()
-            problems += self._bucket_undo.roll_back()
-        for problem in problems:
+        stopped = self._stop_job()
+        for problem in (*stopped, *self._files.roll_back(keep_uploads=_is_worth_retrying(error))):
             self._progress.report("note", f"not deleted: {problem}")
 
     def _stop_job(self) -> list[str]:
@@ -244,7 +179,7 @@ class _Submission:
                 why = error.message
                 break
             if left:
-                self._run_undo.add(_deletion(plan.bucket.name, left, "the run's files"))
+                self._run_undo.add(deletion_call(plan.bucket.name, left, "the run's files"))
             return []
         return [f"{stop.what}: {why} Check its state: gpuproof show {plan.run_id}{self._aws.region_flag}"]
 
@@ -269,26 +204,7 @@ class _Submission:
                 message = message.replace(value, HIDDEN)
         return error.replaced(message, error.remedy)
 
-    def _is_missing(self, key: str) -> bool:
-        try:
-            return self._aws.object(self._plan.bucket.name, key) is None
-        except AwsRefused:
-            return False
-
-    def _transfer_callback(self, what: str) -> Callable[[int, int], None]:
-        return lambda done, total: self._progress.transfer(f"Uploading {what}", done, total)
-
 
 def _is_worth_retrying(error: BaseException) -> bool:
     """Whether the same job may succeed when it is run again, so that its uploads should be kept."""
     return isinstance(error, NoCapacity | AwsUnreachable)
-
-
-def _deletion(bucket: str, keys: list[str], what: str) -> ApiCall:
-    objects = [{"Key": key} for key in keys]
-    return ApiCall(
-        "s3",
-        "delete_objects",
-        {"Bucket": bucket, "Delete": {"Objects": objects}},
-        f"delete {what} from {bucket}",
-    )
