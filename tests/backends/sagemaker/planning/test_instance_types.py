@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.sagemaker.planning.instance_types import (
-    MOST_CANDIDATES,
-    InstanceChoice,
-    choose_instance_types,
-)
+from gpuproof.backends.remote.planning.instance_search import MOST_CANDIDATES
+from gpuproof.backends.sagemaker.planning.instance_types import InstanceChoice, choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpuproof.backends.expected_gpus import reject_unknown_gpus
+from gpuproof.backends.remote.planning.instance_search import (
+    MOST_CANDIDATES,
+    SHOWN,
+    instance_lines,
+    list_alternatives,
+    nearest_regions_line,
+    requirements_text,
+    resource_query,
+)
 from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import Instance, JobKind
-from gpuproof.catalogue.prices import hourly_text
+from gpuproof.catalogue.model import JobKind
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
-from gpuproof.settings import today
 from gpuproof.util.humanize import join_words
-
-MOST_CANDIDATES = 4
-"""Number of types to try for `resources`: further ones cost much more than the first."""
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -52,25 +54,6 @@ def choose_instance_types(job: Job, catalogue: Catalogue, region: str) -> Instan
     )
 
 
-def list_alternatives(
-    name: str,
-    kind: JobKind,
-    catalogue: Catalogue,
-    region: str,
-    *,
-    flag: str = "--instance-type",
-    without: Collection[str] = (),
-) -> str:
-    """Other types for the same job as command-line flags, one per line; empty if none are known.
-
-    Args:
-        without: types to leave out.
-    """
-    instances = [one.instance for one in catalogue.alternatives(name, kind, region)]
-    others = [one for one in instances if one.name not in without]
-    return _lines(others[:_SHOWN], kind, catalogue, region, flag)
-
-
 def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:
     wanted = job.resources
     if wanted.gpu is None and wanted.gpu_memory is None:
@@ -80,23 +63,13 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
         )
     reject_unknown_gpus(job, catalogue)
     spot = wanted.spot and isinstance(job, TrainingJob)
-    request = InstanceQuery(
-        gpus=wanted.gpu.names if wanted.gpu else (),
-        count=wanted.gpu.count if wanted.gpu else None,
-        gpu_memory=wanted.gpu_memory,
-        memory=wanted.memory,
-        cpus=wanted.cpus,
-        region=region,
-        service="sagemaker",
-        use=job.kind,
-        # The spot price is not known beforehand; it never exceeds the on-demand price.
-        max_price=None if wanted.max_price is None or spot else float(wanted.max_price.usd),
-    )
+    # The spot price is not known beforehand; it never exceeds the on-demand price.
+    request = resource_query(job, region, use=job.kind, any_price=spot)
     found = catalogue.search(request)
     if not found:
         raise InvalidJob(
-            f"The catalogue knows no SageMaker instance type in {region} for '{job.name}' ({_requirements(job)}).",
-            remedy=f"{_nearest_regions(request, catalogue)}Relax the requirements, or list the types: gpuproof gpus",
+            f"The catalogue knows no SageMaker instance type in {region} for '{job.name}' ({requirements_text(job)}).",
+            remedy=f"{nearest_regions_line(request, catalogue)}Relax the requirements, or list the types: gpuproof gpus",
         )
     first = tuple(_candidate(one.name, job.kind, catalogue, region) for one in found[:MOST_CANDIDATES])
     others = [_candidate(name, job.kind, catalogue, region) for name in job.fallbacks]
@@ -108,17 +81,6 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
             "resources.max_price does not apply to spot prices, which AWS reports only afterwards"
         )
     return InstanceChoice((*first, *others), tuple(warnings))
-
-
-def _nearest_regions(request: InstanceQuery, catalogue: Catalogue) -> str:
-    """The nearest regions that offer a matching type, as a line; empty if none does, or if the region itself does."""
-    region = request.region or ""
-    types = {one.ec2_type for one in catalogue.search(replace(request, region=None, max_price=None))}
-    offering = [one for one in catalogue.regions() if types & set(catalogue.region(one))]
-    if not offering or region in offering or not catalogue.region(region):
-        return ""
-    near = catalogue.nearest_regions(region, offering)[:_SHOWN]
-    return f"Nearest regions that offer it: {', '.join(near)} (--region)\n" if near else ""
 
 
 def _candidate(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> Candidate:
@@ -158,41 +120,7 @@ def _type_warning(name: str, kind: JobKind, catalogue: Catalogue, region: str) -
 
 def _examples(kind: JobKind, catalogue: Catalogue, region: str) -> str:
     found = catalogue.search(InstanceQuery(region=region, service="sagemaker", use=kind))
-    return _lines(found[:_SHOWN], kind, catalogue, region) or "--instance-type ml.g5.xlarge"
-
-
-def _lines(
-    instances: Sequence[Instance],
-    kind: JobKind,
-    catalogue: Catalogue,
-    region: str,
-    flag: str = "--instance-type",
-) -> str:
-    lines: list[str] = []
-    for one in instances:
-        price = catalogue.price(one.name, region, kind)
-        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else _host(one)
-        cost = f", {hourly_text(price, today())}" if price else ""
-        lines.append(f"{flag} {one.name}  ({what}{cost})")
-    return "\n".join(lines)
-
-
-def _host(one: Instance) -> str:
-    kind = "no GPU" if one.accelerator == "none" else one.accelerator
-    memory = f", {one.memory / 2**30:g} GiB" if one.memory else ""
-    return f"{kind}, {one.vcpus} vCPU{memory}"
-
-
-def _requirements(job: Job) -> str:
-    wanted = job.resources
-    parts = {
-        "gpu": wanted.gpu,
-        "gpu_memory": wanted.gpu_memory,
-        "memory": wanted.memory,
-        "cpus": wanted.cpus,
-        "max_price": wanted.max_price,
-    }
-    return ", ".join(f"{key}: {value}" for key, value in parts.items() if value is not None)
+    return instance_lines(found[:SHOWN], kind, catalogue, region) or "--instance-type ml.g5.xlarge"
 
 
 def _usable_for(kinds: Sequence[JobKind]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpuproof.backends.aws.errors import QUOTAS
 from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
-from gpuproof.backends.sagemaker.planning.instance_types import list_alternatives
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
 

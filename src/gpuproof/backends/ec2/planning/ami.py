@@ -1,0 +1,259 @@
+"""Chooses a job's machine image: the job's own, or an AWS Deep Learning AMI for its framework and instance type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
+from gpuproof.backends.ec2.planning.instance_types import Candidate
+from gpuproof.backends.ec2.target import ChosenAmi
+from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.builds import FRAMEWORKS
+from gpuproof.catalogue.images import HUGGINGFACE
+from gpuproof.catalogue.model import Ami
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.source.tree import SourceTree
+from gpuproof.util.versions import version_key
+
+_PYTHONS = {TORCH: ("/opt/pytorch/bin",), "tensorflow": ("/opt/tensorflow/bin",)}
+"""The framework's environment in the AMI. Source: release notes of the DLAMIs, `dlami-notes` of the catalogue."""
+
+_ROOT_DEVICES = {"ubuntu": "/dev/sda1", "amzn": "/dev/xvda"}
+"""Name of the root device by operating system, where the image cannot be described."""
+
+_PACKAGES = {TORCH: "torch", "tensorflow": r"tensorflow(?:[-_]\w+)?"}
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class _Image:
+    """An AMI in the region, as far as it can be read."""
+
+    id: str
+    name: str = ""
+    root_device: str = ""
+    snapshot_gb: int = 0
+    arch: str = ""
+
+
+class AmiChooser:
+    """Chooses the machine images of a job's instance types; each image is looked up once.
+
+    Args:
+        aws: the client.
+        catalogue: the AMIs, GPUs and framework builds.
+        own: the id of the image that the job names.
+        framework: the job's framework; None if it uses none.
+        tree: the job's source.
+    """
+
+    def __init__(
+        self, aws: Aws, catalogue: Catalogue, own: str | None, framework: Framework | None, tree: SourceTree
+    ) -> None:
+        self._aws = aws
+        self._catalogue = catalogue
+        self._own = own
+        self._framework = framework
+        self._tree = tree
+        self._looked_up: dict[str, _Image | None] = {}
+
+    def choose(self, candidate: Candidate) -> ChosenAmi:
+        """The image for one instance type.
+
+        Raises:
+            InvalidJob: there is none.
+        """
+        if self._own is not None:
+            return self._own_ami(self._own, candidate)
+        framework = self._framework
+        if framework is None:
+            return self._first(base_rows(candidate, self._catalogue), candidate, "no framework is imported")
+        rows = framework_rows(framework, candidate, self._catalogue)
+        if rows.rows:
+            return self._first(rows, candidate, framework.because, self._framework_note(framework, rows))
+        if self._is_required(framework):
+            note = f"no AWS AMI with {framework.name} supports {candidate.name}: requirements.txt installs it when the job starts"
+            return self._first(
+                base_rows(candidate, self._catalogue),
+                candidate,
+                "requirements.txt installs the framework",
+                note,
+            )
+        raise self._no_framework(framework, candidate, rows)
+
+    def _first(self, rows: AmiRows, candidate: Candidate, because: str, note: str | None = None) -> ChosenAmi:
+        """The first of the AMIs that exists in the region."""
+        for row in rows.rows:
+            found = self._look_up(row)
+            if found is not None:
+                return ChosenAmi(
+                    id=found.id,
+                    name=found.name or row.name_pattern.rstrip("*").rstrip(),
+                    because=because,
+                    arch=row.arch,
+                    row=row,
+                    pythons=_PYTHONS.get(row.framework, ()),
+                    root_device=found.root_device or _root_device(row),
+                    snapshot_gb=found.snapshot_gb,
+                    note=note,
+                )
+        raise self._none_found(rows, candidate)
+
+    def _own_ami(self, own: str, candidate: Candidate) -> ChosenAmi:
+        arch = candidate.instance.arch if candidate.instance is not None else ""
+        name = FRAMEWORKS.get(self._framework.name, "") if self._framework is not None else ""
+        pythons = _PYTHONS.get(name, ())
+        try:
+            described = self._aws.image(own)
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            note = f"{own} was not checked: ec2:DescribeImages is not allowed"
+            return ChosenAmi(own, "", "the job's own", arch, pythons=pythons, note=note)
+        if described is None:
+            raise InvalidJob(
+                f"There is no AMI {own} in {self._aws.region} that you may use.",
+                remedy=f"aws ec2 describe-images --image-ids {own}; the id of an AMI differs between regions.",
+            )
+        image = _image(described)
+        if arch and image.arch and arch != image.arch:
+            raise InvalidJob(
+                f"The AMI {own} is for {image.arch}, and {candidate.name} has {arch} processors.",
+                remedy="Use an AMI of the same architecture, or another instance type.",
+            )
+        return ChosenAmi(
+            own,
+            image.name,
+            "the job's own",
+            image.arch or arch,
+            pythons=pythons,
+            root_device=image.root_device or "/dev/sda1",
+            snapshot_gb=image.snapshot_gb,
+        )
+
+    def _look_up(self, row: Ami) -> _Image | None:
+        """The newest AMI of a row in the region; None if there is none."""
+        if row.name_pattern not in self._looked_up:
+            self._looked_up[row.name_pattern] = self._from_parameter(row) or self._by_name(row)
+        return self._looked_up[row.name_pattern]
+
+    def _from_parameter(self, row: Ami) -> _Image | None:
+        if not row.ssm_parameter:
+            return None
+        try:
+            found = self._aws.parameter(row.ssm_parameter)
+        except AwsRefused as refused:
+            if refused.is_permission:
+                return None  # the AMI is found by its name
+            raise
+        if found is None:
+            return None
+        try:
+            described = self._aws.image(found)
+        except AwsRefused as refused:
+            if refused.is_permission:
+                return _Image(found)
+            raise
+        return None if described is None else _image(described)
+
+    def _by_name(self, row: Ami) -> _Image | None:
+        try:
+            described = self._aws.newest_image(row.name_pattern, row.arch)
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            raise AwsRefused(
+                f"{refused.message} GPUproof finds AMIs by their parameters (ssm:GetParameter) or by their names "
+                "(ec2:DescribeImages).",
+                refused.remedy,
+                code=refused.code,
+                operation=refused.operation,
+                request_id=refused.request_id,
+                status=refused.status,
+                aws_message=refused.aws_message,
+            ) from refused
+        return None if described is None else _image(described)
+
+    def _framework_note(self, framework: Framework, rows: AmiRows) -> str | None:
+        if framework.name == HUGGINGFACE:
+            return "the AMI has PyTorch but not Transformers: requirements.txt must name it"
+        if rows.version is not None:
+            return (
+                f"AWS has no AMI with {framework.name} {framework.version}, which requirements.txt pins: it is installed when "
+                "the job starts"
+            )
+        return None
+
+    def _is_required(self, framework: Framework) -> bool:
+        """Whether requirements.txt names the framework."""
+        package = _PACKAGES.get(FRAMEWORKS.get(framework.name, ""), re.escape(framework.name))
+        try:
+            text = (self._tree.root / "requirements.txt").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return False
+        return (
+            re.search(rf"^[ \t]*{package}[ \t]*(?:\[|[=<>!~;@]|$)", text, re.MULTILINE | re.IGNORECASE)
+            is not None
+        )
+
+    def _no_framework(self, framework: Framework, candidate: Candidate, rows: AmiRows) -> InvalidJob:
+        what = f"{framework.name} {framework.version or ''}".strip()
+        versions = _versions(framework, candidate, self._catalogue)
+        have = (
+            f"Available: {', '.join(versions)} (--framework-version). "
+            if versions and framework.pinned
+            else ""
+        )
+        return InvalidJob(
+            f"The catalogue knows no AWS Deep Learning AMI with {what} for {candidate.name}.{_reasons(rows.rejected)}",
+            remedy=f"{have}Or name the package in requirements.txt, or choose an AMI (ec2: ami), or another instance type.",
+        )
+
+    def _none_found(self, rows: AmiRows, candidate: Candidate) -> InvalidJob:
+        names = ", ".join(row.name_pattern for row in rows.rows[:_SHOWN])
+        if not names:
+            return InvalidJob(
+                f"The catalogue knows no AWS Deep Learning AMI for {candidate.name}.{_reasons(rows.rejected)}",
+                remedy="Choose an AMI (ec2: ami), or another instance type.",
+            )
+        return InvalidJob(
+            f"{self._aws.region} has no AMI for {candidate.name} of these names: {names}.",
+            remedy="Use another region (--region), or choose an AMI (ec2: ami).",
+        )
+
+
+def _versions(framework: Framework, candidate: Candidate, catalogue: Catalogue) -> list[str]:
+    any_version = Framework(framework.name, None, framework.because)
+    rows = framework_rows(any_version, candidate, catalogue).rows
+    return sorted({row.version for row in rows}, key=version_key, reverse=True)
+
+
+def _reasons(rejected: Sequence[str]) -> str:
+    return "".join(f"\n  {reason}" for reason in rejected[:_SHOWN])
+
+
+def _image(described: dict[str, Any]) -> _Image:
+    root = described.get("RootDeviceName", "")
+    sizes = [
+        mapping.get("Ebs", {}).get("VolumeSize", 0)
+        for mapping in described.get("BlockDeviceMappings", ())
+        if mapping.get("DeviceName") == root
+    ]
+    return _Image(
+        described["ImageId"],
+        described.get("Name", ""),
+        root,
+        max(sizes, default=0),
+        described.get("Architecture", ""),
+    )
+
+
+def _root_device(row: Ami) -> str:
+    return next(
+        (device for system, device in _ROOT_DEVICES.items() if row.os.startswith(system)), "/dev/sda1"
+    )

@@ -1,0 +1,56 @@
+"""Chooses the size of the root volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.target import ChosenAmi
+from gpuproof.backends.remote.upload.upload_plan import UploadPlan
+from gpuproof.errors import InvalidJob
+
+GIB = 1 << 30
+_WORK_GIB = 40
+"""For packages of requirements.txt, the model, checkpoints and their archives."""
+
+_UNKNOWN_SNAPSHOT_GIB = 100
+"""Where the AMI cannot be described; a volume that is too small would be rejected."""
+
+_MOST_OBJECTS = 10_000
+
+
+def input_bytes(aws: Aws, uploads: UploadPlan, remote: Mapping[str, str]) -> int:
+    """The size of all inputs in bytes; of an input on S3, of its first 10,000 objects."""
+    total = sum(folder.total_bytes for folder in uploads.folders.values())
+    for address in remote.values():
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        try:
+            total += sum(one.size for one in islice(aws.list_objects(bucket, key), _MOST_OBJECTS))
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+    return total
+
+
+def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, local_disk: bool) -> int:
+    """The size of the root volume in GiB.
+
+    Args:
+        ami: the machine image, whose snapshot must fit.
+        given: the size that the job names.
+        inputs: size of all inputs in bytes.
+        local_disk: whether the job's files are on a local disk of the instance.
+
+    Raises:
+        InvalidJob: the given size is smaller than the image's snapshot.
+    """
+    if given is not None:
+        if given < ami.snapshot_gb:
+            raise InvalidJob(
+                f"volume_size is {given} GiB, and the AMI {ami.id} needs {ami.snapshot_gb} GiB.",
+                remedy=f"ec2: volume_size: {ami.snapshot_gb + _WORK_GIB}, or leave it out.",
+            )
+        return given
+    snapshot = ami.snapshot_gb or _UNKNOWN_SNAPSHOT_GIB
+    return snapshot + _WORK_GIB + (0 if local_disk else -(-inputs // GIB))

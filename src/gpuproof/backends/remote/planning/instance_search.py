@@ -1,0 +1,111 @@
+"""Finds instance types for a job's `resources`, and lists alternatives for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import Instance, JobKind, Market
+from gpuproof.catalogue.prices import hourly_text
+from gpuproof.catalogue.search import InstanceQuery
+from gpuproof.jobs.spec import Job
+from gpuproof.settings import today
+
+MOST_CANDIDATES = 4
+"""Number of types to try for `resources`: further ones cost much more than the first."""
+
+SHOWN = 3
+"""Number of alternatives in a message."""
+
+
+def resource_query(
+    job: Job, region: str, *, use: JobKind | None, any_price: bool, market: Market = "on-demand"
+) -> InstanceQuery:
+    """The query for the types that match a job's `resources`.
+
+    Args:
+        use: the kind of job on SageMaker; None for EC2.
+        any_price: whether `max_price` does not apply to the on-demand price.
+        market: whose prices order the types.
+    """
+    wanted = job.resources
+    return InstanceQuery(
+        gpus=wanted.gpu.names if wanted.gpu else (),
+        count=wanted.gpu.count if wanted.gpu else None,
+        gpu_memory=wanted.gpu_memory,
+        memory=wanted.memory,
+        cpus=wanted.cpus,
+        region=region,
+        service="sagemaker" if use else "ec2",
+        use=use,
+        max_price=None if wanted.max_price is None or any_price else float(wanted.max_price.usd),
+        market=market,
+    )
+
+
+def list_alternatives(
+    name: str,
+    kind: JobKind | None,
+    catalogue: Catalogue,
+    region: str,
+    *,
+    flag: str = "--instance-type",
+    without: Collection[str] = (),
+) -> str:
+    """Other types for the same job as command-line flags, one per line; empty if none are known.
+
+    Args:
+        kind: the kind of job on SageMaker; None for EC2.
+        without: types to leave out.
+    """
+    instances = [one.instance for one in catalogue.alternatives(name, kind, region)]
+    others = [one for one in instances if one.name not in without]
+    return instance_lines(others[:SHOWN], kind, catalogue, region, flag)
+
+
+def nearest_regions_line(request: InstanceQuery, catalogue: Catalogue) -> str:
+    """The nearest regions that offer a matching type, as a line; empty if none does, or if the region itself does."""
+    region = request.region or ""
+    types = {one.ec2_type for one in catalogue.search(replace(request, region=None, max_price=None))}
+    offering = [one for one in catalogue.regions() if types & set(catalogue.region(one))]
+    if not offering or region in offering or not catalogue.region(region):
+        return ""
+    near = catalogue.nearest_regions(region, offering)[:SHOWN]
+    return f"Nearest regions that offer it: {', '.join(near)} (--region)\n" if near else ""
+
+
+def instance_lines(
+    instances: Sequence[Instance],
+    kind: JobKind | None,
+    catalogue: Catalogue,
+    region: str,
+    flag: str = "--instance-type",
+) -> str:
+    """Instance types as command-line flags with their GPUs and prices, one per line."""
+    lines: list[str] = []
+    for one in instances:
+        price = catalogue.price(one.name, region, kind)
+        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else _host(one)
+        cost = f", {hourly_text(price, today())}" if price else ""
+        lines.append(f"{flag} {one.name}  ({what}{cost})")
+    return "\n".join(lines)
+
+
+def requirements_text(job: Job) -> str:
+    """What the job's `resources` require, for a message."""
+    wanted = job.resources
+    parts = {
+        "gpu": wanted.gpu,
+        "gpu_memory": wanted.gpu_memory,
+        "memory": wanted.memory,
+        "cpus": wanted.cpus,
+        "max_price": wanted.max_price,
+    }
+    return ", ".join(f"{key}: {value}" for key, value in parts.items() if value is not None)
+
+
+def _host(one: Instance) -> str:
+    kind = "no GPU" if one.accelerator == "none" else one.accelerator
+    memory = f", {one.memory / 2**30:g} GiB" if one.memory else ""
+    return f"{kind}, {one.vcpus} vCPU{memory}"
