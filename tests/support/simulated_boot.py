@@ -1,0 +1,172 @@
+"""The inside of a simulated EC2 instance: `simulated_instance.py` starts it with a file of settings.
+
+It enters the instance's network, covers the machine's file systems with overlays, becomes process 1 of a namespace of its own,
+serves the metadata service, and runs user data as cloud-init does. When it ends, the kernel ends everything in the instance.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import http.server
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from gpuproof.agent.hosts import HostEntry, enter_host
+from gpuproof.agent.hosts.rtnetlink import RtNetlink
+from gpuproof.util.namespaces import MS_BIND, MS_REC, mount, unshare
+from gpuproof.util.process_tree import die_with_parent
+
+_METADATA = "169.254.169.254"
+_NEWPID = 0x20000000
+_SPECIAL = ("/proc", "/sys", "/dev", "/run")
+_SHARED = "run/simulation"
+_POLL_S = 0.02
+
+
+def main() -> int:
+    """Run the instance until it is powered off."""
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    die_with_parent()
+    enter_host(HostEntry.from_json(spec["entry"]))
+    unshare(_NEWPID)
+    child = os.fork()
+    if child == 0:
+        try:
+            _be_init(spec)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _be_init(spec: dict) -> None:
+    die_with_parent()
+    shared = Path(spec["shared"])
+    _enter_root(shared, Path(spec["disk"]), spec["small_disk_bytes"])
+    with RtNetlink() as devices:
+        devices.add_address("lo", _METADATA, 32)
+    server = http.server.ThreadingHTTPServer((_METADATA, 80), _Metadata)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    script = Path("/var/lib/cloud/instance/scripts/part-001")
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(_known()["user-data"])
+    script.chmod(0o700)
+    with open("/dev/console", "ab") as console:
+        subprocess.Popen(
+            [str(script)],
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+            env=spec["environment"],
+            cwd="/",
+            start_new_session=True,
+        )
+    while not Path(f"/{_SHARED}/power-off").exists():
+        time.sleep(_POLL_S)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+
+
+def _enter_root(shared: Path, disk: Path, small: int | None) -> None:
+    """Cover all file systems, so that nothing that the instance writes reaches the machine."""
+    mount("tmpfs", str(disk), "tmpfs", 0)
+    root = disk / "root"
+    points = _mount_points(disk)
+    root.mkdir()
+    for number, point in enumerate(points):
+        _cover(point, root, disk / str(number))
+    for name in ("proc", "run", "sys", "dev"):
+        (root / name).mkdir(exist_ok=True)
+    mount("proc", f"{root}/proc", "proc", 0)
+    # The only file with which a process of a namespace could power off the machine.
+    trigger = root / "proc" / "sysrq-trigger"
+    if trigger.exists():
+        mount("/dev/null", str(trigger), None, MS_BIND)
+    mount("sysfs", f"{root}/sys", "sysfs", 0)
+    mount("/dev", f"{root}/dev", None, MS_BIND | MS_REC)
+    mount("tmpfs", f"{root}/dev/shm", "tmpfs", 0)
+    mount(str(shared / "console"), f"{root}/dev/console", None, MS_BIND)
+    mount("tmpfs", f"{root}/run", "tmpfs", 0)
+    (root / _SHARED).mkdir()
+    mount(str(shared), f"{root}/{_SHARED}", None, MS_BIND)
+    if small is not None:
+        for name in ("ml", "gpuproof"):
+            folder = root / "opt" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            mount("tmpfs", str(folder), "tmpfs", 0, f"size={small}".encode())
+    os.chroot(root)
+    os.chdir("/")
+
+
+def _mount_points(disk: Path) -> list[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    found = {line.split()[4].encode().decode("unicode_escape") for line in lines}
+    skipped = (*_SPECIAL, str(disk))
+    kept = {path for path in found if not any(path == one or path.startswith(f"{one}/") for one in skipped)}
+    return sorted(kept, key=len)
+
+
+def _cover(point: str, root: Path, layers: Path) -> None:
+    target = f"{root}{point}"
+    if os.path.isdir(point):
+        for name in ("upper", "work"):
+            (layers / name).mkdir(parents=True)
+        options = f"lowerdir={point},upperdir={layers}/upper,workdir={layers}/work"
+        try:
+            mount("overlay", target, "overlay", 0, options.encode())
+            return
+        except OSError:
+            if point == "/":
+                raise
+    try:
+        mount(point, target, None, MS_BIND)
+    except OSError:
+        pass  # of no use for the instance
+
+
+def _known() -> dict[str, str]:
+    return json.loads(Path(f"/{_SHARED}/metadata.json").read_text())
+
+
+class _Metadata(http.server.BaseHTTPRequestHandler):
+    """IMDSv2: nothing without a token."""
+
+    _token = secrets.token_hex(8)
+    _header = "X-aws-ec2-metadata-token"
+
+    def do_PUT(self) -> None:
+        valid = self.path == "/latest/api/token" and self.headers.get(f"{self._header}-ttl-seconds")
+        self._answer(200 if valid else 400, self._token if valid else "")
+
+    def do_GET(self) -> None:
+        if self.headers.get(self._header) != self._token:
+            self._answer(401, "")
+            return
+        text = _known().get(self.path.removeprefix("/latest/"))
+        self._answer(404 if text is None else 200, text or "")
+
+    def _answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    ctypes.CDLL(None)  # before the machine's files are covered
+    sys.exit(main())
