@@ -1,0 +1,64 @@
+"""`RunInstances` with a client token, which moto stores without effect.
+
+EC2 answers a repeated request that has the token of an earlier one with the instances of that one, so that a lost
+response never launches twice: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+"""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
+from xml.etree import ElementTree
+
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.moto_journal import Journal
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, xml_response
+
+OPERATIONS = ("RunInstances",)
+
+_VERSION = "2016-11-15"
+_MOST = 1_000_000
+
+_lock = threading.Lock()
+_launched: WeakKeyDictionary[Journal, dict[tuple[str, str], dict[str, str]]] = WeakKeyDictionary()
+"""The parameters of each token's first request, by region and token; those before a restart are unknown."""
+
+
+def handle(_: Context, journal: Journal, request: AwsRequest) -> AwsResponse:
+    """Handle `RunInstances`."""
+    token = request.form.get("ClientToken", "")
+    if not token:
+        return journal.handle(request, read_only=False)
+    with _lock:  # the second of two equal requests waits for the first
+        reservation = _find_reservation(journal, request, token)
+        known = _launched.setdefault(journal, {})
+        if reservation is None:
+            response = journal.handle(request, read_only=False)
+            if response.status == 200:
+                known[request.region, token] = request.form
+            return response
+        if known.get((request.region, token), request.form) != request.form:
+            message = f"The client token {token} was used before, in a request with other parameters."
+            raise AwsError("IdempotentParameterMismatch", message)
+        return xml_response(request, _launch_response(reservation))
+
+
+def _find_reservation(journal: Journal, request: AwsRequest, token: str) -> ElementTree.Element | None:
+    """The reservation whose instances were launched with a token, without XML namespaces; None if there is none."""
+    query = {"Action": "DescribeInstances", "Version": _VERSION, "MaxResults": str(_MOST)}
+    response = journal.handle(request.with_body(urlencode(query).encode()), read_only=True)
+    root = ElementTree.fromstring(b"".join(response.body))  # noqa: S314 - moto has written it
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    for reservation in root.iterfind("reservationSet/item"):
+        if reservation.findtext("instancesSet/item/clientToken") == token:
+            return reservation
+    return None
+
+
+def _launch_response(reservation: ElementTree.Element) -> str:
+    """A reservation of `DescribeInstances` as the response to `RunInstances`, which has the same members."""
+    response = ElementTree.Element("RunInstancesResponse")
+    response.extend(list(reservation))
+    return ElementTree.tostring(response, encoding="unicode")

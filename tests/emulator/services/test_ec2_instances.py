@@ -1,0 +1,89 @@
+"""A repeated `RunInstances` request with the same client token launches no second instance."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from support.aws_emulator import running_emulator
+from support.emulator_jobs import Account
+
+pytestmark = pytest.mark.slow
+
+IMAGE = "ami-12c6146b"
+
+
+def request(token: str, **more: Any) -> dict[str, Any]:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "token", "Value": token}]}]
+    return {
+        "ImageId": IMAGE,
+        "InstanceType": "g5.xlarge",
+        "MinCount": 1,
+        "MaxCount": 1,
+        "UserData": "#!/bin/sh\n",
+        "TagSpecifications": tags,
+        "ClientToken": token,
+        **more,
+    }
+
+
+def launched(ec2: Any, token: str) -> list[str]:
+    found = ec2.describe_instances(Filters=[{"Name": "tag:token", "Values": [token]}])
+    return [one["InstanceId"] for each in found["Reservations"] for one in each["Instances"]]
+
+
+def test_a_repeated_request_returns_the_same_instance(aws: Account) -> None:
+    ec2, token = aws.client("ec2"), secrets.token_hex(8)
+    first = ec2.run_instances(**request(token))
+    again = ec2.run_instances(**request(token))
+    (one,), (two,) = first["Instances"], again["Instances"]
+    assert two["InstanceId"] == one["InstanceId"]
+    assert (two["InstanceType"], two["ClientToken"]) == ("g5.xlarge", token)
+    assert again["ReservationId"] == first["ReservationId"]
+    assert launched(ec2, token) == [one["InstanceId"]]
+
+
+def test_requests_at_the_same_time_launch_one_instance(aws: Account) -> None:
+    ec2, token = aws.client("ec2"), secrets.token_hex(8)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: ec2.run_instances(**request(token)), range(4)))
+    assert len({one["Instances"][0]["InstanceId"] for one in made}) == 1
+    assert len(launched(ec2, token)) == 1
+
+
+def test_another_token_launches_another_instance(aws: Account) -> None:
+    ec2, token, other = aws.client("ec2"), secrets.token_hex(8), secrets.token_hex(8)
+    ec2.run_instances(**request(token))
+    ec2.run_instances(**request(other))
+    assert launched(ec2, token) != launched(ec2, other)
+
+
+def test_other_parameters_with_the_same_token_are_rejected(aws: Account) -> None:
+    ec2, token = aws.client("ec2"), secrets.token_hex(8)
+    ec2.run_instances(**request(token))
+    with pytest.raises(ClientError, match="IdempotentParameterMismatch"):
+        ec2.run_instances(**request(token, InstanceType="g5.2xlarge"))
+    assert len(launched(ec2, token)) == 1
+
+
+def test_the_token_of_a_request_that_was_rejected_can_be_used_again(aws: Account) -> None:
+    ec2, token = aws.client("ec2"), secrets.token_hex(8)
+    with pytest.raises(ClientError, match="SubnetID"):
+        ec2.run_instances(**request(token, SubnetId="subnet-0123456789abcdef0"))
+    ec2.run_instances(**request(token))
+    assert len(launched(ec2, token)) == 1
+
+
+def test_a_token_is_known_after_a_restart(tmp_path: Path) -> None:
+    token = secrets.token_hex(8)
+    with running_emulator(tmp_path) as emulator:
+        emulator.client("ec2").run_instances(**request(token))
+    with running_emulator(tmp_path) as emulator:
+        ec2 = emulator.client("ec2")
+        ec2.run_instances(**request(token))
+        assert len(launched(ec2, token)) == 1
