@@ -1,0 +1,286 @@
+"""A run on EC2: its state, output, results and end. All of it is read from AWS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.agent.state import COMPLETED
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.ec2 import RUN_TAG
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.tracking.cost import usd_per_second
+from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
+from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances
+from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
+from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
+from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
+from gpuproof.backends.hosts import host_names
+from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote import verdict as verdicts
+from gpuproof.backends.remote.follow import Snapshot
+from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.run import RemoteRun
+from gpuproof.backends.remote.s3_layout import RunLayout, uri
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError, RunNotFound, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.explain import Report
+
+_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
+_REPORT_LINES = 2000
+
+
+class Ec2Run(RemoteRun):
+    """One training or processing job on EC2 instances; implements `gpuproof.backends.base.Run`.
+
+    Args:
+        aws: the client.
+        launch: its launch record; it is read again until it has the ids of the instances.
+        catalogue: for explanations.
+        clock: a monotonic clock, in seconds.
+        sleep: waits for a number of seconds.
+        now: the time in seconds since the epoch.
+    """
+
+    backend = "ec2"
+    can_stop_at_once = True
+
+    def __init__(
+        self,
+        aws: Aws,
+        launch: LaunchRecord,
+        *,
+        catalogue: Catalogue | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(
+            aws,
+            launch.run_id,
+            catalogue=catalogue,
+            instance_type=launch.instance_type,
+            clock=clock,
+            sleep=sleep,
+        )
+        self._launch = launch
+        self._now = now
+        self._instances: Mapping[str, Mapping[str, Any]] | None = {}
+        self._reports: Mapping[str, HostReport] = {}
+
+    @property
+    def launch(self) -> LaunchRecord:
+        """What was launched, as far as it is known."""
+        return self._launch
+
+    @property
+    def log_group(self) -> str:
+        """The group of CloudWatch Logs with the output of its hosts."""
+        return LOG_GROUP
+
+    @property
+    def results(self) -> Results:
+        """Where its results are on S3."""
+        return results_of(self._launch)
+
+    @property
+    def address(self) -> str:
+        """The address of its first instance in the AWS console."""
+        region = self._launch.region
+        host = next(
+            (host for start, host in _CONSOLES.items() if region.startswith(start)),
+            f"{region}.console.aws.amazon.com",
+        )
+        instances = self._launch.instances
+        page = (
+            f"InstanceDetails:instanceId={instances[0]}"
+            if instances
+            else f"Instances:tag:{RUN_TAG}={self.id}"
+        )
+        return f"https://{host}/ec2/home?region={region}#{page}"
+
+    @property
+    def lacked_capacity(self) -> bool:
+        """Whether EC2 ended its instance before it started, because it had no capacity."""
+        return self.record.document["failure_code"] == NO_CAPACITY
+
+    def describe(self) -> Snapshot:
+        """Describe its instances and read what its hosts have reported.
+
+        Raises:
+            RunNotFound: it was removed.
+        """
+        self._read_launch()
+        # First the instances: a host writes its report before its instance ends.
+        self._instances = self._describe_instances()
+        launch, now = self._launch, self._now()
+        self._reports = read_host_reports(
+            self._aws, launch.bucket, self.id, host_names(launch.instance_count)
+        )
+        record = record_of(launch, self._instances, self._reports, now=now)
+        self._last_record = record
+        live = {
+            "seconds": max(0.0, now - (record.started or record.created)),
+            "cost": record.cost,
+            "cost_is_derived": launch.price_is_derived,
+            "message": record.document["status_message"],
+        }
+        is_billed = record.billed_seconds is not None and not record.has_ended
+        return Snapshot(
+            record, now, record.started is not None, live, usd_per_second(launch) if is_billed else None
+        )
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Request that its hosts stop the job, which have two minutes, upload its results and shut down.
+
+        Args:
+            at_once: terminate its instances instead; results and checkpoints since the last synchronization are lost.
+
+        Raises:
+            GPUproofError: the request failed, so that the run is still running and billed.
+        """
+        record = self.describe().record
+        living = living_instances(self._launch, self._instances) or self._unrecorded_instances(record)
+        if not living or (record.has_ended and not at_once):
+            return
+        try:
+            if at_once:
+                self._aws.terminate_instances(living)
+            else:
+                requested = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                self._aws.tag_instances(living, {STOP_TAG: requested})
+        except GPUproofError as error:
+            raise error.replaced(
+                f"{error.message} {self.id} was not stopped: it is still running, and billed.",
+                f"{error.remedy or ''}\nThen: gpuproof stop {self.cli_name}".strip(),
+            ) from error
+
+    def remove(self) -> str:
+        """Delete its files in the bucket, except for its checkpoints.
+
+        Raises:
+            UsageError: it has not ended, or one of its instances still runs.
+        """
+        self._check_ended(remedy=f"gpuproof stop {self.cli_name}")
+        self._instances = self._describe_instances()
+        if living := living_instances(self._launch, self._instances):
+            raise UsageError(
+                f"{self.id} has ended, but its instance {living[0]} still runs.",
+                remedy=f"gpuproof stop --now {self.cli_name}",
+            )
+        bucket, layout = self._launch.bucket, RunLayout(self.id)
+        keys = [item.key for item in self._aws.list_objects(bucket, layout.prefix)]
+        self._aws.delete_objects(bucket, keys)
+        # Last: if the rest fails, the run is still found.
+        self._aws.delete_objects(bucket, [layout.launch])
+        done = f"removed {len(keys) + 1} objects: {uri(bucket, layout.launch)} and all below {uri(bucket, layout.prefix)}"
+        # Another run may continue from them, or is using them now.
+        if (left := find_checkpoints(self._aws, self._launch)) is None:
+            return done
+        return f"{done}\nits checkpoints are kept, since other runs continue from them; to remove them: aws s3 rm --recursive {left}"
+
+    def report(self, instance_type: str | None = None, region: str | None = None) -> Report:  # noqa: ARG002
+        """The report on its logs and on the reason of its end, whether it failed or not.
+
+        Without a report of its host, the output of the instance's console is evidence, too.
+
+        Args:
+            instance_type: assume that it ran on this type; the real one if None.
+            region: ignored: the region is known.
+        """
+        from gpuproof.backends.remote.diagnose import explain_run_end  # not needed to list or follow runs
+
+        return explain_run_end(
+            self.record,
+            self._tails,
+            self._catalogue,
+            self._launch.region,
+            instance_type,
+            gpu_expected=bool(self._launch.expects),
+            other_logs=self._console_logs(),
+        )
+
+    def _read_launch(self) -> None:
+        """Read the launch record until it has the ids of the instances."""
+        if self._launch.instances:
+            return
+        launch = read_launch(self._aws, self._launch.bucket, self.id)
+        if launch is None:
+            raise RunNotFound(f"{self.id} no longer exists: it was removed.", remedy="gpuproof ps")
+        self._launch = launch
+
+    def _describe_instances(self) -> dict[str, dict[str, Any]] | None:
+        """The descriptions of its instances by id; None if the user may not describe instances."""
+        try:
+            return {one["InstanceId"]: one for one in self._aws.instances(self._launch.instances)}
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            return None
+
+    def _unrecorded_instances(self, record: RunRecord) -> Sequence[str]:
+        """The ids of living instances that are not in the launch record yet, or may not be described."""
+        if self._launch.instances:
+            return () if record.has_ended else self._launch.instances
+        found = self._aws.tagged_instances(values=[self.id], living=True)
+        return [one["InstanceId"] for one in found]
+
+    def _console_logs(self) -> dict[str, Sequence[str]]:
+        """The last lines of the console of each instance whose host left no report, by instance."""
+        hosts = dict(zip(host_names(self._launch.instance_count), self._launch.instances, strict=False))
+        found: dict[str, Sequence[str]] = {}
+        for host, instance in hosts.items():
+            if self._reports.get(host, HostReport()).end:
+                continue
+            try:
+                lines = self._aws.console_output(instance).splitlines()
+            except AwsRefused:
+                continue
+            if lines:
+                found[f"console of {instance}"] = lines[-_REPORT_LINES:]
+        return found
+
+    def _with_verdict(self, record: RunRecord) -> RunRecord:
+        launch = self._launch
+        reports, why = {}, "the script never started"
+        if record.started is not None or self._reader is not None:
+            reports, why = verdicts.find_reports(
+                self._aws, self.results, launch.instance_count, self._followed_reports(), lambda: self._tails
+            )
+        self._verdict = verdicts.merge_verdicts(reports, launch.instance_count)
+        settled = record_of(
+            launch,
+            self._instances,
+            self._reports,
+            now=self._now(),
+            verdict=self._verdict,
+            state=verdicts.merge_states(reports, completed=record.status == COMPLETED),
+        )
+        if self._verdict is not None:
+            return settled
+        note = f"no verdict on GPU use: {why}"
+        document = {**settled.document, "notes": [*settled.notes, note]}
+        return replace(settled, notes=(*settled.notes, note), document=document)
+
+
+def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:
+    """The launch record of a run; None if there is none.
+
+    Raises:
+        GPUproofError: it is of a newer version of GPUproof.
+    """
+    content = aws.get_bytes(bucket, RunLayout(run_id).launch)
+    if content is None:
+        return None
+    try:
+        return LaunchRecord.parse(content)
+    except ValueError as error:
+        raise GPUproofError(
+            f"{uri(bucket, RunLayout(run_id).launch)} could not be read: {error}.",
+            remedy="Update GPUproof: uv tool upgrade gpuproof, or pip install -U gpuproof.",
+        ) from error

@@ -1,0 +1,168 @@
+"""Decides from the instances and the reports of their hosts whether a run goes on, and how it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuproof.agent.state import COMPLETED, FAILED, IN_PROGRESS, STOPPED, STOPPING
+from gpuproof.backends.aws.ec2 import tag_dict
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.tracking.host_reports import HostReport
+from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time
+
+STOP_TAG = "gpuproof:stop"
+"""Tag of an instance that asks its host to stop the job; its value is the time of the request."""
+
+LAUNCH_SECONDS = 900.0
+"""How long a submission may take from its record to the ids of its instances."""
+
+_VISIBLE_SECONDS = 300.0
+"""How long a new instance may be missing in descriptions: EC2's API is eventually consistent."""
+
+_OVERDUE_SECONDS = 3600.0
+"""How long after its time limit a run must have ended, if its instances may not be described."""
+
+_ENDED_STATES = ("terminated",)
+_ENDING_STATES = ("shutting-down", "stopping")
+_WORST_FIRST = (FAILED, STOPPED, COMPLETED)
+_START = "Starting"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known about the state of a run.
+
+    Args:
+        status: as `RunRecord.status`.
+        secondary_status: as `RunRecord.secondary_status`.
+        reason: why it did not complete; None if it did, or goes on.
+        code: EC2's code for the end of an instance without a report; empty for any other run.
+        ended: when it ended, in seconds since the epoch; None if that is unknown.
+        exit_code: the script's.
+        interrupted: whether EC2 has reclaimed a spot instance.
+        message: what it is doing, for the user.
+        notes: remarks for the user.
+    """
+
+    status: str
+    secondary_status: str
+    reason: str | None = None
+    code: str = ""
+    ended: float | None = None
+    exit_code: int | None = None
+    interrupted: bool = False
+    message: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def outcome_of(
+    launch: LaunchRecord,
+    instances: Mapping[str, Mapping[str, Any]] | None,
+    reports: Mapping[str, HostReport],
+    now: float,
+) -> Outcome:
+    """The state of a run.
+
+    Args:
+        instances: descriptions by instance id, requested before the reports; None if the user may not describe them.
+        reports: what each host has written, by host.
+        now: in seconds since the epoch.
+    """
+    ended = [one for one in reports.values() if one.end]
+    if len(ended) >= launch.instance_count:
+        return _reported_end(ended)
+    if not launch.instances:
+        return _without_instances(launch, now)
+    if instances is None:
+        return _unseen(launch, reports, now)
+    described = [instances.get(name) for name in launch.instances]
+    for one in described:
+        if _has_ended(one, launch, now):
+            reason = state_reason(one)
+            return Outcome(
+                reason.status,
+                "Interrupted" if reason.is_reclaimed else reason.status,
+                reason.text,
+                reason.code,
+                ended=None if one is None else transition_time(one),
+                interrupted=reason.is_reclaimed,
+            )
+    return _in_progress([one for one in described if one is not None], reports)
+
+
+def living_instances(
+    launch: LaunchRecord, instances: Mapping[str, Mapping[str, Any]] | None
+) -> tuple[str, ...]:
+    """The ids of a run's instances that are not terminated."""
+    known = instances or {}
+    return tuple(
+        name
+        for name in launch.instances
+        if (one := known.get(name)) is not None and _state(one) not in (*_ENDED_STATES, "shutting-down")
+    )
+
+
+def _reported_end(ended: Sequence[HostReport]) -> Outcome:
+    """The end of a run whose hosts have all reported theirs: the worst of them."""
+    worst = min(ended, key=lambda one: _rank(str(one.end.get("status"))))
+    status = str(worst.end.get("status"))
+    code = worst.end.get("exit_code")
+    interrupted = any(one.end.get("interrupted") for one in ended)
+    return Outcome(
+        status if status in _WORST_FIRST else FAILED,
+        str(worst.end.get("secondary_status") or status),
+        worst.end.get("failure_reason") or None,
+        ended=max((one.end_time("ended") or 0.0 for one in ended), default=0.0) or None,
+        exit_code=code if isinstance(code, int) else None,
+        interrupted=interrupted,
+        notes=tuple(dict.fromkeys(str(note) for one in ended for note in one.end.get("notes") or ())),
+    )
+
+
+def _without_instances(launch: LaunchRecord, now: float) -> Outcome:
+    if now - launch.created < LAUNCH_SECONDS:
+        return Outcome(IN_PROGRESS, _START, message="its instance is being launched")
+    reason = "no instance was launched: the submission did not finish"
+    return Outcome(FAILED, FAILED, reason, ended=launch.created)
+
+
+def _unseen(launch: LaunchRecord, reports: Mapping[str, HostReport], now: float) -> Outcome:
+    """The state of a run whose instances may not be described."""
+    note = "the state of its instance is unknown: you may not describe instances (ec2:DescribeInstances)"
+    if now - launch.created > launch.max_duration + _OVERDUE_SECONDS:
+        reason = "it left no report within its time limit"
+        return Outcome(FAILED, FAILED, reason, notes=(note,))
+    return Outcome(IN_PROGRESS, _phase(reports), notes=(note,))
+
+
+def _in_progress(described: Sequence[Mapping[str, Any]], reports: Mapping[str, HostReport]) -> Outcome:
+    states = [_state(one) for one in described]
+    is_stopping = any(STOP_TAG in tag_dict(one.get("Tags", ())) for one in described)
+    status = STOPPING if is_stopping or any(one in _ENDING_STATES for one in states) else IN_PROGRESS
+    message = None
+    if not any(one.phase for one in reports.values()):
+        message = "its instance boots" if "running" in states else "EC2 starts its instance"
+    if "stopped" in states:
+        message = "its instance is stopped, not terminated: its volume is billed"
+    return Outcome(status, _phase(reports), message=message)
+
+
+def _has_ended(instance: Mapping[str, Any] | None, launch: LaunchRecord, now: float) -> bool:
+    if instance is None:
+        return now - launch.created > _VISIBLE_SECONDS
+    return _state(instance) in _ENDED_STATES
+
+
+def _phase(reports: Mapping[str, HostReport]) -> str:
+    """The phase of the first host that has reported one."""
+    return next((one.phase for one in reports.values() if one.phase), _START)
+
+
+def _state(instance: Mapping[str, Any]) -> str:
+    return instance.get("State", {}).get("Name", "")
+
+
+def _rank(status: str) -> int:
+    return _WORST_FIRST.index(status) if status in _WORST_FIRST else 0

@@ -1,0 +1,154 @@
+"""Builds a `RunRecord` from a launch record, the instances and the reports of their hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuproof.agent.failure import StopReason, split_code
+from gpuproof.agent.state import ENDED, FAILED, VERSION
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.tracking.cost import bill_of
+from gpuproof.backends.ec2.tracking.host_reports import HostReport
+from gpuproof.backends.ec2.tracking.outcome import Outcome, living_instances, outcome_of
+from gpuproof.backends.record import RunRecord
+
+LOG_GROUP = "/gpuproof/ec2"
+"""The group of CloudWatch Logs that hosts write to; the streams are `RUN_ID/HOST`."""
+
+_LEAVING_SECONDS = 600.0
+"""How long an instance may take to shut down after its job has ended."""
+_AGENT_FIELDS = ("command", "frameworks", "stopped_for_unused_gpu")
+
+
+def record_of(
+    launch: LaunchRecord,
+    instances: Mapping[str, Mapping[str, Any]] | None,
+    reports: Mapping[str, HostReport],
+    *,
+    now: float,
+    verdict: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """The record of a run.
+
+    Args:
+        instances: descriptions by instance id, requested before the reports; None if the user may not describe them.
+        reports: what each host has written, by host.
+        now: in seconds since the epoch.
+        verdict: the run's `verdict.json`, if it was read.
+        state: the merged `run.json` of its agents; by default, that of the first report that has one.
+    """
+    outcome = outcome_of(launch, instances, reports, now)
+    has_ended = outcome.status in ENDED
+    launched = _launched(launch, instances, reports)
+    bill = bill_of(launch, launched, outcome.ended if has_ended else now)
+    known = state if state is not None else next((one.state for one in reports.values() if one.state), {})
+    stop_reason, reason = split_code(outcome.reason) if outcome.reason else (None, None)
+    started = _script_started(reports)
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "id": launch.run_id,
+        "job_name": launch.job_name,
+        "kind": launch.kind,
+        "place": "ec2",
+        "region": launch.region,
+        "zone": launch.zone or None,
+        "instances": list(launch.instances),
+        "status": outcome.status,
+        "secondary_status": outcome.secondary_status,
+        "status_message": outcome.message,
+        "status_since": _status_since(launched, reports),
+        "created": launch.created,
+        "instances_started": launched,
+        "script_started": started,
+        "ended": outcome.ended,
+        "exit_code": _exit_code(outcome, known),
+        "failure_reason": reason,
+        "failure_code": outcome.code or None,
+        "tags": dict(launch.tags),
+        "instance_type": launch.instance_type,
+        "instance_count": launch.instance_count,
+        "image": launch.image,
+        "spot": launch.spot,
+        "interruptions": int(outcome.interrupted),
+        "billed_seconds": bill.seconds if bill else None,
+        "cost_usd": bill.usd if bill else None,
+        "cost_is_derived": bool(bill and launch.price_is_derived),
+        "spot_saving": bill.spot_saving if bill else None,
+        "metrics": {},
+        "notes": [*_notes(launch, outcome, instances, now)],
+    }
+    if verdict is not None:
+        document |= {
+            "verdict": verdict.get("outcome"),
+            "gpu_requirement_met": verdict.get("gpu_requirement_met", True),
+        }
+    elif known.get("verdict"):
+        document |= {name: known.get(name) for name in ("verdict", "gpu_requirement_met")}
+    elif launch.require_gpu:
+        # A GPU was required, and it is unknown whether one did any work.
+        document["gpu_requirement_met"] = None
+    if stop_reason is StopReason.GPU_UNUSED:
+        document["stopped_for_unused_gpu"] = True
+    document |= {name: known[name] for name in _AGENT_FIELDS if name in known}
+    if outcome.status == FAILED and known.get("failure_reason"):
+        document["reason"] = known["failure_reason"]
+    document["notes"] = _unique([*document["notes"], *known.get("notes", ())])
+    return RunRecord.of(document)
+
+
+def _exit_code(outcome: Outcome, state: Mapping[str, Any]) -> int | None:
+    """The script's exit code: the agent knows which signal has ended it."""
+    code = state.get("exit_code")
+    return code if isinstance(code, int) else outcome.exit_code
+
+
+def _launched(
+    launch: LaunchRecord,
+    instances: Mapping[str, Mapping[str, Any]] | None,
+    reports: Mapping[str, HostReport],
+) -> float | None:
+    """When the first of its instances was launched: by EC2, or else by its host, in seconds since the epoch.
+
+    EC2 forgets an instance about an hour after its end; the program on the host starts some seconds after the launch.
+    """
+    described = [one for name in launch.instances if (one := (instances or {}).get(name)) is not None]
+    times = [one["LaunchTime"].timestamp() for one in described if "LaunchTime" in one]
+    if times:
+        return min(times)
+    booted = [
+        time for one in reports.values() if (time := one.end_time("started") or one.time_of("Starting"))
+    ]
+    return min(booted, default=None)
+
+
+def _script_started(reports: Mapping[str, HostReport]) -> float | None:
+    times = [one.end_time("script_started") or one.time_of("Training") for one in reports.values()]
+    return min((time for time in times if time), default=None)
+
+
+def _status_since(launched: float | None, reports: Mapping[str, HostReport]) -> float | None:
+    times = [time for one in reports.values() if one.phase and (time := one.time_of(one.phase))]
+    return max(times, default=launched)
+
+
+def _notes(
+    launch: LaunchRecord,
+    outcome: Outcome,
+    instances: Mapping[str, Mapping[str, Any]] | None,
+    now: float,
+) -> Iterable[str]:
+    if outcome.interrupted:
+        again = "; the same `gpuproof run` continues from its checkpoints" if launch.checkpoints else ""
+        yield f"its spot instance was reclaimed{again}"
+    if outcome.secondary_status == "MaxRuntimeExceeded":
+        yield f"stopped by its time limit ({launch.max_duration:.0f} s); set --max-duration to change it"
+    if outcome.ended is not None and now - outcome.ended > _LEAVING_SECONDS:
+        for name in living_instances(launch, instances):
+            yield f"its instance {name} still runs, and is billed: gpuproof stop --now {launch.run_id}"
+    yield from outcome.notes
+
+
+def _unique(notes: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(notes))
