@@ -47,6 +47,21 @@ def plan_bucket(aws: Aws, in_job: str | None = None) -> BucketPlan:
     return _own_bucket(aws) if given is None else _named_bucket(aws, _bucket_name(given))
 
 
+def find_bucket(aws: Aws) -> str | None:
+    """The bucket of the runs in this region; None if it does not exist, or is in another region.
+
+    Raises:
+        UsageError: GPUPROOF_BUCKET is not a name, or the name of GPUproof's bucket is taken.
+        AwsRefused: the user may not look at it.
+    """
+    given = bucket_name()
+    if given is None:
+        own = _own_bucket(aws)
+        return None if own.calls else own.name
+    name = _bucket_name(given)
+    return name if aws.bucket_region(name) == aws.region else None
+
+
 def own_bucket_name(account: str, region: str) -> str:
     """GPUproof's own bucket in an account and region."""
     return f"gpuproof-{account}-{region}"

@@ -10,14 +10,19 @@ from datetime import UTC, datetime
 
 _NAME_LIMIT = 63
 """SageMaker's limit for the name of a job, in characters."""
+_SUFFIX = len("20260501-120000-ab12")
 _DAY = 86_400.0
 _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 
 
 def new_run_id(job_name: str) -> str:
     """A unique run id: the job's name, the time and a random suffix."""
-    suffix = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    return f"{job_name[: _NAME_LIMIT - len(suffix) - 1].rstrip('-')}-{suffix}"
+    return f"{name_in_id(job_name)}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def name_in_id(job_name: str) -> str:
+    """A job's name as the ids of its runs contain it: the end of a long name is missing."""
+    return job_name[: _NAME_LIMIT - _SUFFIX - 1].rstrip("-")
 
 
 def job_name_in(run_id: str) -> str:

@@ -1,0 +1,165 @@
+"""Finds and lists runs on EC2 by their launch records in the bucket; no local state is needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
+from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.ec2.run import Ec2Run, read_launch
+from gpuproof.backends.ec2.tracking.host_reports import read_host_reports
+from gpuproof.backends.ec2.tracking.records import record_of
+from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.hosts import host_names
+from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.bucket import find_bucket
+from gpuproof.backends.remote.run_id import is_run_id, job_name_in, name_in_id, stamp_in
+from gpuproof.backends.remote.s3_layout import LAUNCHES, launched_run
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import RunNotFound
+
+_READ_AT_ONCE = 40
+"""Number of runs whose files are read before the first of them is listed."""
+
+
+class Ec2RunStore:
+    """The runs of one bucket, in one account and region; implements `gpuproof.backends.base.RunStore`.
+
+    Args:
+        aws: the client.
+        make: creates the run objects; for tests.
+    """
+
+    backend = "ec2"
+
+    def __init__(self, aws: Aws, make: Callable[..., Ec2Run] = Ec2Run) -> None:
+        self._aws = aws
+        self._catalogue = Catalogue.load()
+        self._make = make
+        self._known: dict[str, Ec2Run] = {}
+
+    def records(self) -> Iterator[RunRecord]:
+        """All runs, newest first: one listing of the bucket, one of the instances, and two or three small files per run."""
+        if (bucket := find_bucket(self._aws)) is None:
+            return
+        yield from self._read(bucket, self._run_ids(bucket), self._instances())
+
+    def newest(self, count: int) -> tuple[list[RunRecord], int]:
+        """The newest `count` runs and all that have living instances, newest first; and the number of runs left out."""
+        if (bucket := find_bucket(self._aws)) is None:
+            return [], 0
+        run_ids, instances = self._run_ids(bucket), self._instances()
+        living = {
+            name
+            for name, those in (instances or {}).items()
+            if any(one.get("State", {}).get("Name") != "terminated" for one in those.values())
+        }
+        wanted = [*run_ids[:count], *(one for one in run_ids[count:] if one in living)]
+        return list(self._read(bucket, wanted, instances)), len(run_ids) - len(wanted)
+
+    def find(self, name: str | None) -> RunRecord:
+        """Look up a run; see `gpuproof.backends.base.RunStore.find`.
+
+        Raises:
+            RunNotFound: no run, or more than one, matches.
+        """
+        bucket = find_bucket(self._aws)
+        if bucket is not None and name is not None and is_run_id(name) and self._has(bucket, name):
+            return self._known[name].record
+        run_ids = [] if bucket is None else self._run_ids(bucket)
+        if bucket is None or (not run_ids and name is None):
+            raise RunNotFound(
+                f"There are no runs on EC2 in {self._aws.region}.",
+                remedy="`gpuproof run train.py --on ec2` starts one; use --region for another region, and "
+                "GPUPROOF_BUCKET for another bucket.",
+            )
+        if name is None:
+            return self._record(bucket, run_ids[0])
+        # The ids of a long name's runs contain only its beginning.
+        for run_id in (one for one in run_ids if job_name_in(one) == name_in_id(name)):
+            if self._has(bucket, run_id) and self._known[run_id].launch.job_name == name:
+                return self._known[run_id].record
+        near = sorted(one for one in run_ids if one.startswith(name) or one.endswith(name))
+        if len(near) > 1:
+            listed = ", ".join(near[:5]) + (" …" if len(near) > 5 else "")
+            raise AmbiguousRun(f"{name} matches {len(near)} runs: {listed}.", remedy="Type more of the id.")
+        if near:
+            return self._record(bucket, near[0])
+        raise RunNotFound(
+            f"No run on EC2 in {self._aws.region} matches {name}.",
+            remedy="`gpuproof ps --on ec2` lists them; use --region for another region, and GPUPROOF_BUCKET for "
+            "another bucket.",
+        )
+
+    def run(self, record: RunRecord) -> Ec2Run:
+        """The run of a record."""
+        if record.id not in self._known:
+            bucket = find_bucket(self._aws)
+            if bucket is None or not self._has(bucket, record.id):
+                raise _removed(record.id)
+        return self._known[record.id]
+
+    def _record(self, bucket: str, run_id: str) -> RunRecord:
+        if not self._has(bucket, run_id):
+            raise _removed(run_id)
+        return self._known[run_id].record
+
+    def _has(self, bucket: str, run_id: str) -> bool:
+        """Whether a run has a launch record; if so, its run object is in `self._known`."""
+        if run_id not in self._known:
+            launch = read_launch(self._aws, bucket, run_id)
+            if launch is None:
+                return False
+            self._known[run_id] = self._make(self._aws, launch, catalogue=self._catalogue)
+        return True
+
+    def _run_ids(self, bucket: str) -> list[str]:
+        """The ids of all runs, newest first, from one listing."""
+        found = (launched_run(item.key) for item in self._aws.list_objects(bucket, LAUNCHES))
+        return sorted((one for one in found if one is not None), key=_age, reverse=True)
+
+    def _instances(self) -> dict[str, dict[str, dict[str, Any]]] | None:
+        """Descriptions of the instances of all runs by run and id; None if the user may not describe instances."""
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        try:
+            for one in self._aws.tagged_instances():
+                found.setdefault(tag_dict(one["Tags"])[RUN_TAG], {})[one["InstanceId"]] = one
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            return None
+        return found
+
+    def _read(
+        self,
+        bucket: str,
+        run_ids: Iterable[str],
+        instances: Mapping[str, Mapping[str, Mapping[str, Any]]] | None,
+    ) -> Iterator[RunRecord]:
+        """The records of runs, in their order; runs that were removed in the meantime are left out."""
+
+        def read(run_id: str) -> RunRecord | None:
+            launch = read_launch(self._aws, bucket, run_id)
+            if launch is None:
+                return None
+            hosts = host_names(launch.instance_count)
+            reports = read_host_reports(self._aws, bucket, run_id, hosts, with_state=True)
+            known = None if instances is None else instances.get(run_id, {})
+            return record_of(launch, known, reports, now=time.time())
+
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            left = iter(run_ids)
+            while some := list(islice(left, _READ_AT_ONCE)):
+                yield from (record for record in pool.map(read, some) if record is not None)
+
+
+def _removed(run_id: str) -> RunNotFound:
+    return RunNotFound(f"{run_id} no longer exists: it was removed.", remedy="gpuproof ps")
+
+
+def _age(run_id: str) -> tuple[str, str]:
+    return stamp_in(run_id), run_id
