@@ -144,6 +144,8 @@ def _in_progress(described: Sequence[Mapping[str, Any]], reports: Mapping[str, H
     message = None
     if not any(one.phase for one in reports.values()):
         message = "its instance boots" if "running" in states else "EC2 starts its instance"
+    if any(one in _ENDING_STATES for one in states):
+        message = "its instance shuts down"
     if "stopped" in states:
         message = "its instance is stopped, not terminated: its volume is billed"
     return Outcome(status, _phase(reports), message=message)
