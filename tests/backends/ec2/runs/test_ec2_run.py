@@ -266,7 +266,8 @@ class TestResults:
         ec2.end(launch)
         run = ec2.look_at(launch)
         assert [one.location for one in run.artifacts()] == [f"{address}/"]
-        run.deliver(ProcessingJob(entry_point="prep.py", outputs={"rows": str(tmp_path / "rows")}))
+        folders: dict[str, Any] = {"rows": str(tmp_path / "rows")}
+        run.deliver(ProcessingJob(entry_point="prep.py", outputs=folders))
         assert (tmp_path / "rows" / "a.csv").read_text() == "1"
 
     def test_one_that_runs_is_not_pulled(self, ec2: Any, tmp_path: Path) -> None:
