@@ -37,6 +37,7 @@ class LaunchRecord:
         output: the `s3://` prefix of a training job's archives.
         checkpoints: the `s3://` prefix of a training job's checkpoints; empty for none.
         attempt: 1, or more after spot interruptions.
+        fresh: whether it was started without earlier checkpoints.
         tags: the job's own tags.
     """
 
@@ -62,6 +63,7 @@ class LaunchRecord:
     output: str = ""
     checkpoints: str = ""
     attempt: int = 1
+    fresh: bool = False
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_bytes(self) -> bytes:

@@ -21,11 +21,16 @@ from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
 from gpuproof.backends.remote.deliver import local_destinations
 from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
+from gpuproof.catalogue.prices import DERIVED, is_old, mark
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
+from gpuproof.settings import today
+from gpuproof.units import Duration
+from gpuproof.util.humanize import format_usd
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
@@ -94,6 +99,11 @@ class EC2Plan(DisplayedPlan):
     def agent_uri(self) -> str:
         """The `s3://` address of the agent."""
         return uri(self.bucket.name, self.layout.agent)
+
+    @property
+    def input_addresses(self) -> dict[str, str]:
+        """The `s3://` addresses of the inputs by name."""
+        return {name: self.uploads.address(self.bucket.name, name) for name in self.job.inputs}
 
     @property
     def output(self) -> str:
@@ -175,6 +185,7 @@ class EC2Plan(DisplayedPlan):
             output=self.output if isinstance(job, TrainingJob) else "",
             checkpoints=self.checkpoints or "",
             tags=dict(job.tags),
+            fresh=self.fresh,
         )
 
     def with_security_group(self, group: str) -> EC2Plan:
@@ -207,11 +218,39 @@ class EC2Plan(DisplayedPlan):
             *self.job_calls(self.target),
         )
 
+    def max_cost_usd(self, target: Ec2Target) -> float | None:
+        """The highest possible cost on an instance type within the time limit; None if its price is unknown.
+
+        EC2 charges a spot instance at most the on-demand price.
+        """
+        if target.price is None:
+            return None
+        most, limit = target.price.usd_per_hour, self.job.resources.max_price
+        if self.spot and limit is not None:
+            most = min(most, float(limit.usd))
+        return most * self.max_duration / 3600
+
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts."""
-        planned = self.agent_job(self.target)
-        yield "script", " ".join([self.job.entry_point, *script_arguments(planned)])
+        job, target, profile = self.job, self.target, self.profile
+        yield "script", " ".join([job.entry_point, *script_arguments(self.agent_job(target))])
         yield "code", self.tree.describe()
+        yield "image", " ".join([target.ami.id, target.ami.name, f"({target.ami.because})"])
+        yield "instance", self._instances_text()
+        yield "GPU", gpu_text(job, target.expected)
+        if (launcher := target.launch.describe(target.gpus, job.instance_count)) is not None:
+            yield "launcher", launcher
+        yield from input_lines(job, self.input_addresses, self.uploads.folders)
+        yield from output_lines(job, self.output, self.outputs, self.checkpoints)
+        yield "profile", profile.name + (f" ({profile.because})" if profile.because else "")
+        yield "network", self._network_text()
+        yield "volume", self._volume_text()
+        yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
+        yield "limit", self._limit_text()
+        if self.spot:
+            yield "spot", self._spot_text()
+        for warning in self.warnings:
+            yield "note", warning
 
     def document(self) -> dict[str, Any]:
         """The plan and its API calls as JSON, version 1; environment variables are hidden."""
@@ -220,6 +259,20 @@ class EC2Plan(DisplayedPlan):
             "place": "ec2",
             "run": self.run_id,
             "region": self.region,
+            "instance_types": [
+                {
+                    "name": target.name,
+                    "most_usd": self.max_cost_usd(target),
+                    "usd_per_hour": target.price.usd_per_hour if target.price else None,
+                    "price_kind": target.price.kind if target.price else None,
+                    "price_as_of": target.price.as_of if target.price else None,
+                    "spot_usd_per_hour": target.spot_price,
+                    "image": target.ami.id,
+                    "zones": [zone.name for zone in target.zones],
+                    "volume_gib": target.volume_gb,
+                }
+                for target in self.targets
+            ],
             "order": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
@@ -233,18 +286,73 @@ class EC2Plan(DisplayedPlan):
 
     def _input_paths(self) -> dict[str, str]:
         """The addresses of the inputs by their paths below `/opt/ml`."""
-        bucket, job = self.bucket.name, self.job
+        job = self.job
         if isinstance(job, TrainingJob):
             paths = {name: ContractPaths().channel(name) for name in job.inputs}
         else:
             paths = {name: mount.path for name, mount in job.inputs.items()}
-        return {_below_root(path): self.uploads.address(bucket, name) for name, path in paths.items()}
+        return {_below_root(paths[name]): address for name, address in self.input_addresses.items()}
 
     def _output_paths(self) -> dict[str, str]:
         """The addresses of a processing job's outputs by their paths below `/opt/ml`."""
         if isinstance(self.job, TrainingJob):
             return {}
         return {_below_root(self.job.outputs[key].path): address for key, address in self.outputs.items()}
+
+    def _instances_text(self) -> str:
+        first, *others = [f"{target.name}{self._price_text(target)}" for target in self.targets]
+        prices = [target.price for target in self.targets if target.price]
+        as_of = ""
+        if prices:
+            oldest = min(prices, key=lambda price: price.as_of)
+            old = " (more than a year ago)" if is_old(oldest, today()) else ""
+            as_of = f"; list prices in {self.region} as of {oldest.as_of}{old}"
+            if any(map(mark, prices)):
+                as_of += f"; {DERIVED} is derived from similar prices"
+        rest = f"\nelse {', '.join(others)}" if others else ""
+        return f"{first}{as_of}{rest}"
+
+    def _price_text(self, target: Ec2Target) -> str:
+        listed = target.price
+        on_demand = "" if listed is None else f"{mark(listed)}{format_usd(listed.usd_per_hour)}"
+        if target.spot_price is None:
+            return f" at {on_demand} an hour" if on_demand else ""
+        spot = f" at {format_usd(target.spot_price)} an hour now"
+        return f"{spot} (on demand {on_demand})" if on_demand else spot
+
+    def _network_text(self) -> str:
+        zones = ", ".join(zone.name for zone in self.target.zones)
+        groups = ", ".join(self.security_groups) or "a new security group without inbound rules"
+        return f"{zones}; {groups}"
+
+    def _volume_text(self) -> str:
+        size = f"{self.target.volume_gb} GiB gp3, encrypted, deleted with the instance"
+        instance = self.target.instance
+        if not self.target.local_disk or instance is None:
+            return size
+        return f"{size}; /opt/ml on the instance's local disk ({instance.local_disk // 10**9:,} GB)"
+
+    def _limit_text(self) -> str:
+        text = f"shuts down after {Duration(int(self.max_duration))}"
+        costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
+        if not costs:
+            return text
+        highest, dearest = max(costs, key=lambda one: one[0])
+        amounts = [
+            f"{mark(self.target.price)}{format_usd(self.max_cost_usd(self.target))} on {self.target.name}"
+        ]
+        if dearest is not self.target and highest > (self.max_cost_usd(self.target) or 0):
+            amounts.append(f"{mark(dearest.price)}{format_usd(highest)} on {dearest.name}")
+        if self.max_cost_usd(self.target) is None:
+            del amounts[0]
+        return f"{text}; at most {', '.join(amounts)}, and the volume"
+
+    def _spot_text(self) -> str:
+        text = "spot capacity: cheaper, but may be reclaimed"
+        if self.checkpoints:
+            text += "; the next run of the job continues from its checkpoints"
+        most = self.job.resources.max_price
+        return text if most is None else f"{text}; at most {most} an hour"
 
 
 def _below_root(path: str) -> str:

@@ -12,11 +12,12 @@ from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.display import DisplayedPlan
-from gpuproof.backends.remote.agent_job import container_job, unused_rule
+from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls
 from gpuproof.backends.remote.deliver import local_destinations
 from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
@@ -31,12 +32,10 @@ from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import today
 from gpuproof.units import Duration
-from gpuproof.util.humanize import format_bytes, format_usd, pluralize
+from gpuproof.util.humanize import format_usd
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
-
-_IDLE_ACTIONS = {"stop": "stopped", "fail": "failed", "warn": "reported"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,11 +174,12 @@ class SageMakerPlan(DisplayedPlan):
         yield "code", self.tree.describe()
         yield "image", f"{self.target.image.uri} ({self.target.image.because})"
         yield "instance", self._instances_text()
-        yield "GPU", self._gpu_text()
+        yield "GPU", gpu_text(job, self.target.expected)
         if (launcher := self.target.launch.describe(self.target.gpus, job.instance_count)) is not None:
             yield "launcher", launcher
-        yield from self._input_lines()
-        yield from self._output_lines()
+        addresses = self.addresses
+        yield from input_lines(job, addresses.inputs, self.uploads.folders)
+        yield from output_lines(job, addresses.output, addresses.outputs, addresses.checkpoints)
         yield "role", self.role.arn + (f" ({self.role.because})" if self.role.because else "")
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
         yield "limit", self._limit_text()
@@ -236,39 +236,6 @@ class SageMakerPlan(DisplayedPlan):
         rest = f"\nelse {', '.join(others)}" if others else ""
         return f"{count}{first}{as_of}{rest}"
 
-    def _gpu_text(self) -> str:
-        expected = self.target.expected
-        if not expected.count:
-            return f"none requested ({expected.because})"
-        # For the default rule there is a warning, which explains more.
-        rule = unused_rule(self.job, expected) if self.job.if_gpu_unused is not None else None
-        idle = ""
-        if rule is not None:
-            idle = f"; {_IDLE_ACTIONS[rule.action]} if unused for the first {Duration(int(rule.grace))}"
-        return f"{expected.count} x {expected.name or 'any model'} requested ({expected.because}){idle}"
-
-    def _input_lines(self) -> Iterator[tuple[str, str]]:
-        for name, address in self.addresses.inputs.items():
-            folder = self.uploads.folders.get(name)
-            what = address
-            if folder is not None:
-                files = f"{pluralize(len(folder.files), 'file')}, {format_bytes(folder.total_bytes)}"
-                what = f"{files} from {folder.root}"
-            given = self.job.inputs[name]
-            path = f"/opt/ml/input/data/{name}" if isinstance(given, str) else given.path
-            yield "input", f"{path} is {what}"
-
-    def _output_lines(self) -> Iterator[tuple[str, str]]:
-        job, addresses = self.job, self.addresses
-        if isinstance(job, TrainingJob):
-            yield "output", _destination_text(addresses.output, job.output)
-            if addresses.checkpoints is not None:
-                yield "checkpoint", addresses.checkpoints
-            return
-        for key, output in job.outputs.items():
-            destination = _destination_text(addresses.outputs[key], output.destination)
-            yield "output", f"{output.path} goes to {destination}"
-
     def _limit_text(self) -> str:
         text = f"stopped after {Duration(max_runtime(self.job))}"
         costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
@@ -294,7 +261,3 @@ def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:
 def _price_text(target: Target, each: str) -> str:
     price = target.candidate.price
     return "" if price is None else f" at {mark(price)}{format_usd(price.usd_per_hour)} an hour{each}"
-
-
-def _destination_text(address: str, wanted: str | None) -> str:
-    return address if wanted is None or wanted == address else f"{address}, and at the end to {wanted}"

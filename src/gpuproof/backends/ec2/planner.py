@@ -1,0 +1,179 @@
+"""Plans runs on EC2: chooses instance types, machine image, zones, profile, bucket and checkpoints, and checks the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from gpuproof.agent.paths import CONTRACT_ROOT
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.planning.instance_types import choose_instance_types
+from gpuproof.backends.ec2.planning.network import plan_network
+from gpuproof.backends.ec2.planning.profile import find_profile
+from gpuproof.backends.ec2.planning.resume import find_earlier_checkpoints
+from gpuproof.backends.ec2.planning.targets import TargetPlanner
+from gpuproof.backends.ec2.planning.volume import input_bytes
+from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
+from gpuproof.backends.ec2.planning.zones import ZoneFinder
+from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
+from gpuproof.backends.remote.planning.framework import find_framework
+from gpuproof.backends.remote.planning.job_files import (
+    check_inputs_exist,
+    collect_source,
+    reject_secret_inputs,
+    split_inputs,
+)
+from gpuproof.backends.remote.planning.region import check_region
+from gpuproof.backends.remote.run_id import new_run_id
+from gpuproof.backends.remote.s3_layout import checkpoint_prefix, uri
+from gpuproof.backends.remote.upload.upload_plan import plan_uploads
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+
+_CODE_CHANNEL = "code"
+"""The channel of the agent and the source on an EC2 host."""
+
+_RESERVED_PATH = f"{CONTRACT_ROOT}/processing/gpuproof-out"
+"""The folder of a processing job's verdict; see `gpuproof.agent.paths.ContainerPaths.results`."""
+
+_OWN_AMI = "ec2: {ami: ami-…}"
+
+
+class Planner:
+    """Plans runs in one account and region.
+
+    Args:
+        aws: the client.
+        cache: the user's cache folder.
+        catalogue: instance types, prices, images and quotas.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        cache: Path,
+        catalogue: Catalogue | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._aws = aws
+        self._cache = cache
+        self._catalogue = catalogue or Catalogue.load()
+        self._clock = clock
+
+    def plan(self, job: Job, *, fresh: bool = False) -> EC2Plan:
+        """Decide everything about a run. Makes requests to AWS, but creates nothing.
+
+        Args:
+            job: with absolute paths.
+            fresh: start without an earlier run's checkpoints.
+
+        Raises:
+            GPUproofError: the job cannot run on EC2.
+        """
+        _check_job(job)
+        aws, catalogue = self._aws, self._catalogue
+        region = check_region(aws, catalogue)
+        choice = choose_instance_types(job, catalogue, region)
+        tree = collect_source(job)
+        framework = find_framework(job, tree, _OWN_AMI)
+        local, remote = split_inputs(job)
+        uploads = plan_uploads(tree, local, remote, self._cache)
+        reject_secret_inputs(job, uploads)
+        check_inputs_exist(aws, remote)
+        zones = ZoneFinder.find(aws, job.ec2.subnets)
+        planned = TargetPlanner(aws, catalogue, job, zones, self._clock).plan(
+            choice.candidates, framework, tree, partial(input_bytes, aws, uploads, remote)
+        )
+        profile = find_profile(aws, job.ec2.instance_profile)
+        network = plan_network(aws, zones.vpc, job.ec2.security_groups)
+        bucket = plan_bucket(aws, in_job=job.ec2.bucket)
+        run_id = new_run_id(job.name)
+        checkpoints, checkpoint_warning = self._checkpoints(job, bucket, run_id, fresh)
+        warnings = (
+            *choice.warnings,
+            *planned.warnings,
+            *tree.notes,
+            profile.note,
+            network.note,
+            bucket.note,
+            checkpoint_warning,
+            *job_warnings(job, planned.targets[0]),
+        )
+        return EC2Plan(
+            job=job,
+            run_id=run_id,
+            region=region,
+            bucket=bucket,
+            targets=planned.targets,
+            tree=tree,
+            uploads=uploads,
+            checkpoints=checkpoints,
+            fresh=fresh,
+            profile=profile,
+            security_groups=network.groups,
+            network_calls=network.calls,
+            spot=job.resources.spot,
+            max_duration=max_runtime(job),
+            warnings=tuple(warning for warning in warnings if warning),
+        )
+
+    def _checkpoints(
+        self, job: Job, bucket: BucketPlan, run_id: str, fresh: bool
+    ) -> tuple[str | None, str | None]:
+        """The address of a training job's checkpoints, and a warning."""
+        if not isinstance(job, TrainingJob):
+            return None, None
+        if job.checkpoint is not None and job.checkpoint.s3 is not None:
+            return job.checkpoint.s3, None
+        own = uri(bucket.name, checkpoint_prefix(job.name, run_id))
+        if fresh or bucket.calls:
+            return own, None
+        try:
+            earlier = find_earlier_checkpoints(self._aws, job, bucket.name)
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            return own, f"earlier checkpoints were not looked for: {refused.code}"
+        if earlier is None:
+            return own, None
+        note = f"/opt/ml/checkpoints starts with those of {earlier.run_id} (--fresh starts without)"
+        return earlier.address, note
+
+
+def _check_job(job: Job) -> None:
+    """Reject what runs on EC2 do not support.
+
+    Raises:
+        InvalidJob: with what to do instead.
+    """
+    if job.image is not None:
+        raise InvalidJob(
+            f"'{job.name}' names a container image, which GPUproof does not support on EC2.",
+            remedy="Remove image: the job runs in the framework's environment of an AWS Deep Learning AMI. "
+            "Or use --on sagemaker.",
+        )
+    if job.instance_count > 1:
+        raise InvalidJob(
+            f"'{job.name}' has {job.instance_count} hosts, and GPUproof supports one on EC2.",
+            remedy="Use --instance-count 1 with a type that has several GPUs, or --on sagemaker.",
+        )
+    if isinstance(job, TrainingJob) and _CODE_CHANNEL in job.inputs:
+        raise InvalidJob(
+            f"'{job.name}' has an input channel {_CODE_CHANNEL}, which GPUproof uses for its own files on EC2.",
+            remedy="Give the channel another name.",
+        )
+    if isinstance(job, ProcessingJob):
+        _check_paths(job)
+
+
+def _check_paths(job: ProcessingJob) -> None:
+    paths = [mount.path for mount in job.inputs.values()]
+    paths += [output.path for output in job.outputs.values()]
+    for path in paths:
+        if path == _RESERVED_PATH or path.startswith(f"{_RESERVED_PATH}/"):
+            raise InvalidJob(f"{path} is reserved for GPUproof's own files.", remedy="Use another path.")

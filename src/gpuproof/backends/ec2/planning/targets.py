@@ -1,0 +1,185 @@
+"""Plans the instance types of a job: machine image, quota, zones, price, launcher; types that cannot work are left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.planning.ami import AmiChooser
+from gpuproof.backends.ec2.planning.instance_types import Candidate
+from gpuproof.backends.ec2.planning.quota import QuotaCheck
+from gpuproof.backends.ec2.planning.volume import volume_gib
+from gpuproof.backends.ec2.planning.zones import ZoneFinder
+from gpuproof.backends.ec2.target import ChosenAmi, Ec2Target, Zone
+from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.launch_settings import launch_settings, script_uses
+from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError, InvalidJob
+from gpuproof.jobs.source.tree import SourceTree
+from gpuproof.jobs.spec import Job
+
+
+@dataclass(frozen=True)
+class PlannedTargets:
+    """The instance types that are left.
+
+    Args:
+        targets: in the order in which they are tried; at least one.
+        warnings: which types were left out, and what to know about the others.
+    """
+
+    targets: tuple[Ec2Target, ...]
+    warnings: tuple[str, ...]
+
+
+class TargetPlanner:
+    """Plans instance types of one job.
+
+    Args:
+        aws: the client.
+        catalogue: facts about types, images and quotas.
+        job: with absolute paths.
+        zones: the zones of the job's subnets.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        catalogue: Catalogue,
+        job: Job,
+        zones: ZoneFinder,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._aws = aws
+        self._catalogue = catalogue
+        self._job = job
+        self._zones = zones
+        self._clock = clock
+        self._quota = QuotaCheck(aws, catalogue, spot=job.resources.spot, count=job.instance_count)
+
+    def plan(
+        self,
+        candidates: Sequence[Candidate],
+        framework: Framework | None,
+        tree: SourceTree,
+        inputs: Callable[[], int],
+    ) -> PlannedTargets:
+        """The candidates that can be launched.
+
+        Args:
+            framework: the job's framework; None if it uses none.
+            tree: the job's source.
+            inputs: returns the size of all inputs in bytes.
+
+        Raises:
+            InvalidJob: no machine image or no zone for any of them.
+            NoCapacity: the account's quotas are too small for all of them.
+        """
+        chooser = AmiChooser(self._aws, self._catalogue, self._job.ec2.ami, framework, tree)
+        uses = script_uses(self._job, max(one.gpus for one in candidates))
+        targets: list[Ec2Target] = []
+        unavailable: list[UnavailableType] = []
+        errors: list[InvalidJob] = []
+        warnings: list[str] = []
+        size: int | None = None
+        for candidate in candidates:
+            # First what needs no request for an image: a new account has quotas of 0.
+            if (refused := self._quota.problem(candidate.name)) is not None:
+                unavailable.append(refused)
+                continue
+            try:
+                ami = chooser.choose(candidate)
+                zones, spot_price = self._where(candidate)
+                size = inputs() if size is None else size
+                volume = self._volume(candidate, ami, size)
+            except InvalidJob as error:
+                errors.append(error)
+                continue
+            launch = launch_settings(self._job, uses, candidate.gpus, candidate.price)
+            targets.append(
+                Ec2Target(
+                    name=candidate.name,
+                    instance=candidate.instance,
+                    price=candidate.price,
+                    spot_price=spot_price,
+                    ami=ami,
+                    zones=zones,
+                    expected=_expected(self._job, candidate, self._catalogue),
+                    launch=launch,
+                    volume_gb=volume,
+                    local_disk=_has_local_disk(candidate),
+                )
+            )
+            if ami.note is not None:
+                warnings.append(ami.note)
+        if not targets:
+            raise self._nothing_left(unavailable, errors)
+        left_out = [f"{one.summary}: it is not tried" for one in unavailable]
+        left_out += [f"not tried: {error.message}" for error in errors]
+        return PlannedTargets(tuple(targets), tuple(dict.fromkeys([*left_out, *warnings])))
+
+    def _where(self, candidate: Candidate) -> tuple[tuple[Zone, ...], float | None]:
+        """The zones that offer a type, and the lowest spot price in them.
+
+        Raises:
+            InvalidJob: no zone offers it.
+        """
+        prices = self._spot_prices(candidate.name) if self._job.resources.spot else {}
+        zones = self._zones.offering(candidate.name, prices)
+        if not zones:
+            where = "the job's subnets" if self._job.ec2.subnets else f"{self._aws.region}"
+            raise InvalidJob(
+                f"EC2 offers {candidate.name} in no availability zone of {where}.",
+                remedy=self._regions(candidate)
+                or list_alternatives(candidate.name, None, self._catalogue, self._aws.region)
+                or "Use another instance type or region.",
+            )
+        return zones, min((prices[zone.name] for zone in zones if zone.name in prices), default=None)
+
+    def _spot_prices(self, name: str) -> dict[str, float]:
+        try:
+            return self._aws.spot_prices(name, self._clock())
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            return {}
+
+    def _regions(self, candidate: Candidate) -> str:
+        offered = [one.region for one in self._catalogue.offerings(candidate.name)]
+        near = self._catalogue.nearest_regions(self._aws.region, offered)[:3]
+        near = [region for region in near if region != self._aws.region]
+        return f"Nearest regions that offer it: {', '.join(near)} (--region)" if near else ""
+
+    def _volume(self, candidate: Candidate, ami: ChosenAmi, inputs: int) -> int:
+        given = self._job.ec2.volume_size
+        return volume_gib(ami, given, inputs, local_disk=_has_local_disk(candidate))
+
+    def _nothing_left(
+        self, unavailable: Sequence[UnavailableType], errors: Sequence[InvalidJob]
+    ) -> GPUproofError:
+        if not unavailable:
+            first, *others = errors
+            more = "".join(f"\n{error.message}" for error in others)
+            return InvalidJob(f"{first.message}{more}", remedy=first.remedy)
+        summaries = "\n".join([*(one.summary for one in unavailable), *(error.message for error in errors)])
+        hints = "\n".join(dict.fromkeys(one.quota_hint for one in unavailable))
+        return NoCapacity(
+            f"The account's quotas allow no instance of the job:\n{summaries}", hints, unavailable
+        )
+
+
+def _has_local_disk(candidate: Candidate) -> bool:
+    return candidate.instance is not None and candidate.instance.local_disk > 0
+
+
+def _expected(job: Job, candidate: Candidate, catalogue: Catalogue) -> ExpectedGpus:
+    """The GPUs that the job asks for; for a type chosen by resources, with that type's GPU model."""
+    if job.instance_type is not None or candidate.instance is None:
+        return expected_gpus(job.model_copy(update={"instance_type": candidate.name}), catalogue)
+    return replace(expected_gpus(job, catalogue), name=candidate.instance.gpu_model)
