@@ -11,7 +11,7 @@ import pytest
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.registry import find_run, load_backend, reject_foreign_flags
+from gpuproof.backends.registry import find_run, find_run_in, load_backend, reject_foreign_flags
 from gpuproof.backends.sagemaker.backend import SageMakerBackend
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.settings import aws_is_set_up
@@ -98,6 +98,22 @@ class TestFinding:
             find_run("x")
         assert caught.value.remedy == "aws sso login"
         assert caught.value.exit_code == ExitCode.UNDECIDED
+
+    def test_the_only_backend_of_a_region_raises_its_own_error(self, stores: dict[str, Runs]) -> None:
+        from gpuproof.backends.aws import NoCredentials
+
+        stores["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
+        with pytest.raises(NoCredentials):
+            find_run_in([SageMakerBackend], "x", "eu-west-1")
+
+    def test_the_same_failure_of_two_backends_is_stated_once(self, stores: dict[str, Runs]) -> None:
+        from gpuproof.backends.aws import NoCredentials
+
+        stores["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
+        with pytest.raises(RunNotFound) as caught:
+            find_run_in([load_backend("local"), SageMakerBackend, SageMakerBackend], "x")
+        assert caught.value.message.count("Unable to locate") == 1
+        assert "on SageMaker and on SageMaker could not be listed" in caught.value.message
 
     def test_without_aws_set_up_no_request_is_made(
         self, stores: dict[str, Runs], monkeypatch: pytest.MonkeyPatch

@@ -69,7 +69,8 @@ def find_run(name: str | None, backend: str | None = None, region: str | None = 
 
 def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: str | None = None) -> Run:
     """Look up a run in some backends; see `find_run`."""
-    missing: RunNotFound | None = None
+    missing: list[RunNotFound] = []
+    failures: dict[tuple[str, str], tuple[list[str], GPUproofError]] = {}
     for backend in backends:
         try:
             runs = backend.open(region=region).runs()
@@ -77,14 +78,16 @@ def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: st
         except AmbiguousRun:
             raise
         except RunNotFound as error:
-            missing = error if missing is None else _both(missing, error.message, error)
+            missing.append(error)
         except GPUproofError as error:
-            if missing is None:
-                raise
-            missing = _both(missing, f"Runs {backend.location} could not be listed: {error.message}", error)
-            missing.exit_code = error.exit_code
-    assert missing is not None
-    raise missing
+            # Backends in one account usually fail for the same reason, which is stated once.
+            key = (type(error).__name__, getattr(error, "code", ""))
+            failures.setdefault(key, ([], error))[0].append(backend.location)
+    if not missing:
+        raise next(error for _, error in failures.values())
+    if len(missing) == 1 and not failures:
+        raise missing[0]
+    raise _combined(missing, [*failures.values()])
 
 
 def reject_foreign_flags(backend: str, given: Mapping[str, str | None]) -> None:
@@ -105,7 +108,16 @@ def reject_foreign_flags(backend: str, given: Mapping[str, str | None]) -> None:
                 raise UsageError(f"{flag.name} requires --on {other}: {flag.reason}", remedy=flag.remedy)
 
 
-def _both(missing: RunNotFound, message: str, error: GPUproofError) -> RunNotFound:
-    combined = RunNotFound(f"{missing.message} {message}", remedy=error.remedy)
-    combined.__cause__ = error
+def _combined(missing: list[RunNotFound], failures: list[tuple[list[str], GPUproofError]]) -> RunNotFound:
+    """One error for all backends: those that lack the run, and those whose runs could not be listed."""
+    messages = [error.message for error in missing]
+    messages += [
+        f"Runs {' and '.join(locations)} could not be listed: {error.message}"
+        for locations, error in failures
+    ]
+    last = failures[-1][1] if failures else missing[-1]
+    combined = RunNotFound(" ".join(messages), remedy=last.remedy)
+    if failures:
+        combined.exit_code = last.exit_code
+    combined.__cause__ = last
     return combined

@@ -102,15 +102,20 @@ def reject_unknown_region(name: str | None, catalogue: Catalogue) -> None:
 
 
 def list_runs(arguments: argparse.Namespace, *, has_ended: bool) -> list[Run]:
-    """The runs of one backend that have ended, or that have not: remote ones only if the user names the backend or a region."""
+    """The runs that have ended, or that have not: remote ones only if the user names the backend or a region."""
     from gpuproof.backends.registry import default_backend, load_backend, searched_backends
 
     if arguments.on is None and arguments.region is not None:
-        backend = searched_backends(region=arguments.region)[0]
+        backends = searched_backends(region=arguments.region)
     else:
-        backend = load_backend(arguments.on or default_backend())
-    runs = backend.open(region=arguments.region).runs()
-    return [runs.run(record) for record in list(runs.records()) if record.has_ended is has_ended]
+        backends = [load_backend(arguments.on or default_backend())]
+    stores = [backend.open(region=arguments.region).runs() for backend in backends]
+    return [
+        runs.run(record)
+        for runs in stores
+        for record in list(runs.records())
+        if record.has_ended is has_ended
+    ]
 
 
 def add_format_flag(
