@@ -153,9 +153,11 @@ def test_the_role_reaches_gpuproofs_prefix_and_no_other_key() -> None:
     assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::other/gpuproof/x")
 
 
-@pytest.mark.parametrize("group", ["TrainingJobs", "ProcessingJobs"])
+@pytest.mark.parametrize(
+    "group", ["/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs", "/gpuproof/ec2"]
+)
 def test_the_role_writes_its_logs_and_the_user_reads_them(group: str) -> None:
-    group_arn = f"arn:aws:logs:eu-west-1:123456789012:log-group:/aws/sagemaker/{group}"
+    group_arn = f"arn:aws:logs:eu-west-1:123456789012:log-group:{group}"
     assert allowed(role_policy(SCOPE), "logs:PutLogEvents", f"{group_arn}:log-stream:job/algo-1")
     assert allowed(role_policy(SCOPE), "logs:CreateLogGroup", f"{group_arn}:*")
     assert allowed(user_policy(SCOPE), "logs:GetLogEvents", f"{group_arn}:log-stream:job/algo-1")

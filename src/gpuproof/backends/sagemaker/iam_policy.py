@@ -19,7 +19,8 @@ ROLE_NAME = "gpuproof-sagemaker"
 """The name of a role that is used only by GPUproof."""
 
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
-_GROUPS = ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs")
+_GROUPS = ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs", "/gpuproof/ec2")
+"""The groups of CloudWatch Logs of all jobs; hosts on EC2 use the same role policy."""
 _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
 _CONDITIONS: dict[str, dict[str, Any]] = {
