@@ -175,7 +175,7 @@ class SimulatedInstance:
             try:
                 if os.stat(folder / "ns" / "net").st_ino == own:
                     found.append(int(folder.name))
-            except OSError:  # noqa: PERF203 - it has just ended
+            except OSError:
                 continue
         return found
 

@@ -16,6 +16,7 @@ from gpuproof.emulator.services import (
     resource_tagging,
     s3_bucket_policies,
     service_quotas,
+    ssm_images,
 )
 
 Handler = Callable[[Context, Journal, AwsRequest], AwsResponse]
@@ -26,6 +27,7 @@ _HANDLERS: dict[tuple[str, str], Handler] = {
     **{("s3", name): s3_bucket_policies.handle for name in s3_bucket_policies.OPERATIONS},
     **{("logs", name): logs.handle for name in logs.OPERATIONS},
     **{("servicequotas", name): service_quotas.handle for name in service_quotas.OPERATIONS},
+    **{("ssm", name): ssm_images.handle for name in ssm_images.OPERATIONS},
     **{("pricing", name): pricing.handle for name in pricing.OPERATIONS},
 }
 
