@@ -203,15 +203,17 @@ class AmiChooser:
 
     def _no_framework(self, framework: Framework, candidate: Candidate, rows: AmiRows) -> InvalidJob:
         what = f"{framework.name} {framework.version or ''}".strip()
+        rejected = rows.rejected or base_rows(candidate, self._catalogue).rejected
         versions = _versions(framework, candidate, self._catalogue)
+        others = "name the package in requirements.txt, choose an AMI (ec2: ami), or another instance type."
         have = (
-            f"Available: {', '.join(versions)} (--framework-version). "
+            f"Available: {', '.join(versions)} (--framework-version). Or "
             if versions and framework.pinned
             else ""
         )
         return InvalidJob(
-            f"The catalogue knows no AWS Deep Learning AMI with {what} for {candidate.name}.{_reasons(rows.rejected)}",
-            remedy=f"{have}Or name the package in requirements.txt, or choose an AMI (ec2: ami), or another instance type.",
+            f"The catalogue knows no AWS Deep Learning AMI with {what} for {candidate.name}.{_reasons(rejected)}",
+            remedy=f"{have}{others}" if have else f"{others[:1].upper()}{others[1:]}",
         )
 
     def _none_found(self, rows: AmiRows, candidate: Candidate) -> InvalidJob:

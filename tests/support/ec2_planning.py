@@ -1,0 +1,83 @@
+"""A folder with a job, and an account in the emulator for it: for tests of planning runs on EC2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.planner import Planner
+from gpuproof.backends.ec2.planning.profile import DEFAULT_NAME, SERVICE
+from gpuproof.jobs.local_paths import resolve_paths
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from support.aws_emulator import REGION, RunningEmulator
+
+SCRIPT = "import torch\nprint(torch.cuda.is_available())\n"
+
+
+class Ec2PlanningSandbox:
+    """What a test needs to plan runs on EC2.
+
+    Args:
+        emulator: answers.
+        folder: has `src/train.py` and `data/`.
+        bucket: to use.
+    """
+
+    def __init__(self, emulator: RunningEmulator, folder: Path, bucket: str) -> None:
+        self.emulator = emulator
+        self.folder = folder
+        self.bucket = bucket
+        self.aws = Aws(session=emulator.session, sleep=lambda _seconds: None, region=REGION)
+        self.write("src/train.py", SCRIPT)
+        self.write("data/a.csv", "1,2\n")
+
+    def write(self, name: str, content: str) -> None:
+        """Write a file of the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def training(self, **keys: Any) -> TrainingJob:
+        """A training job on a `g5.xlarge`."""
+        return resolve_paths(TrainingJob(**self._keys(keys)), self.folder)
+
+    def processing(self, **keys: Any) -> ProcessingJob:
+        """A processing job on a `g5.xlarge`."""
+        return resolve_paths(ProcessingJob(**self._keys(keys)), self.folder)
+
+    def plan(self, job: TrainingJob | ProcessingJob | None = None, *, fresh: bool = False) -> EC2Plan:
+        """The plan of a job."""
+        # One cache for all tests: building the agent's file takes half a second.
+        cache = self.emulator.state.parent / "cache"
+        return Planner(self.aws, cache).plan(job or self.training(), fresh=fresh)
+
+    def _keys(self, keys: dict[str, Any]) -> dict[str, Any]:
+        settings = {"bucket": self.bucket, **keys.pop("ec2", {})}
+        if not {"instance_type", "resources"} & set(keys):
+            keys = {"instance_type": "g5.xlarge", **keys}
+        return {
+            "entry_point": "train.py",
+            "name": "small",
+            "source_dir": "src",
+            "max_duration": "1h",
+            "ec2": settings,
+            **keys,
+        }
+
+
+def create_instance_profile(
+    emulator: RunningEmulator, name: str = DEFAULT_NAME, *, role: str | None = None, service: str = SERVICE
+) -> str:
+    """Create an instance profile with a role of the same name, or of another; returns its ARN."""
+    iam = emulator.client("iam")
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}],
+    }
+    iam.create_role(RoleName=role or name, AssumeRolePolicyDocument=json.dumps(trust))
+    made = iam.create_instance_profile(InstanceProfileName=name)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role or name)
+    return made["InstanceProfile"]["Arn"]
