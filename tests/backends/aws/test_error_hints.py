@@ -17,6 +17,7 @@ from gpuproof.backends.aws.error_hints import (
     read_hints,
 )
 from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
+from support.ec2_errors import CASES as EC2_CASES
 
 WHO = "User: arn:aws:sts::123456789012:assumed-role/Engineer/ann is not authorized to perform: "
 QUOTA = (
@@ -203,6 +204,7 @@ CASES = [
     ("s3", "", "UnknownServiceError DataNotFoundError BotoCoreError", "", "pip install -U boto3"),
     ("s3", "PutObject", "SomethingError BotoCoreError", "", "network"),
     ("s3", "PutObject", "NeverSeen", "", "look up the error code"),
+    *EC2_CASES,
 ]
 
 

@@ -1,0 +1,95 @@
+"""Builds the RunInstances request: one instance that terminates when it shuts down, with an encrypted volume and IMDSv2."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.ec2.launch_input import LaunchInput
+from gpuproof.backends.ec2.requests.tags import instance_tags, volume_tags
+from gpuproof.backends.ec2.target import Ec2Target, Zone
+
+NEW_GROUP = "ID of the new security group"
+"""Stands in a plan for the id of a security group that the submission creates."""
+
+
+def launch_call(plan: LaunchInput, target: Ec2Target, zone: Zone, user_data: str) -> ApiCall:
+    """The call that launches the instance; see `run_instances_request`."""
+    where = f" in {zone.name}" if zone.name else ""
+    spot = "spot instance" if plan.spot else "instance"
+    request = run_instances_request(plan, target, zone, user_data)
+    return ApiCall("ec2", "run_instances", request, f"launch the {spot} {target.name}{where}")
+
+
+def run_instances_request(
+    plan: LaunchInput, target: Ec2Target, zone: Zone, user_data: str, attempt: int = 1
+) -> dict[str, Any]:
+    """The request of RunInstances.
+
+    Its `ClientToken` is a digest of the rest: EC2 answers a repeated request with the same instance, and a changed one
+    has another token.
+
+    Args:
+        user_data: the program that the instance runs when it boots; boto3 encodes it.
+        attempt: 1, or more for another instance with an equal request.
+
+    Raises:
+        InvalidJob: the job's tags exceed EC2's limits.
+    """
+    request: dict[str, Any] = {
+        "ImageId": target.ami.id,
+        "InstanceType": target.name,
+        "MinCount": 1,
+        "MaxCount": 1,
+        # Whatever shuts the instance down ends it, and with it its costs.
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "IamInstanceProfile": plan.profile.specification,
+        "MetadataOptions": {
+            "HttpEndpoint": "enabled",
+            "HttpTokens": "required",
+            # 2: a container on the instance reaches the metadata service too.
+            "HttpPutResponseHopLimit": 2,
+            # The host reads the request to stop from a tag.
+            "InstanceMetadataTags": "enabled",
+        },
+        "BlockDeviceMappings": [_root_volume(target)],
+        "SecurityGroupIds": list(plan.security_groups or (NEW_GROUP,)),
+        "TagSpecifications": [
+            {"ResourceType": "instance", "Tags": instance_tags(plan, target)},
+            {"ResourceType": "volume", "Tags": volume_tags(plan, target)},
+        ],
+        "UserData": user_data,
+    }
+    if zone.subnet:
+        request["SubnetId"] = zone.subnet
+    elif zone.name:
+        request["Placement"] = {"AvailabilityZone": zone.name}
+    if plan.spot:
+        request["InstanceMarketOptions"] = _spot_options(plan)
+    return {**request, "ClientToken": client_token(request, plan.run_id, attempt)}
+
+
+def client_token(request: dict[str, Any], run_id: str, attempt: int) -> str:
+    """The idempotency token of a request: 64 characters, the most that EC2 allows.
+
+    Source: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
+    """
+    content = json.dumps([run_id, attempt, request], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _root_volume(target: Ec2Target) -> dict[str, Any]:
+    volume: dict[str, Any] = {"VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+    if size := max(target.volume_gb, target.ami.snapshot_gb):
+        volume["VolumeSize"] = size
+    return {"DeviceName": target.ami.root_device, "Ebs": volume}
+
+
+def _spot_options(plan: LaunchInput) -> dict[str, Any]:
+    """Without a maximum price, EC2 never charges more than the on-demand price."""
+    options: dict[str, Any] = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+    if (most := plan.job.resources.max_price) is not None:
+        options["MaxPrice"] = f"{most.usd:f}"
+    return {"MarketType": "spot", "SpotOptions": options}

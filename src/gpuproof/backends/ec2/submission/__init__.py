@@ -1,0 +1,1 @@
+"""Executes a plan: one instance, or nothing; what EC2 refuses in one zone or type is tried in the next."""

@@ -1,0 +1,104 @@
+"""Instance types and zones that EC2 refused, and the quota that each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.submission.errors import find_error
+from gpuproof.backends.ec2.target import Ec2Target, Zone
+from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.prices import hourly_text
+from gpuproof.catalogue.quotas import Quota
+from gpuproof.settings import today
+
+_SHOWN = 3
+
+
+def unavailable_type(
+    plan: EC2Plan, target: Ec2Target, zone: Zone, code: str, reason: str, catalogue: Catalogue
+) -> UnavailableType:
+    """An instance type that EC2 refused in a zone, with the quota to raise if its error is about quotas.
+
+    Args:
+        code: EC2's error code.
+        reason: EC2's message.
+    """
+    known = find_error(code, reason)
+    if known is None or known.kind != "quota":
+        return UnavailableType(target.name, code, reason, zone=zone.name)
+    # Quotas count in the whole region.
+    return UnavailableType(target.name, code, reason, _quota_hint(plan, target, catalogue))
+
+
+class UsedQuotas:
+    """The quotas that are used up, so that types that count against them are not tried.
+
+    Args:
+        plan: the plan.
+        catalogue: knows the quotas.
+    """
+
+    def __init__(self, plan: EC2Plan, catalogue: Catalogue) -> None:
+        self._plan = plan
+        self._catalogue = catalogue
+        self._refused: dict[str, tuple[int, UnavailableType]] = {}
+
+    def add(self, target: Ec2Target, refused: UnavailableType) -> None:
+        """Record that a type was refused for lack of quota."""
+        quota = quota_of(self._plan, target, self._catalogue)
+        if quota is not None and quota.needed is not None:
+            needed, _ = self._refused.get(quota.name, (quota.needed, refused))
+            self._refused[quota.name] = min(needed, quota.needed), refused
+
+    def refusal(self, target: Ec2Target) -> UnavailableType | None:
+        """Why a type is not worth trying: it needs as much of a quota as a type that was refused; None if it is."""
+        quota = quota_of(self._plan, target, self._catalogue)
+        if quota is None or quota.needed is None or quota.name not in self._refused:
+            return None
+        needed, refused = self._refused[quota.name]
+        if quota.needed < needed:
+            return None
+        reason = f"not tried, because it needs the same quota as {refused.name}"
+        return UnavailableType(
+            target.name, refused.code, reason, _quota_hint(self._plan, target, self._catalogue)
+        )
+
+
+def quota_of(plan: EC2Plan, target: Ec2Target, catalogue: Catalogue) -> Quota | None:
+    """The quota that an instance of the plan counts against; None for an unknown type."""
+    market = "spot" if plan.spot else "on-demand"
+    return catalogue.quota(target.name, plan.region, None, market, plan.job.instance_count)
+
+
+def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalogue) -> NoCapacity:
+    """The error that lists everything that was tried, and alternatives."""
+    summaries = "\n".join(one.summary for one in tried)
+    quotas = "\n".join(dict.fromkeys(one.quota_hint for one in tried if one.quota_hint))
+    names = list(dict.fromkeys(one.name for one in tried))
+    lines = [_alternatives(names, plan, catalogue) or "Try other instance types (--fallback)."]
+    if plan.spot:
+        lines.append("Or run on demand: remove resources.spot.")
+    lines.append("Or try another region (--region), or try again later.")
+    return NoCapacity(f"No instance is available:\n{summaries}", quotas or "\n".join(lines), tried)
+
+
+def _alternatives(names: Sequence[str], plan: EC2Plan, catalogue: Catalogue) -> str:
+    found = [one.instance for one in catalogue.alternatives(names[0], None, plan.region)]
+    lines: list[str] = []
+    for one in [one for one in found if one.name not in names][:_SHOWN]:
+        price = catalogue.price(one.name, plan.region)
+        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else f"no GPU, {one.vcpus} vCPU"
+        cost = f", {hourly_text(price, today())}" if price else ""
+        lines.append(f"--fallback {one.name}  ({what}{cost})")
+    return "\n".join(lines)
+
+
+def _quota_hint(plan: EC2Plan, target: Ec2Target, catalogue: Catalogue) -> str:
+    quota = quota_of(plan, target, catalogue)
+    if quota is None:
+        return ""
+    code = f" ({quota.code})" if quota.code else ""
+    wanted = f"at least {quota.needed} {quota.unit}s" if quota.needed else "more"
+    return f"{target.name} needs {wanted} of the quota '{quota.name}'{code}:\n{quota.command}"

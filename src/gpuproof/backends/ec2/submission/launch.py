@@ -1,0 +1,158 @@
+"""Launches one instance and never a second one, and terminates it after an error or an interrupt."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.progress import SubmitProgress
+from gpuproof.errors import GPUproofError
+
+_ATTEMPTS = 3
+_LOOKUP_DELAYS = (0.0, 2.0, 5.0)
+"""Seconds before each lookup of an instance: a new one may become visible some seconds later.
+
+Source: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+"""
+
+_TERMINATION_SECONDS = 60.0
+_POLL_SECONDS = 2.0
+
+
+class Launcher:
+    """The launches of one run.
+
+    Args:
+        aws: the client.
+        run_id: the run, by whose tag its instances are found.
+        progress: told about each step.
+        sleep: waits for a number of seconds.
+    """
+
+    def __init__(
+        self, aws: Aws, run_id: str, progress: SubmitProgress, sleep: Callable[[float], None]
+    ) -> None:
+        self._aws = aws
+        self._run_id = run_id
+        self._progress = progress
+        self._sleep = sleep
+        self._unanswered: set[str] = set()
+        self._instances: set[str] = set()
+
+    @property
+    def may_have_launched(self) -> bool:
+        """Whether there is an instance, or a request whose outcome is unknown."""
+        return bool(self._unanswered or self._instances)
+
+    def launch(self, request: Mapping[str, Any]) -> str:
+        """Launch an instance; returns its id.
+
+        After a lost response the instance is looked up, and the same request repeated: its client token makes EC2
+        return the instance that the first one launched.
+
+        Raises:
+            AwsRefused: EC2 refused the request.
+            AwsUnreachable: there was no response.
+        """
+        token = request["ClientToken"]
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._unanswered.add(token)  # before the request, which may be interrupted
+            try:
+                (launched,) = self._aws.run_instances(request)
+            except (AwsRefused, AwsUnreachable) as error:
+                if not error.maybe_done:
+                    # A repeated request is answered as the first one, whose response was lost, unless it is throttled.
+                    if attempt == 1 or (isinstance(error, AwsRefused) and not error.is_throttle):
+                        self._unanswered.discard(token)
+                    raise
+                self._progress.step("check whether the instance was launched before the connection was lost")
+                found = self._lookup(token)
+                if found is not None:
+                    return self._answered(token, found)
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return self._answered(token, launched["InstanceId"])
+        raise AssertionError("unreachable")
+
+    def terminate(self) -> list[str]:
+        """Terminate the instances and wait until they have ended; returns messages about what could not be done."""
+        if not self.may_have_launched:
+            return []
+        self._progress.step("terminate the instance")
+        ids: list[str] = []
+        why = "interrupted repeatedly."
+        for _ in range(_ATTEMPTS):
+            try:
+                ids = self._find()
+                if ids:
+                    self._terminate(ids)
+                    self._wait_for_end(ids)
+            except KeyboardInterrupt:
+                continue  # another Ctrl-C must not leave the instance running
+            except GPUproofError as error:
+                why = error.message
+                break
+            self._unanswered.clear()
+            self._instances.clear()
+            return []
+        names = " ".join(ids or sorted(self._instances)) or "INSTANCE"
+        command = f"aws ec2 terminate-instances --instance-ids {names} --region {self._aws.region}"
+        return [f"the instance of {self._run_id}: {why} Terminate it: {command}"]
+
+    def _answered(self, token: str, instance: str) -> str:
+        self._instances.add(instance)
+        self._unanswered.discard(token)
+        return instance
+
+    def _lookup(self, token: str) -> str | None:
+        """The instance that a request launched; None if there is none."""
+        for one in self._aws.tagged_instances(values=[self._run_id]):
+            if one.get("ClientToken") == token:
+                return one["InstanceId"]
+        return None
+
+    def _find(self) -> list[str]:
+        """All instances of the run that are not terminated; the known ones if EC2 does not list them."""
+        try:
+            return self._find_living()
+        except GPUproofError:
+            if not self._instances:
+                raise
+            return sorted(self._instances)
+
+    def _find_living(self) -> list[str]:
+        for seconds in _LOOKUP_DELAYS:
+            if seconds:
+                self._sleep(seconds)
+            found = {
+                one["InstanceId"] for one in self._aws.tagged_instances(values=[self._run_id], living=True)
+            }
+            if found or not self._unanswered:
+                return sorted(found | self._instances)
+        return sorted(self._instances)
+
+    def _terminate(self, ids: list[str]) -> None:
+        for delay in _LOOKUP_DELAYS:
+            if delay:
+                self._sleep(delay)
+            try:
+                self._aws.terminate_instances(ids)
+            except AwsRefused as refused:
+                # It was launched a moment ago, and is not visible everywhere yet.
+                if refused.code != "InvalidInstanceID.NotFound" or delay == _LOOKUP_DELAYS[-1]:
+                    raise
+            else:
+                return
+
+    def _wait_for_end(self, ids: list[str]) -> None:
+        """Wait for a while: an instance that ends may still write to the bucket."""
+        waited = 0.0
+        with contextlib.suppress(GPUproofError):  # the instances have been terminated anyway
+            while waited < _TERMINATION_SECONDS:
+                if all(one["State"]["Name"] == "terminated" for one in self._aws.instances(ids)):
+                    return
+                self._sleep(_POLL_SECONDS)
+                waited += _POLL_SECONDS

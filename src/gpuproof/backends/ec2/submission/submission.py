@@ -1,0 +1,213 @@
+"""One submission: stores the run's files, launches its instance in the first zone that has one, or leaves nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.requests.run_instances import launch_call
+from gpuproof.backends.ec2.submission.capacity import UsedQuotas, no_capacity, unavailable_type
+from gpuproof.backends.ec2.submission.errors import next_attempt, zones_with_capacity
+from gpuproof.backends.ec2.submission.launch import Launcher
+from gpuproof.backends.ec2.target import Ec2Target, Zone
+from gpuproof.backends.ec2.user_data import user_data
+from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.progress import SilentProgress, SubmitProgress
+from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.remote.run_files import RunFiles, deletion_call
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError
+
+
+@dataclass(frozen=True)
+class Launched:
+    """An instance that was launched.
+
+    Args:
+        record: its record, which is in the bucket.
+        target: the instance type.
+        zone: the zone.
+        tried: the instance types and zones that were refused before.
+    """
+
+    record: LaunchRecord
+    target: Ec2Target
+    zone: Zone
+    tried: tuple[UnavailableType, ...] = ()
+
+
+def submit_once(
+    plan: EC2Plan,
+    aws: Aws,
+    catalogue: Catalogue,
+    progress: SubmitProgress | None = None,
+    *,
+    before: tuple[UnavailableType, ...] = (),
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.time,
+) -> Launched:
+    """Create everything in the plan, and the instance last.
+
+    Without capacity in a zone, the next zone is tried, then the next instance type; without quota, the next type.
+
+    Args:
+        before: what earlier runs of the same job tried.
+        sleep: waits for a number of seconds.
+        clock: the time in seconds since the epoch.
+
+    Raises:
+        NoCapacity: EC2 refused every instance type of the plan.
+        GPUproofError: a request failed; what was created has been deleted.
+    """
+    return _Submission(plan, aws, catalogue, progress or SilentProgress(), sleep, clock).run(before)
+
+
+class _Submission:
+    def __init__(
+        self,
+        plan: EC2Plan,
+        aws: Aws,
+        catalogue: Catalogue,
+        progress: SubmitProgress,
+        sleep: Callable[[float], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._plan = plan
+        self._aws = aws
+        self._catalogue = catalogue
+        self._progress = progress
+        self._created = clock()
+        self._files = RunFiles(aws, plan.bucket, plan.uploads, progress)
+        self._launcher = Launcher(aws, plan.run_id, progress, sleep)
+
+    def run(self, before: tuple[UnavailableType, ...]) -> Launched:
+        for target in self._plan.targets:
+            for zone in target.zones[:1]:
+                self._launch_call(target, zone)  # a job that exceeds EC2's limits is rejected first
+        try:
+            self._files.create_bucket()
+            self._files.upload()
+            self._create_security_group()
+            self._files.fill_code_channel(self._plan.code_calls())
+            return self._launch(list(before))
+        except BaseException as error:
+            self._roll_back(error)
+            raise
+
+    def _create_security_group(self) -> None:
+        """Create the security group of all runs in the VPC, which is kept."""
+        for call in self._plan.network_calls:
+            self._progress.step(call.what)
+            try:
+                group: str | None = execute(self._aws, call).get("GroupId")
+            except (AwsRefused, AwsUnreachable) as error:
+                duplicate = isinstance(error, AwsRefused) and error.code == "InvalidGroup.Duplicate"
+                if not duplicate and not error.maybe_done:
+                    raise
+                # Another run, or the request whose response was lost, has created it.
+                group = self._aws.security_group(call.request["GroupName"], call.request["VpcId"])
+                if group is None:
+                    raise
+            if group is not None:
+                self._plan = self._plan.with_security_group(group)
+
+    def _launch(self, tried: list[UnavailableType]) -> Launched:
+        used = UsedQuotas(self._plan, self._catalogue)
+        for target in self._plan.targets:
+            if (covered := used.refusal(target)) is not None:
+                self._note(tried, covered)
+                continue
+            for call in self._plan.job_calls(target):
+                self._files.run_undo.add(call.undo)
+                execute(self._aws, call)
+            for zone, prefer in _ZoneOrder(target):
+                try:
+                    return self._launch_in(target, zone, tuple(tried))
+                except AwsRefused as refused:
+                    code, message = refused.code, refused.aws_message
+                    following = next_attempt(code, message)
+                    if following == "stop" or refused.maybe_done:
+                        raise
+                    unavailable = unavailable_type(self._plan, target, zone, code, message, self._catalogue)
+                    self._note(tried, unavailable)
+                    if following == "quota":
+                        used.add(target, unavailable)
+                    if following != "zone":
+                        break
+                    prefer(zones_with_capacity(message))
+        raise no_capacity(tried, self._plan, self._catalogue)
+
+    def _launch_in(self, target: Ec2Target, zone: Zone, tried: tuple[UnavailableType, ...]) -> Launched:
+        record = self._plan.record(target, zone, self._created)
+        call = self._launch_call(target, zone)
+        self._write_record(record)
+        self._progress.step(call.what)
+        instance = self._launcher.launch(call.request)
+        record = replace(record, instances=(instance,))
+        self._write_record(record)
+        return Launched(record, target, zone, tried)
+
+    def _launch_call(self, target: Ec2Target, zone: Zone) -> ApiCall:
+        program = user_data(self._plan.host_parameters(target), self._plan.agent_uri)
+        return launch_call(self._plan, target, zone, program)
+
+    def _write_record(self, record: LaunchRecord) -> None:
+        """Write the record by which `gpuproof ps` finds the run, even if this process is killed."""
+        bucket, key = self._plan.bucket.name, self._plan.layout.launch
+        undo = deletion_call(bucket, [key], "the record of the launch")
+        self._files.run_undo.discard(undo)
+        self._files.run_undo.add(undo)
+        self._aws.put_object(bucket, key, record.to_bytes())
+
+    def _note(self, tried: list[UnavailableType], unavailable: UnavailableType) -> None:
+        tried.append(unavailable)
+        self._progress.report("note", f"{unavailable.summary}\n{unavailable.quota_hint}".rstrip())
+
+    def _roll_back(self, error: BaseException) -> None:
+        self._progress.step("delete what was created")
+        bucket, layout = self._plan.bucket.name, self._plan.layout
+        launched = self._launcher.may_have_launched
+        problems = self._launcher.terminate()
+        if problems:
+            # `gpuproof stop` needs the record. Without its code, the instance shuts down by itself.
+            self._files.run_undo.discard(deletion_call(bucket, [layout.launch], "the record of the launch"))
+        elif launched:
+            problems += self._forget_host_files()
+        problems += self._files.roll_back(keep_uploads=isinstance(error, NoCapacity | AwsUnreachable))
+        for problem in problems:
+            self._progress.report("note", f"not deleted: {problem}")
+
+    def _forget_host_files(self) -> list[str]:
+        """Have the files that the instance has written deleted with the rest of the run."""
+        bucket, prefix = self._plan.bucket.name, self._plan.layout.prefix
+        try:
+            left = [item.key for item in self._aws.list_objects(bucket, prefix)]
+        except GPUproofError as error:
+            return [f"files below s3://{bucket}/{prefix}: {error.message}"]
+        if left:
+            self._files.run_undo.add(deletion_call(bucket, left, "the run's files"))
+        return []
+
+
+class _ZoneOrder:
+    """The zones of a target, those that EC2 recommends first.
+
+    Args:
+        target: the instance type.
+    """
+
+    def __init__(self, target: Ec2Target) -> None:
+        self._left = list(target.zones)
+
+    def __iter__(self) -> Iterator[tuple[Zone, Callable[[tuple[str, ...]], None]]]:
+        """Yield each zone, with a function that moves zones of these names to the front of the others."""
+        while self._left:
+            yield self._left.pop(0), self._prefer
+
+    def _prefer(self, names: tuple[str, ...]) -> None:
+        self._left.sort(key=lambda zone: zone.name not in names)  # a stable order

@@ -1,0 +1,238 @@
+"""A job's folder, an emulated account, and plans of runs on EC2 in it: for tests of launching."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.planning.network import plan_network
+from gpuproof.backends.ec2.submission.submission import Launched, submit_once
+from gpuproof.backends.ec2.target import ChosenAmi, Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.progress import SubmitProgress
+from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.planning.job_files import collect_source
+from gpuproof.backends.remote.upload.upload_plan import plan_uploads
+from gpuproof.catalogue import Catalogue
+from gpuproof.jobs.local_paths import resolve_paths
+from gpuproof.jobs.spec import Job, TrainingJob
+from support.aws_emulator import REGION, RunningEmulator
+from support.faulty_aws import FakeResponse, FaultyAws, Request, query_error
+
+IMAGE = "ami-12c6146b"
+PROFILE = "gpuproof-ec2"
+_NUMBERS = itertools.count(1)
+
+
+class Ec2Sandbox:
+    """What a test needs to plan and to launch.
+
+    Args:
+        emulator: answers.
+        faulty: a proxy in front of it, where the client's requests to EC2 go.
+        folder: gets `train.py` and `data/`.
+        bucket: to use; GPUproof's own if None.
+    """
+
+    def __init__(
+        self, emulator: RunningEmulator, faulty: FaultyAws, folder: Path, bucket: str | None
+    ) -> None:
+        self.emulator = emulator
+        self.faulty = faulty
+        self.folder = folder
+        self.bucket = bucket
+        self.slept: list[float] = []
+        self._refusals: list[tuple[FakeResponse, list[str]]] = []
+        self.aws = self.client()
+        (folder / "src").mkdir()
+        (folder / "src" / "train.py").write_text("print('it runs')\n")
+        (folder / "data").mkdir()
+        (folder / "data" / "a.csv").write_text(f"{folder}\n")
+
+    def client(self, kind: type[Aws] = Aws) -> Aws:
+        """A client that does not wait."""
+        return kind(session=self.emulator.session, sleep=self.slept.append, region=REGION)
+
+    @cached_property
+    def ec2(self) -> Any:
+        """A boto3 client that no fault concerns."""
+        return self.emulator.client("ec2")
+
+    @cached_property
+    def vpc(self) -> str:
+        """A VPC of this test's own."""
+        return self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+
+    @cached_property
+    def zones(self) -> tuple[Zone, ...]:
+        """A subnet in each of three zones."""
+        found: list[Zone] = []
+        for number, letter in enumerate("abc"):
+            name = f"{REGION}{letter}"
+            made = self.ec2.create_subnet(
+                VpcId=self.vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=name
+            )
+            found.append(Zone(name, made["Subnet"]["SubnetId"], self.vpc))
+        return tuple(found)
+
+    def training(self, **keys: Any) -> TrainingJob:
+        """A training job."""
+        settings: dict[str, Any] = {
+            "entry_point": "train.py",
+            "name": "small",
+            "source_dir": "src",
+            "instance_type": "g5.xlarge",
+            "max_duration": "1h",
+        }
+        return resolve_paths(TrainingJob(**{**settings, **keys}), self.folder)
+
+    def plan(
+        self,
+        *types: str,
+        job: Job | None = None,
+        zones: Sequence[Zone] | None = None,
+        spot: bool = False,
+        aws: Aws | None = None,
+    ) -> EC2Plan:
+        """The plan of a run.
+
+        Args:
+            types: to try, in this order; `g5.xlarge` if none is given.
+            job: by default a training job with a local input.
+            zones: to try; the VPC's three if None.
+        """
+        job = job or self.training(inputs={"training": "data"})
+        aws = aws or self.aws
+        tree = collect_source(job)
+        local = {name: Path(given) for name, given in job.inputs.items() if isinstance(given, str)}
+        network = plan_network(aws, self.vpc, ())
+        # One cache for all tests: building the agent's file takes half a second.
+        cache = self.emulator.state.parent / "cache"
+        return EC2Plan(
+            job=job,
+            run_id=f"{job.name}-20260501-120000-{next(_NUMBERS):04x}{secrets.token_hex(2)}",
+            region=REGION,
+            bucket=plan_bucket(aws, self.bucket),
+            targets=tuple(self.target(name, zones) for name in types or ("g5.xlarge",)),
+            tree=tree,
+            uploads=plan_uploads(tree, local, {}, cache),
+            checkpoints=None,
+            fresh=False,
+            profile=InstanceProfile(PROFILE),
+            security_groups=network.groups,
+            network_calls=network.calls,
+            spot=spot,
+            max_duration=3600.0,
+            warnings=(),
+        )
+
+    def target(self, name: str, zones: Sequence[Zone] | None = None) -> Ec2Target:
+        """An instance type to try."""
+        catalogue = Catalogue.load()
+        return Ec2Target(
+            name=name,
+            instance=catalogue.instance(name),
+            price=catalogue.price(name, REGION),
+            spot_price=None,
+            ami=ChosenAmi(IMAGE, "an image", "for tests", "x86_64", snapshot_gb=60),
+            zones=self.zones if zones is None else tuple(zones),
+            expected=ExpectedGpus(1, "A10G", "for tests"),
+            volume_gb=100,
+        )
+
+    def submit(
+        self, plan: EC2Plan, progress: SubmitProgress | None = None, aws: Aws | None = None
+    ) -> Launched:
+        """Submit a plan, without waiting."""
+        return submit_once(plan, aws or self.aws, Catalogue.load(), progress, sleep=self.slept.append)
+
+    def refuse(
+        self, code: str, message: str = "said the server", status: int = 400, **where: str | None
+    ) -> None:
+        """Have EC2 refuse launches, as long as the test runs.
+
+        Args:
+            where: only in this `zone`, or only of this `instance` type.
+        """
+        if not self._refusals:
+            self.faulty.fault("RunInstances", self._refusal, None)
+        self._refusals.append((query_error(code, message, status), self._words(where)))
+
+    def instances(self, run_id: str | None = None) -> list[dict[str, Any]]:
+        """The instances that are not terminated, of one run or of all in the VPC."""
+        wanted = (
+            {"Name": "vpc-id", "Values": [self.vpc]}
+            if run_id is None
+            else {"Name": "tag:gpuproof:run", "Values": [run_id]}
+        )
+        states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
+        found = self.ec2.describe_instances(Filters=[wanted, states])
+        return [one for each in found["Reservations"] for one in each["Instances"]]
+
+    def volumes(self, run_id: str) -> list[dict[str, Any]]:
+        """The volumes of a run."""
+        tagged = {"Name": "tag:gpuproof:run", "Values": [run_id]}
+        return self.ec2.describe_volumes(Filters=[tagged])["Volumes"]
+
+    def security_groups(self) -> list[str]:
+        """Names of the VPC's security groups, without its default one."""
+        found = self.ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [self.vpc]}])
+        return [one["GroupName"] for one in found["SecurityGroups"] if one["GroupName"] != "default"]
+
+    def objects(self, prefix: str = "", bucket: str | None = None) -> set[str]:
+        """Keys in the bucket."""
+        pages = self.emulator.client("s3").get_paginator("list_objects_v2")
+        found = pages.paginate(Bucket=bucket or self.bucket, Prefix=prefix)
+        return {item["Key"] for page in found for item in page.get("Contents", ())}
+
+    def assert_nothing_left(self, plan: EC2Plan, *, uploads: bool = False) -> None:
+        """Nothing of a run exists but the security group, which later runs use.
+
+        Args:
+            uploads: whether uploaded files remain too.
+        """
+        assert self.instances() == []
+        assert self.volumes(plan.run_id) == []
+        assert self.security_groups() in ([], ["gpuproof"])
+        left = self.objects(bucket=plan.bucket.name)
+        kept = {
+            key
+            for key in left
+            if key.startswith(("gpuproof/objects/", "gpuproof/inputs/", "gpuproof/manifests/"))
+        }
+        assert left == (kept if uploads else set())
+
+    def _words(self, where: Mapping[str, str | None]) -> list[str]:
+        """What the bodies of requests contain that are refused."""
+        words = [one.subnet for one in self.zones if one.name == where.get("zone")]
+        if (instance := where.get("instance")) is not None:
+            words.append(f"&InstanceType={instance}&")
+        return words
+
+    def _refusal(self, request: Request) -> FakeResponse | None:
+        body = f"&{request.body.decode()}&"
+        return next((one for one, words in self._refusals if all(word in body for word in words)), None)
+
+
+def interrupted_at(step: int, interrupt: Callable[[], None]) -> Callable[[int], None]:
+    """What a progress does: interrupt at one step."""
+
+    def at_step(number: int) -> None:
+        if number == step:
+            interrupt()
+
+    return at_step
+
+
+def running_sandbox(emulator: RunningEmulator, folder: Path, patch: Any) -> Iterator[Ec2Sandbox]:
+    """A sandbox with a bucket of its own, whose faults concern no other test."""
+    folder.mkdir()
+    with FaultyAws(emulator.url) as faulty:
+        patch.setenv("AWS_ENDPOINT_URL_EC2", faulty.url)
+        yield Ec2Sandbox(emulator, faulty, folder, emulator.bucket(f"bucket-{secrets.token_hex(4)}"))
