@@ -16,9 +16,6 @@ MAX_KEY = 128
 MAX_VALUE = 256
 """Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions"""
 
-STOP_TAG = "gpuproof:stop"
-"""Tag that requests an instance to stop; it is set later, so one tag is left for it."""
-
 _IN_METADATA = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
 """Keys of tags that the instance metadata service can return; EC2 rejects other keys on an instance whose tags it returns.
 
@@ -60,6 +57,7 @@ def _tags(plan: LaunchInput, target: Ec2Target) -> dict[str, str]:
 
 def _check_limits(tags: Mapping[str, str]) -> None:
     problems: list[str] = []
+    # One tag is left for the request to stop.
     if len(tags) >= MAX_TAGS:
         own = sum(key.startswith("gpuproof:") for key in tags) + 1
         problems.append(f"the job has too many tags: EC2 allows {MAX_TAGS}, of which GPUproof needs {own}")

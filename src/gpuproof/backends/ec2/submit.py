@@ -1,0 +1,87 @@
+"""Starts a run, and another elsewhere whenever EC2 ends its instance for lack of capacity before it starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.run import Ec2Run
+from gpuproof.backends.ec2.submission.capacity import no_capacity, unavailable_type
+from gpuproof.backends.ec2.submission.submission import Launched, submit_once
+from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
+from gpuproof.backends.errors import UnavailableType
+from gpuproof.backends.progress import SubmitProgress
+from gpuproof.backends.remote.run_id import new_run_id
+from gpuproof.catalogue import Catalogue
+
+
+def submit(
+    plan: EC2Plan,
+    aws: Aws,
+    progress: SubmitProgress,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Ec2Run]:
+    """Start a run; after a run that lacked capacity, start another in the next zone or on the next instance type.
+
+    The caller waits for the end of a run before it takes the next. The last run is the result.
+
+    Args:
+        sleep: waits for a number of seconds.
+
+    Raises:
+        NoCapacity: no zone of no instance type is left.
+        GPUproofError: a request failed; what was created has been deleted.
+    """
+    catalogue = Catalogue.load()
+    tried: tuple[UnavailableType, ...] = ()
+    while True:
+        run: Ec2Run | None = None
+        launched: Launched | None = None
+        try:
+            launched = submit_once(plan, aws, catalogue, progress, before=tried, sleep=sleep)
+            run = Ec2Run(aws, launched.record, catalogue=catalogue, sleep=sleep)
+            yield run
+        except KeyboardInterrupt:
+            # Interrupted after the instance was launched and before the caller had the run.
+            if launched is not None:
+                aws.terminate_instances(launched.record.instances)
+            raise
+        if not run.lacked_capacity:
+            return
+        unavailable = unavailable_type(
+            plan, launched.target, launched.zone, NO_CAPACITY, run.record.failure_reason or "", catalogue
+        )
+        tried = (*launched.tried, unavailable)
+        run.remove()
+        following = _next_plan(plan, launched)
+        if following is None:
+            raise no_capacity(tried, plan, catalogue)
+        progress.report("note", f"EC2 has no capacity for {unavailable.where}; {_next_text(following)}")
+        plan = following
+
+
+def _next_plan(plan: EC2Plan, launched: Launched) -> EC2Plan | None:
+    """The plan of another run, under another name, on what follows the zone that was tried; None after the last."""
+    names = [target.name for target in plan.targets]
+    position = names.index(launched.target.name)
+    target = plan.targets[position]
+    zones = target.zones[target.zones.index(launched.zone) + 1 :]
+    same = (replace(target, zones=zones),) if zones else ()
+    targets = (*same, *plan.targets[position + 1 :])
+    if not targets:
+        return None
+    return replace(
+        plan,
+        run_id=new_run_id(plan.job.name),
+        targets=targets,
+        bucket=replace(plan.bucket, calls=(), note=None),
+    )
+
+
+def _next_text(plan: EC2Plan) -> str:
+    zone = next((zone.name for zone in plan.target.zones if zone.name), "")
+    return f"trying {plan.target.name}" + (f" in {zone}" if zone else "")
