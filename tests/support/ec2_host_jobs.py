@@ -7,13 +7,12 @@ import json
 import secrets
 import sys
 import tarfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-from botocore.exceptions import ClientError
 
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.job import VERSION, AgentJob, ProcessingOutput
@@ -21,6 +20,8 @@ from gpuproof.backends.agent_archive import build_agent
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from support.aws_emulator import REGION, RunningEmulator
+
+_PATIENCE_S = 240.0
 
 
 class HostJobs:
@@ -100,11 +101,31 @@ class HostJobs:
 
     def get(self, key: str) -> bytes | None:
         """An object's content; None if there is none."""
+        client = self.emulator.client("s3")
         try:
-            return self.emulator.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        except ClientError as error:
-            assert error.response["Error"]["Code"] == "NoSuchKey"
+            return client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except client.exceptions.NoSuchKey:
             return None
+
+    def output(self, job: HostJob) -> str:
+        """The job's output in CloudWatch Logs so far."""
+        logs = self.emulator.client("logs")
+        try:
+            found = logs.get_log_events(
+                logGroupName=job.parameters.log_group,
+                logStreamName=f"{job.layout.run_id}/{job.host}",
+                startFromHead=True,
+            )
+        except logs.exceptions.ResourceNotFoundException:
+            return ""
+        return "\n".join(event["message"] for event in found["events"])
+
+    def wait_for_output(self, job: HostJob, text: str) -> None:
+        """Wait until the job has printed a text."""
+        end = time.monotonic() + _PATIENCE_S
+        while text not in self.output(job):
+            assert time.monotonic() < end, self.output(job)
+            time.sleep(0.2)
 
     def keys(self, prefix: str) -> list[str]:
         """The keys below a prefix."""

@@ -1,8 +1,8 @@
 """A simulated EC2 instance, on which real user data boots: network, metadata service, disks and programs of its own.
 
-    with SimulatedInstance(tmp_path, emulator, script) as instance:
+    with SimulatedInstance(tmp_path, job) as instance:
         instance.wait_until_off()
-        instance.shutdowns     # ["-h now"]
+        instance.calls     # ["shutdown -h now"]
 
 As root only. `nvidia-smi`, `shutdown` and their like are stubs; the AWS CLI, Python and the rest are the machine's.
 """
@@ -25,7 +25,8 @@ import pytest
 
 from gpuproof.agent.hosts import Egress, Forward, HostNetwork, NetworkUnavailable
 from support.aws_cli import aws_cli
-from support.aws_emulator import REGION, RunningEmulator
+from support.aws_emulator import REGION
+from support.ec2_host_jobs import HostJob
 
 _BOOT = Path(__file__).with_name("simulated_boot.py")
 _PATIENCE_S = 240.0
@@ -47,8 +48,8 @@ class SimulatedInstance:
 
     Args:
         folder: an empty folder.
-        emulator: the AWS account that it reaches.
-        script: user data.
+        job: the job that it was launched for.
+        script: other user data than the job's.
         gpus: GPUs that `nvidia-smi -L` lists.
         nvidia_smi: another shell script for `nvidia-smi`.
         small_disk_bytes: size of the file systems at `/opt/ml` and `/opt/gpuproof`.
@@ -60,9 +61,9 @@ class SimulatedInstance:
     def __init__(
         self,
         folder: Path,
-        emulator: RunningEmulator,
-        script: str,
+        job: HostJob,
         *,
+        script: str | None = None,
         gpus: int = 1,
         nvidia_smi: str | None = None,
         small_disk_bytes: int | None = None,
@@ -73,18 +74,19 @@ class SimulatedInstance:
         require_simulated_instance()
         self._folder = folder
         self._shared = folder / "shared"
+        self._shared.mkdir(parents=True)
         self._small = small_disk_bytes
         lines = "\n".join(_GPU.format(number=number) for number in range(gpus))
         listing = nvidia_smi or f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n"
         self._stubs = {**_STUBS, "nvidia-smi": listing, **(stubs or {})}
-        self._emulator = emulator
+        self._emulator = emulator = job.jobs.emulator
         self._network = network
         self._environment = environment or {}
         keys = emulator.client("sts").assume_role(
             RoleArn=emulator.role, RoleSessionName="i-0123456789abcdef0"
         )
         self._metadata = {
-            "user-data": script,
+            "user-data": job.user_data if script is None else script,
             "meta-data/instance-id": "i-0123456789abcdef0",
             "meta-data/placement/region": REGION,
             "meta-data/iam/security-credentials/": _ROLE,
@@ -93,8 +95,8 @@ class SimulatedInstance:
 
     def __enter__(self) -> Self:
         programs = self._shared / "bin"
-        programs.mkdir(parents=True)
-        for name, content in {**self._stubs, "aws": f'#!/bin/sh\nexec {aws_cli()} "$@"\n'}.items():
+        programs.mkdir()
+        for name, content in {"aws": f'#!/bin/sh\nexec {aws_cli()} "$@"\n', **self._stubs}.items():
             (programs / name).write_text(content)
             (programs / name).chmod(0o755)
         (self._shared / "console").touch()
@@ -105,6 +107,8 @@ class SimulatedInstance:
             self.hosts = HostNetwork.create(["algo-1"], Egress(forwards) if self._network else None)
         except NetworkUnavailable as why:
             pytest.skip(f"this machine allows no network namespaces: {why}")
+        entry = self.hosts.entry("algo-1")
+        self._namespace = os.stat(f"/proc/{entry.holder}/fd/{entry.network}").st_ino
         spec = {
             "entry": self.hosts.entry("algo-1").to_json(),
             "shared": str(self._shared),
@@ -168,15 +172,13 @@ class SimulatedInstance:
 
     def processes(self) -> list[int]:
         """Ids of the processes that are in the instance's network."""
-        entry = self.hosts.entry("algo-1")
-        own = os.stat(f"/proc/{entry.holder}/fd/{entry.network}").st_ino
         found: list[int] = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                if os.stat(folder / "ns" / "net").st_ino == own:
+                if os.stat(folder / "ns" / "net").st_ino == self._namespace:
                     found.append(int(folder.name))
             except OSError:
-                continue
+                continue  # it has just ended
         return found
 
     def wait_for(self, text: str) -> None:

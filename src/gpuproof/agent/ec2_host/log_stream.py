@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
+from gpuproof.agent.log_markers import MESSAGE_MARKER
 
 # Limits of PutLogEvents: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 _MAX_EVENTS = 10_000
@@ -22,6 +23,9 @@ _BATCH_S = 2.0
 _SHARE = 8  # a call takes half a second of CPU: the script gets the rest
 _KEPT_BYTES = 32 << 20
 _CLOSE_S = 120.0
+_LEFT_S = 5.0
+_MARKER = MESSAGE_MARKER.encode()
+_MOST_MESSAGES = 20
 _THERE = ("ResourceAlreadyExistsException",)
 
 
@@ -61,6 +65,8 @@ class LogStream:
         self._ending = threading.Event()
         self.problem = ""
         """Why some of the output is not in CloudWatch Logs; empty if all of it is."""
+        self.messages: list[str] = []
+        """The agent's messages in the output: why the job failed, and notes."""
         self._sender = threading.Thread(target=self._send_all, name="log sender", daemon=True)
         self._sender.start()
         self._reader: threading.Thread | None = None
@@ -73,6 +79,8 @@ class LogStream:
     def add(self, line: bytes) -> None:
         """Add a line."""
         moment = int(self._clock() * 1000)
+        if line.startswith(_MARKER) and len(self.messages) < _MOST_MESSAGES:
+            self.messages.append(line[len(_MARKER) :].decode("utf-8", "replace"))
         with self._lock:
             for start in range(0, len(line) or 1, _MAX_EVENT_BYTES):
                 # CloudWatch Logs rejects empty events.
@@ -84,6 +92,11 @@ class LogStream:
                 self._bytes -= self._lines.popleft()[2]
                 self._dropped += 1
 
+    def finish_reading(self) -> None:
+        """Read what the pipe still has after the job has ended, unless a process that it left behind keeps it open."""
+        if self._reader is not None:
+            self._reader.join(_LEFT_S)
+
     def close(self, wait: Callable[[float], None]) -> None:
         """Send what is left.
 
@@ -91,9 +104,7 @@ class LogStream:
             wait: called meanwhile.
         """
         end = time.monotonic() + _CLOSE_S
-        if self._reader is not None:
-            # A process that the job left behind may hold the pipe.
-            self._reader.join(5.0)
+        self.finish_reading()
         self._ending.set()
         while self._sender.is_alive() and time.monotonic() < end:
             wait(0.1)

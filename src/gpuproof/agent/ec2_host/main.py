@@ -124,7 +124,8 @@ class EC2Host:
         elif code == 0:
             self._end.status = self._end.secondary_status = COMPLETED
         else:
-            self._end.failure_reason = results.failure(code)
+            self._log.finish_reading()
+            self._end.failure_reason = results.failure(code, self._log.messages)
 
     def _stop_for(self, event: Event) -> None:
         print(f"gpuproof: {event.text}", flush=True)

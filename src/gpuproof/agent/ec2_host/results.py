@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable
 
@@ -40,13 +41,18 @@ class HostResults:
         self.notes: list[str] = []
         """Remarks for the user."""
 
-    def failure(self, code: int) -> str:
-        """Why the job failed, as in SageMaker's `FailureReason`."""
+    def failure(self, code: int, messages: Sequence[str]) -> str:
+        """Why the job failed, as in SageMaker's `FailureReason`.
+
+        Args:
+            messages: the agent's, in case that it could not write the file for it because the disk was full.
+        """
         path = RunPaths(self._ml, self._ml).failure(self._parameters.kind)
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             text = ""
+        text = text.strip() or "\n".join(messages)
         ending = f", exit code: {code}"
         return f"AlgorithmError: {text[: LIMIT - len('AlgorithmError: ') - len(ending)]}{ending}"
 

@@ -2,8 +2,7 @@
 # Runs one GPUproof job on this instance, which powers off when the job ends or when anything fails.
 #@limits
 state=/run/gpuproof
-umask 077
-mkdir -p "$state"
+mkdir -p -m 700 "$state"
 
 # Shuts down, in the background of everything. By the uptime, because the clock may be wrong or change. It starts no program
 # but sleep, writes no file, and does not depend on the rest of this script.
@@ -29,9 +28,9 @@ power_off() {
     echo "gpuproof: $1"
     [[ -e $state/ended ]] || (report "$1") &
     local waited
-    for waited in {1..20}; do
-        sleep 1
+    for waited in {1..60}; do
         kill -0 $! 2>/dev/null || break
+        sleep 0.5
     done
     shutdown -h now
     sleep 120
@@ -94,6 +93,9 @@ for found in /usr/bin/python3 python3 "${pythons[@]/%//python3}"; do
 done
 [[ $python ]] || exit 1
 
+# As in a container: cloud-init's service allows 1024 open files, and no locked memory, which network adapters need.
+ulimit -n "$(ulimit -Hn)"
+ulimit -l unlimited
 why="the program on the instance was killed"
 "$python" "$agent" --ec2-host "$state/parameters.json"
 code=$?

@@ -1,0 +1,149 @@
+"""User data boots on a simulated instance: the job runs, its results are on S3, and the instance is powered off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.remote.logs import LogReader
+from support.ec2_host_jobs import HostJobs
+from support.simulated_instance import SimulatedInstance
+
+pytestmark = pytest.mark.slow
+
+TRAIN = """
+import json, os, pathlib, sys, torch
+data = pathlib.Path(os.environ["SM_CHANNEL_TRAINING"])
+x = torch.tensor([float(word) for word in (data / "part" / "x.txt").read_text().split()])
+weight = torch.zeros(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], 0.1)
+for step in range(50):
+    optimizer.zero_grad()
+    loss = ((weight * x - 3 * x) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+print("loss", round(loss.item(), 3), "for", os.environ["WHO"], flush=True)
+torch.save(weight.detach(), os.path.join(os.environ["SM_MODEL_DIR"], "weight.pt"))
+pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "loss.txt").write_text(str(loss.item()))
+before = pathlib.Path("/opt/ml/checkpoints/1.txt").read_text()
+pathlib.Path("/opt/ml/checkpoints/2.txt").write_text(before + "and more")
+print(sorted(os.listdir("/opt/ml/input/data/near")))
+"""
+
+
+def test_a_training_job_runs_on_an_instance_and_its_results_are_on_s3(
+    jobs: HostJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in jobs.emulator.credentials.items():
+        monkeypatch.setenv(name, value)
+    jobs.put("data/part/x.txt", b"1 2 3")
+    for name in ("near-1", "near-2", "far"):
+        jobs.put(f"mixed/{name}", b"x")
+    jobs.put("checkpoints/1.txt", b"before ")
+    job = jobs.new(
+        TRAIN,
+        environment={"WHO": "an instance's job"},
+        inputs={
+            "input/data/training": f"s3://{jobs.bucket}/data",
+            "input/data/near": f"s3://{jobs.bucket}/mixed/near",
+        },
+        checkpoints=f"s3://{jobs.bucket}/checkpoints/",
+    )
+    with SimulatedInstance(tmp_path, job) as instance:
+        instance.wait_until_off()
+    end = job.end
+    assert (end["status"], end["exit_code"], end["failure_reason"]) == ("Completed", 0, "")
+    assert end["started"] <= end["script_started"] <= end["ended"]
+    output = f"{job.layout.output}{job.layout.run_id}/output"
+    assert list(job.archive(f"{output}/model.tar.gz")) == ["weight.pt"]
+    assert "loss.txt" in job.archive(f"{output}/output.tar.gz")
+    assert jobs.get("checkpoints/2.txt") == b"before and more"
+    boot_report, run, verdict = (job.report(name) for name in ("boot.json", "run.json", "verdict.json"))
+    assert boot_report is not None
+    assert boot_report["instance"] == "i-0123456789abcdef0"
+    assert run is not None
+    assert (run["place"], run["status"]) == ("ec2", "Completed")
+    assert verdict is not None
+    reader = LogReader(Aws(), job.parameters.log_group, job.layout.run_id)
+    log = b"".join(reader.read())
+    assert b"loss 0.0 for an instance's job\n['near-1', 'near-2']\n" in log
+    assert list(reader.verdicts) == ["algo-1"]
+    assert not Path("/run/gpuproof").exists()
+
+
+PROCESS = """
+import pathlib, signal, sys, time
+rows = pathlib.Path("/opt/ml/processing/in/rows.txt").read_text()
+pathlib.Path("/opt/ml/processing/out/rows.txt").write_text(rows.upper())
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+print("waiting", flush=True)
+time.sleep(600)
+"""
+
+# Answers like a driver that is still being loaded, at first.
+SLOW_DRIVER = """#!/bin/sh
+test -e /run/simulation/driver || { touch /run/simulation/driver; echo "Failed to initialize NVML" >&2; exit 9; }
+echo "GPU 0: NVIDIA A10G (UUID: GPU-1)"
+"""
+
+
+def test_the_stop_tag_ends_a_processing_job_and_its_outputs_are_uploaded(
+    jobs: HostJobs, tmp_path: Path
+) -> None:
+    rows = jobs.put("rows/rows.txt", b"rows")
+    job = jobs.new(
+        PROCESS,
+        kind="processing",
+        inputs={"processing/in": rows},
+        outputs={"processing/out": f"s3://{jobs.bucket}/out/"},
+    )
+    with SimulatedInstance(tmp_path, job, nvidia_smi=SLOW_DRIVER) as instance:
+        jobs.wait_for_output(job, "waiting")
+        instance.metadata(**{"meta-data/tags/instance/gpuproof:stop": "1764547200"})
+        instance.wait_until_off()
+    end = job.end
+    assert (end["status"], end["stopped"], end["interrupted"]) == ("Stopped", True, False)
+    assert end["failure_reason"] == "the job was stopped"
+    assert jobs.get("out/rows.txt") == b"ROWS"
+    assert [name.partition(" ")[0] for name in instance.calls] == ["systemd-run", "shutdown"]
+
+
+STEPS = """
+import pathlib, time
+checkpoint = pathlib.Path("/opt/ml/checkpoints/step.txt")
+step = int(checkpoint.read_text()) if checkpoint.exists() else 0
+print("from step", step, flush=True)
+while step < 5:
+    step += 1
+    checkpoint.write_text(str(step))
+    if step == 3 and not pathlib.Path("/opt/ml/checkpoints/second").exists():
+        pathlib.Path("/opt/ml/checkpoints/second").touch()
+        print("waiting", flush=True)
+        time.sleep(600)
+pathlib.Path("/opt/ml/model/steps.txt").write_text(str(step))
+"""
+
+
+@pytest.mark.parametrize("first", ["spot/instance-action", "events/recommendations/rebalance"])
+def test_a_spot_notice_saves_the_checkpoints_and_a_second_instance_goes_on(
+    first: str, jobs: HostJobs, tmp_path: Path
+) -> None:
+    place = f"s3://{jobs.bucket}/{first}/"
+    job = jobs.new(STEPS, checkpoints=place)
+    with SimulatedInstance(tmp_path / "1", job) as instance:
+        jobs.wait_for_output(job, "waiting")
+        instance.metadata(**{f"meta-data/{first}": '{"action": "terminate", "time": "2026-05-01T12:00:00Z"}'})
+        instance.wait_until_off()
+    end = job.end
+    assert (end["status"], end["secondary_status"], end["interrupted"]) == ("Stopped", "Interrupted", True)
+    assert jobs.get(f"{first}/step.txt") == b"3"
+    if first.startswith("events"):
+        return
+    job = jobs.new(STEPS, checkpoints=place)
+    with SimulatedInstance(tmp_path / "2", job) as instance:
+        instance.wait_until_off()
+    assert job.end["status"] == "Completed"
+    assert "from step 3" in jobs.output(job)
+    assert job.archive(f"{job.layout.output}{job.layout.run_id}/output/model.tar.gz") == {"steps.txt": b"5"}
