@@ -1,12 +1,14 @@
-"""Requests to EC2, and to the services that its launches read: Systems Manager parameters and service quotas."""
+"""Requests to EC2, and to the services that its launches read: parameters, service quotas, instance profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused
+from gpuproof.backends.aws.iam import Role, read_role
 from gpuproof.backends.aws.session import AwsSession
 
 RUN_TAG = "gpuproof:run"
@@ -18,6 +20,21 @@ _LIVING = ("pending", "running", "stopping", "stopped")
 
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-lifecycle.html
 """
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An instance profile.
+
+    Args:
+        name: its name, without the path.
+        arn: its ARN.
+        roles: the roles in it; at most one.
+    """
+
+    name: str
+    arn: str
+    roles: tuple[Role, ...]
 
 
 class Ec2Calls(AwsSession):
@@ -192,12 +209,38 @@ class Ec2Calls(AwsSession):
             raise
         return quota.get("Value")
 
+    def instance_profile(self, name: str) -> Profile | None:
+        """An instance profile of this account; None if it does not exist."""
+        request = {"InstanceProfileName": name}
+        try:
+            answer = self._request("iam", "get_instance_profile", request, f"instance profile {name}")
+        except AwsRefused as refused:
+            if refused.code == "NoSuchEntity":
+                return None
+            raise
+        return _profile(answer["InstanceProfile"])
+
+    def profiles_of_role(self, role: str) -> list[Profile]:
+        """The instance profiles that contain a role; none if the role does not exist."""
+        request = {"RoleName": role}
+        try:
+            pages = list(self._pages("iam", "list_instance_profiles_for_role", request, f"role {role}"))
+        except AwsRefused as refused:
+            if refused.code == "NoSuchEntity":
+                return []
+            raise
+        return [_profile(one) for page in pages for one in page["InstanceProfiles"]]
+
     def _instances(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for page in self._pages(
             "ec2", "describe_instances", request, ", ".join(request.get("InstanceIds", ()))
         ):
             for reservation in page["Reservations"]:
                 yield from reservation["Instances"]
+
+
+def _profile(answer: Mapping[str, Any]) -> Profile:
+    return Profile(answer["InstanceProfileName"], answer["Arn"], tuple(map(read_role, answer["Roles"])))
 
 
 def tag_dict(listed: Sequence[Mapping[str, str]]) -> dict[str, str]:

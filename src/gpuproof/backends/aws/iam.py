@@ -48,21 +48,6 @@ class Role:
     trusted_services: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Profile:
-    """An instance profile.
-
-    Args:
-        name: its name, without the path.
-        arn: its ARN.
-        roles: the roles in it; at most one.
-    """
-
-    name: str
-    arn: str
-    roles: tuple[Role, ...]
-
-
 class IdentityCalls(AwsSession):
     """The client's methods for STS and IAM."""
 
@@ -80,34 +65,12 @@ class IdentityCalls(AwsSession):
             if refused.code == "NoSuchEntity":
                 return None
             raise
-        return _role(answer["Role"])
+        return read_role(answer["Role"])
 
     def roles(self) -> Iterator[Role]:
         """All roles of the account."""
         for page in self._pages("iam", "list_roles", {}):
-            yield from map(_role, page["Roles"])
-
-    def instance_profile(self, name: str) -> Profile | None:
-        """An instance profile of this account; None if it does not exist."""
-        request = {"InstanceProfileName": name}
-        try:
-            answer = self._request("iam", "get_instance_profile", request, f"instance profile {name}")
-        except AwsRefused as refused:
-            if refused.code == "NoSuchEntity":
-                return None
-            raise
-        return _profile(answer["InstanceProfile"])
-
-    def profiles_of_role(self, role: str) -> list[Profile]:
-        """The instance profiles that contain a role; none if the role does not exist."""
-        request = {"RoleName": role}
-        try:
-            pages = list(self._pages("iam", "list_instance_profiles_for_role", request, f"role {role}"))
-        except AwsRefused as refused:
-            if refused.code == "NoSuchEntity":
-                return []
-            raise
-        return [_profile(one) for page in pages for one in page["InstanceProfiles"]]
+            yield from map(read_role, page["Roles"])
 
 
 def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -129,11 +92,8 @@ def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(service for service in dict.fromkeys(allowed) if service not in denied)
 
 
-def _profile(answer: Mapping[str, Any]) -> Profile:
-    return Profile(answer["InstanceProfileName"], answer["Arn"], tuple(map(_role, answer["Roles"])))
-
-
-def _role(answer: Mapping[str, Any]) -> Role:
+def read_role(answer: Mapping[str, Any]) -> Role:
+    """A role from IAM's description of it."""
     document = answer.get("AssumeRolePolicyDocument") or {}
     if isinstance(document, str):
         document = json.loads(unquote(document))
