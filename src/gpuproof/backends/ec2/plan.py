@@ -15,7 +15,9 @@ from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.target import Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
@@ -208,6 +210,10 @@ class EC2Plan(DisplayedPlan):
             return (job_file,)
         return job_file, environment_call(self.bucket.name, self.layout, self.job.environment)
 
+    def launch_call(self, target: Ec2Target, zone: Zone) -> ApiCall:
+        """The call that launches the instance; with a placeholder for a security group that is not created yet."""
+        return launch_call(self, target, zone, user_data(self.host_parameters(target), self.agent_uri))
+
     def calls(self) -> tuple[ApiCall, ...]:
         """All API calls of the submission, in order, if the first instance type is available."""
         return (
@@ -216,6 +222,7 @@ class EC2Plan(DisplayedPlan):
             *self.network_calls,
             *self.code_calls(),
             *self.job_calls(self.target),
+            self.launch_call(self.target, self.target.zones[0]),
         )
 
     def max_cost_usd(self, target: Ec2Target) -> float | None:

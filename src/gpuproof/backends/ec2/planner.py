@@ -104,7 +104,7 @@ class Planner:
             checkpoint_warning,
             *job_warnings(job, planned.targets[0]),
         )
-        return EC2Plan(
+        plan = EC2Plan(
             job=job,
             run_id=run_id,
             region=region,
@@ -121,6 +121,9 @@ class Planner:
             max_duration=max_runtime(job),
             warnings=tuple(warning for warning in warnings if warning),
         )
+        for target in plan.targets:
+            plan.launch_call(target, target.zones[0])  # a job that exceeds EC2's limits is rejected
+        return plan
 
     def _checkpoints(
         self, job: Job, bucket: BucketPlan, run_id: str, fresh: bool

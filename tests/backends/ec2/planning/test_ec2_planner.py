@@ -108,6 +108,21 @@ def test_environment_variables_are_in_no_document(sandbox: Ec2PlanningSandbox) -
     assert json.loads(call.request["Body"]) == {"TOKEN": "very-secret"}
 
 
+def test_the_last_call_launches_the_instance(sandbox: Ec2PlanningSandbox) -> None:
+    plan = sandbox.plan(sandbox.training(ec2={"security_groups": "sg-0123456789abcdef0"}))
+    *_, launch = plan.calls()
+    assert (launch.operation, launch.request["ImageId"]) == ("run_instances", plan.target.ami.id)
+    assert plan.run_id in launch.request["UserData"]
+    shown = plan.document()["calls"][-1]["request"]
+    assert shown["UserData"].endswith(" bytes>")
+    assert shown["SubnetId"] == plan.target.zones[0].subnet
+
+
+def test_a_job_whose_tags_exceed_ec2s_limits_is_rejected(sandbox: Ec2PlanningSandbox) -> None:
+    with pytest.raises(InvalidJob, match="too many tags"):
+        sandbox.plan(sandbox.training(tags={f"tag{number}": "1" for number in range(45)}))
+
+
 def test_resources_become_the_cheapest_types(sandbox: Ec2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(resources={"gpu": "A10G:1"}))
     assert [target.name for target in plan.targets][:2] == ["g5.xlarge", "g5.2xlarge"]
