@@ -127,9 +127,9 @@ class FaultyAws:
         fault = self._take(request.operation)
         response = fault(request) if callable(fault) else fault
         if response is None:
-            return self._pass_on(request)
+            return self.forward(request)
         if response.forwards:
-            self._pass_on(request)
+            self.forward(request)
         return response
 
     def _take(self, operation: str) -> Fault | None:
@@ -143,7 +143,7 @@ class FaultyAws:
                     return answer
         return None
 
-    def _pass_on(self, request: Request) -> FakeResponse:
+    def forward(self, request: Request) -> FakeResponse:
         assert self._behind, f"{request.operation} has neither a fault nor a server"
         connection = http.client.HTTPConnection(self._behind, timeout=120)
         try:

@@ -16,6 +16,7 @@ from gpuproof.errors import ExitCode
 def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUPROOF_BUCKET", raising=False)
     monkeypatch.delenv("GPUPROOF_ROLE_ARN", raising=False)
+    monkeypatch.delenv("GPUPROOF_INSTANCE_PROFILE", raising=False)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[str, object], str]:
@@ -61,6 +62,18 @@ def test_the_settings_apply_without_a_flag(
     assert "arn:aws:s3:::mine/gpuproof/*" in text
     assert "role/path/jobs" in text
     assert "--role-name jobs" in output
+
+
+def test_policies_for_ec2_name_its_role(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, words = printed(capsys, "--on", "ec2")
+    assert "ec2:RunInstances" in json.dumps(documents["user"])
+    assert "sagemaker" not in json.dumps(documents)
+    assert "aws iam create-instance-profile --instance-profile-name gpuproof-ec2" in words
+    monkeypatch.setenv("GPUPROOF_INSTANCE_PROFILE", "jobs")
+    document, words = printed(capsys, "--on", "ec2", "--user")
+    assert "instance-profile/jobs" in json.dumps(document)
 
 
 @pytest.mark.parametrize(

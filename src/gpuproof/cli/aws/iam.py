@@ -3,6 +3,7 @@
 gpuproof iam policy --user     for users who start jobs
 gpuproof iam policy --role     for the jobs' execution role
 gpuproof iam policy --trust    the trust policy of that role
+gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
 """
 
 from __future__ import annotations
@@ -16,16 +17,30 @@ from gpuproof.cli.arguments import add_command, add_json_only_flags
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.backends.sagemaker.iam_policy import Scope
+    from gpuproof.backends.remote.iam_policy import Scope
     from gpuproof.cli.arguments import Subparsers
 
+_USER_NOTE = (
+    "for users who start and view jobs: exactly the calls that GPUproof makes.\n"
+    "aws iam put-user-policy --user-name YOU --policy-name gpuproof --policy-document file://user.json"
+)
+_PUT_ROLE = (
+    "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json"
+)
+_CREATE_ROLE = "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json"
 _NOTES = {
-    "user": "for users who start and view jobs: exactly the calls that GPUproof makes.\n"
-    "aws iam put-user-policy --user-name YOU --policy-name gpuproof --policy-document file://user.json",
-    "role": "for the jobs' execution role {role}: their files in the bucket, logs, images and metrics.\n"
-    "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json",
-    "trust": "trust policy of the role {role}: only SageMaker may assume it.\n"
-    "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json",
+    "sagemaker": {
+        "user": _USER_NOTE,
+        "role": f"for the jobs' execution role {{role}}: their files in the bucket, logs, images and metrics.\n{_PUT_ROLE}",
+        "trust": f"trust policy of the role {{role}}: only SageMaker may assume it.\n{_CREATE_ROLE}",
+    },
+    "ec2": {
+        "user": _USER_NOTE,
+        "role": f"for the instances' role {{role}}: their files in the bucket, and logs.\n{_PUT_ROLE}",
+        "trust": f"trust policy of the role {{role}}: only EC2 may assume it.\n{_CREATE_ROLE}; "
+        "aws iam create-instance-profile --instance-profile-name {role}; "
+        "aws iam add-role-to-instance-profile --instance-profile-name {role} --role-name {role}",
+    },
 }
 
 
@@ -33,6 +48,9 @@ def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof iam` to the command line."""
     parser = add_command(commands, "iam", "print the minimal IAM permissions that GPUproof needs", __doc__)
     parser.add_argument("what", choices=["policy"], metavar="policy", help="what to print")
+    parser.add_argument(
+        "--on", choices=list(_NOTES), default="sagemaker", help="where jobs run (default: sagemaker)"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--user", dest="which", action="store_const", const="user", help="only the user's policy"
@@ -47,8 +65,8 @@ def add_parser(commands: Subparsers) -> None:
         "--role",
         nargs="?",
         const="",
-        help="the execution role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker); without a value: "
-        "only the role's policy",
+        help="the execution role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker; on EC2 "
+        "GPUPROOF_INSTANCE_PROFILE, else gpuproof-ec2); without a value: only the role's policy",
     )
     parser.add_argument("--job-role", dest="role", help=argparse.SUPPRESS)
     parser.add_argument("--account", help="AWS account, 12 digits (default: any)")
@@ -75,7 +93,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
-    from gpuproof.backends.sagemaker import iam_policy
+    from gpuproof.backends.remote import iam_policy
 
     if arguments.role == "":
         if arguments.which:
@@ -90,14 +108,15 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = [arguments.which] if arguments.which else list(makers)
     documents = {name: makers[name](scope) for name in chosen}
     for name in chosen:
-        print(f"{name}: {_NOTES[name].format(role=scope.role.rpartition('/')[2])}", file=sys.stderr)
+        note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2])
+        print(f"{name}: {note}", file=sys.stderr)
     print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
     return ExitCode.OK
 
 
 def _scope(arguments: argparse.Namespace) -> Scope:
     from gpuproof import settings
-    from gpuproof.backends.sagemaker.iam_policy import ROLE_NAME, Scope
+    from gpuproof.backends.remote.iam_policy import Scope
 
     for address in (*arguments.input, *arguments.output):
         if not address.startswith("s3://"):
@@ -114,11 +133,13 @@ def _scope(arguments: argparse.Namespace) -> Scope:
             f"'{key}' is not the ARN of a KMS key.", remedy="aws kms describe-key --key-id alias/NAME"
         )
     bucket = arguments.bucket or settings.bucket_name()
+    role = settings.instance_profile_name() if arguments.on == "ec2" else settings.role_arn()
     return Scope(
+        backend=arguments.on,
         account=account or "*",
         region=arguments.region or "*",
         bucket=bucket.removeprefix("s3://").rstrip("/") if bucket else None,
-        role=arguments.role or settings.role_arn() or ROLE_NAME,
+        role=arguments.role or role or "",
         kms_key=key,
         inputs=tuple(arguments.input),
         outputs=tuple(arguments.output),

@@ -26,7 +26,7 @@ def end_for_lack_of_capacity(sandbox: Ec2Sandbox, run: Ec2Run) -> None:
     sandbox.ec2.terminate_instances(InstanceIds=list(run.launch.instances))
 
     def describe(request: Request) -> FakeResponse:
-        answer = sandbox.faulty._pass_on(request)
+        answer = sandbox.faulty.forward(request)
         assert MOTOS_CODE in answer.body
         return replace(answer, body=answer.body.replace(MOTOS_CODE, LACKING))
 

@@ -54,7 +54,7 @@ def creation_commands(name: str) -> str:
     )
     return (
         f"aws iam create-role --role-name {name} --assume-role-policy-document '{trust}'\n"
-        f"gpuproof iam policy --role > role.json; aws iam put-role-policy --role-name {name} "
+        f"gpuproof iam policy --on ec2 --role > role.json; aws iam put-role-policy --role-name {name} "
         "--policy-name gpuproof --policy-document file://role.json\n"
         f"aws iam create-instance-profile --instance-profile-name {name}\n"
         f"aws iam add-role-to-instance-profile --instance-profile-name {name} --role-name {name}"

@@ -12,21 +12,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuproof.backends.remote.s3_layout import ROOT
-from gpuproof.backends.sagemaker.planning.role import SERVICE
 from gpuproof.util.csv_table import read_rows
 
-ROLE_NAME = "gpuproof-sagemaker"
-"""The name of a role that is used only by GPUproof."""
+ROLE_NAMES = {"sagemaker": "gpuproof-sagemaker", "ec2": "gpuproof-ec2"}
+"""The names of roles that are used only by GPUproof, by backend; on EC2, the instance profile has the same name."""
 
+_SERVICES = {"sagemaker": "sagemaker.amazonaws.com", "ec2": "ec2.amazonaws.com"}
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
-_GROUPS = ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs", "/gpuproof/ec2")
-"""The groups of CloudWatch Logs of all jobs; hosts on EC2 use the same role policy."""
+_GROUPS = {
+    "sagemaker": ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs"),
+    "ec2": ("/gpuproof/ec2",),
+}
 _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
+_SPOT = "spot.amazonaws.com"
 _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-request": {"Null": {f"aws:RequestTag/{_RUN}": "false"}},
     "tagged-resource": {"Null": {f"aws:ResourceTag/{_RUN}": "false"}},
-    "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": SERVICE}},
+    "stop-tag": {
+        "Null": {f"aws:ResourceTag/{_RUN}": "false"},
+        "ForAllValues:StringEquals": {"aws:TagKeys": ["gpuproof:stop"]},
+    },
+    "tagged-at-launch": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+    "tagged-with-group": {"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}},
+    "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": _SERVICES["sagemaker"]}},
+    "passed-to-ec2": {"StringEquals": {"iam:PassedToService": _SERVICES["ec2"]}},
+    "spot-service": {"StringEquals": {"iam:AWSServiceName": _SPOT}},
     "sagemaker-metrics": {"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*", "aws/sagemaker/*"]}},
 }
 
@@ -35,6 +46,7 @@ class Row(NamedTuple):
     """The permissions for one request, or for the role.
 
     Attributes:
+        backends: where it is needed, `sagemaker`, `ec2` or both.
         who: `user` or `role`.
         service: the boto3 service name; empty for the role.
         operation: the boto3 method; empty for the role.
@@ -43,6 +55,7 @@ class Row(NamedTuple):
         condition: the condition of the statement, or when the row applies; empty for always.
     """
 
+    backends: tuple[str, ...]
     who: str
     service: str
     operation: str
@@ -56,24 +69,31 @@ class Scope:
     """The scope of the policies; `*` for any.
 
     Args:
+        backend: `sagemaker` or `ec2`.
         account: 12 digits.
         region: such as `eu-west-1`.
         bucket: the user's bucket; None for the one that GPUproof creates.
-        role: the name or ARN of the jobs' role.
+        role: the name or ARN of the jobs' role; GPUproof's own if empty.
         kms_key: the ARN of the key that encrypts the jobs' data.
         inputs: `s3://` addresses of other buckets that jobs read.
         outputs: `s3://` addresses of other buckets that jobs write.
         vpc: whether jobs run in subnets of the account.
     """
 
+    backend: str = "sagemaker"
     account: str = "*"
     region: str = "*"
     bucket: str | None = None
-    role: str = ROLE_NAME
+    role: str = ""
     kms_key: str | None = None
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     vpc: bool = False
+
+    @property
+    def role_name(self) -> str:
+        """The name of the jobs' role, or its ARN."""
+        return self.role or ROLE_NAMES[self.backend]
 
     @property
     def partition(self) -> str:
@@ -89,7 +109,7 @@ def user_policy(scope: Scope) -> dict[str, Any]:
         statements += _elsewhere("Elsewhere", elsewhere, ("s3:GetObject",), scope)
     if scope.kms_key:
         key = _key_statement(scope.kms_key)
-        # SageMaker encrypts the instances' volumes on behalf of the user who starts the job.
+        # The instances' volumes are encrypted on behalf of the user who starts the job.
         grant = {
             "Sid": "LendKey",
             "Effect": "Allow",
@@ -115,17 +135,18 @@ def role_policy(scope: Scope) -> dict[str, Any]:
 
 
 def trust_policy(scope: Scope) -> dict[str, Any]:
-    """The trust policy of the jobs' role: SageMaker, only for this account if it is known.
+    """The trust policy of the jobs' role: SageMaker, only for this account if it is known, or EC2.
 
-    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
+    Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html and
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-roles-for-amazon-ec2.html
     """
     statement: dict[str, Any] = {
-        "Sid": "SageMaker",
+        "Sid": "EC2" if scope.backend == "ec2" else "SageMaker",
         "Effect": "Allow",
-        "Principal": {"Service": SERVICE},
+        "Principal": {"Service": _SERVICES[scope.backend]},
         "Action": "sts:AssumeRole",
     }
-    if scope.account != "*":
+    if scope.backend == "sagemaker" and scope.account != "*":
         statement["Condition"] = {"StringEquals": {"aws:SourceAccount": scope.account}}
     return _document([statement])
 
@@ -135,6 +156,7 @@ def read_actions() -> tuple[Row, ...]:
     """All rows of the table."""
     return tuple(
         Row(
+            tuple(row["backends"].split()),
             row["who"],
             row["service"],
             row["operation"],
@@ -165,6 +187,8 @@ def _statements(who: str, scope: Scope) -> list[dict[str, Any]]:
 
 
 def _applies(row: Row, scope: Scope) -> bool:
+    if scope.backend not in row.backends:
+        return False
     if row.condition == "own-bucket":
         return scope.bucket is None
     return row.condition != "vpc" or scope.vpc
@@ -173,14 +197,37 @@ def _applies(row: Row, scope: Scope) -> bool:
 def _resources(kind: str, scope: Scope) -> list[str]:
     partition, region, account = scope.partition, scope.region, scope.account
     bucket = f"arn:{partition}:s3:::{scope.bucket or f'gpuproof-{account}-{region}'}"
-    groups = [f"arn:{partition}:logs:{region}:{account}:log-group:{group}" for group in _GROUPS]
+    groups = [
+        f"arn:{partition}:logs:{region}:{account}:log-group:{group}" for group in _GROUPS[scope.backend]
+    ]
+    ec2 = f"arn:{partition}:ec2:{region}:{account}"
     match kind:
         case "jobs":
             jobs = f"arn:{partition}:sagemaker:{region}:{account}"
             return [f"{jobs}:training-job/*", f"{jobs}:processing-job/*"]
         case "role":
-            named = scope.role.startswith("arn:")
-            return [scope.role if named else f"arn:{partition}:iam::{account}:role/{scope.role}"]
+            return [_role_arn(scope, "role")]
+        case "instance-profile":
+            return [_role_arn(scope, "instance-profile")]
+        case "spot-role":
+            return [f"arn:{partition}:iam::{account}:role/aws-service-role/{_SPOT}/*"]
+        case "instances":
+            return [f"{ec2}:instance/*"]
+        case "launched":
+            return [f"{ec2}:instance/*", f"{ec2}:volume/*"]
+        case "launch-parts":
+            # Images and their snapshots are in accounts of AWS.
+            public = [f"arn:{partition}:ec2:{region}::{name}/*" for name in ("image", "snapshot")]
+            own = ("subnet", "security-group", "network-interface", "spot-instances-request")
+            return [*public, *(f"{ec2}:{name}/*" for name in own)]
+        case "security-groups":
+            return [f"{ec2}:security-group/*", f"{ec2}:vpc/*"]
+        case "new-security-groups":
+            return [f"{ec2}:security-group/*"]
+        case "aws-parameters":
+            return [f"arn:{partition}:ssm:{region}::parameter/aws/service/*"]
+        case "ec2-quotas":
+            return [f"arn:{partition}:servicequotas:{region}:{account}:ec2/*"]
         case "bucket":
             return [bucket]
         case "objects":
@@ -194,6 +241,14 @@ def _resources(kind: str, scope: Scope) -> list[str]:
             return [f"arn:{partition}:ecr:{region}:*:repository/*"]
         case _:
             return ["*"]
+
+
+def _role_arn(scope: Scope, kind: str) -> str:
+    """The ARN of the jobs' role, or of the instance profile of the same name."""
+    name = scope.role_name
+    if name.startswith("arn:"):
+        return name.replace(":role/", f":{kind}/").replace(":instance-profile/", f":{kind}/")
+    return f"arn:{scope.partition}:iam::{scope.account}:{kind}/{name}"
 
 
 def _elsewhere(

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 import gpuproof
+from gpuproof.backends.remote.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
-from gpuproof.backends.sagemaker.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
 
-ROOMS = ("aws", "remote", "sagemaker")
-OTHERS = ("ec2.py", "session.py")
-"""Modules of these packages that name operations without requesting them for runs on SageMaker."""
+ROOMS = ("aws", "remote", "sagemaker", "ec2")
+OTHERS = ("session.py",)
+"""Modules of these packages that name operations without requesting them."""
+
 SERVICES = (
     "sts",
     "s3",
@@ -29,8 +30,11 @@ SERVICES = (
     "resourcegroupstaggingapi",
     "ecr",
     "ec2",
+    "ssm",
 )
 SCOPE = Scope(account="123456789012", region="eu-west-1")
+EC2 = Scope(backend="ec2", account="123456789012", region="eu-west-1")
+BOTH = pytest.mark.parametrize("scope", [SCOPE, EC2], ids=["sagemaker", "ec2"])
 
 
 @cache
@@ -99,18 +103,22 @@ def test_the_operations_that_moving_files_takes_are_covered() -> None:
         assert allowed(policy, action, key), action
 
 
-@pytest.mark.parametrize("policy", [user_policy(SCOPE), role_policy(SCOPE)], ids=["user", "role"])
-def test_nothing_is_allowed_on_everything_that_could_be_narrowed(policy: dict[str, Any]) -> None:
-    for one in statements(policy):
+@pytest.mark.parametrize("make", [user_policy, role_policy])
+@BOTH
+def test_nothing_is_allowed_on_everything_that_could_be_narrowed(scope: Scope, make: Any) -> None:
+    for one in statements(make(scope)):
         assert one["Effect"] == "Allow"
         assert not any("*" in action for action in one["Action"])
         if one["Resource"] == ["*"]:
             # Actions for which AWS knows no resource, or that only read.
-            assert all(re.search(r":(List|Get|Search|PutMetricData)", action) for action in one["Action"])
+            assert all(
+                re.search(r":(List|Get|Describe|Search|PutMetricData)", name) for name in one["Action"]
+            )
 
 
-def test_sids_are_letters_and_stand_once() -> None:
-    for policy in (user_policy(SCOPE), role_policy(SCOPE), trust_policy(SCOPE)):
+@BOTH
+def test_sids_are_letters_and_stand_once(scope: Scope) -> None:
+    for policy in (user_policy(scope), role_policy(scope), trust_policy(scope)):
         sids = [one["Sid"] for one in statements(policy)]
         assert len(set(sids)) == len(sids)
         assert all(sid.isalnum() for sid in sids)
@@ -158,9 +166,10 @@ def test_the_role_reaches_gpuproofs_prefix_and_no_other_key() -> None:
 )
 def test_the_role_writes_its_logs_and_the_user_reads_them(group: str) -> None:
     group_arn = f"arn:aws:logs:eu-west-1:123456789012:log-group:{group}"
-    assert allowed(role_policy(SCOPE), "logs:PutLogEvents", f"{group_arn}:log-stream:job/algo-1")
-    assert allowed(role_policy(SCOPE), "logs:CreateLogGroup", f"{group_arn}:*")
-    assert allowed(user_policy(SCOPE), "logs:GetLogEvents", f"{group_arn}:log-stream:job/algo-1")
+    scope = EC2 if group.endswith("/ec2") else SCOPE
+    assert allowed(role_policy(scope), "logs:PutLogEvents", f"{group_arn}:log-stream:job/algo-1")
+    assert allowed(role_policy(scope), "logs:CreateLogGroup", f"{group_arn}:*")
+    assert allowed(user_policy(scope), "logs:GetLogEvents", f"{group_arn}:log-stream:job/algo-1")
 
 
 def test_inputs_and_outputs_elsewhere_are_added_by_their_prefix() -> None:
@@ -191,6 +200,59 @@ def test_network_interfaces_are_the_roles_only_in_a_vpc() -> None:
     assert not interfaces(SCOPE)
 
 
+def test_instances_are_launched_with_gpuproofs_tag_and_only_those_are_ended() -> None:
+    policy = user_policy(EC2)
+    instance = "arn:aws:ec2:eu-west-1:123456789012:instance/i-1"
+    (launch,) = allowed(policy, "ec2:RunInstances", instance)
+    assert launch["Condition"] == {"Null": {"aws:RequestTag/gpuproof:run": "false"}}
+    (end,) = allowed(policy, "ec2:TerminateInstances", instance)
+    assert end["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:run": "false"}}
+    for part in ("subnet/subnet-1", "security-group/sg-1", "network-interface/eni-1"):
+        assert allowed(policy, "ec2:RunInstances", f"arn:aws:ec2:eu-west-1:123456789012:{part}")
+    assert allowed(policy, "ec2:RunInstances", "arn:aws:ec2:eu-west-1::image/ami-1")
+
+
+def test_instances_are_tagged_only_at_their_launch_or_to_stop_them() -> None:
+    tagging = allowed(user_policy(EC2), "ec2:CreateTags", "arn:aws:ec2:eu-west-1:123456789012:instance/i-1")
+    at_launch, stop = (one["Condition"] for one in tagging)
+    assert at_launch == {"StringEquals": {"ec2:CreateAction": "RunInstances"}}
+    assert stop == {
+        "Null": {"aws:ResourceTag/gpuproof:run": "false"},
+        "ForAllValues:StringEquals": {"aws:TagKeys": ["gpuproof:stop"]},
+    }
+
+
+def test_the_role_of_instances_can_be_passed_to_ec2_alone() -> None:
+    (one,) = [one for one in statements(user_policy(EC2)) if "iam:PassRole" in one["Action"]]
+    assert one["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-ec2"]
+    assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    (trust,) = statements(trust_policy(EC2))
+    assert trust["Principal"] == {"Service": "ec2.amazonaws.com"}
+    assert "Condition" not in trust
+
+
+def test_the_role_of_instances_has_files_and_logs_and_nothing_else() -> None:
+    actions = {action for one in statements(role_policy(EC2)) for action in one["Action"]}
+    assert {action.partition(":")[0] for action in actions} == {"s3", "logs"}
+    assert not any("Delete" in action for action in actions)
+
+
+def test_each_backends_policy_has_only_its_own_service() -> None:
+    def services(scope: Scope) -> set[str]:
+        return {name.partition(":")[0] for one in statements(user_policy(scope)) for name in one["Action"]}
+
+    assert "ec2" not in services(SCOPE)
+    assert not services(EC2) & {"sagemaker", "tag"}
+    assert {"ec2", "ssm", "servicequotas", "s3", "logs", "iam"} <= services(EC2)
+
+
+def test_an_instance_profile_is_named_as_its_role() -> None:
+    arn = "arn:aws:iam::123456789012:instance-profile/path/jobs"
+    policy = user_policy(Scope(backend="ec2", account="123456789012", role=arn))
+    assert allowed(policy, "iam:GetInstanceProfile", arn)
+    assert allowed(policy, "iam:PassRole", "arn:aws:iam::123456789012:role/path/jobs")
+
+
 def test_only_sagemaker_may_assume_the_role_and_for_this_account_alone() -> None:
     (one,) = statements(trust_policy(SCOPE))
     assert one["Principal"] == {"Service": "sagemaker.amazonaws.com"}
@@ -203,7 +265,8 @@ def test_only_sagemaker_may_assume_the_role_and_for_this_account_alone() -> None
     ("region", "partition"), [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("*", "aws")]
 )
 def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> None:
-    for policy in (user_policy(Scope(region=region)), role_policy(Scope(region=region))):
+    scopes = (Scope(region=region), Scope(backend="ec2", region=region))
+    for policy in (make(scope) for make in (user_policy, role_policy) for scope in scopes):
         resources = [name for one in statements(policy) for name in one["Resource"] if name != "*"]
         assert all(name.startswith(f"arn:{partition}:") for name in resources)
 
@@ -211,7 +274,7 @@ def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> Non
 def test_every_action_has_a_source() -> None:
     import csv
 
-    table = Path(gpuproof.__file__).parent / "backends" / "sagemaker" / "data" / "actions.csv"
+    table = Path(gpuproof.__file__).parent / "backends" / "remote" / "data" / "actions.csv"
     with table.open(newline="") as file:
         for row in csv.DictReader(file):
             assert row["source"].startswith("https://docs.aws.amazon.com/")
