@@ -51,7 +51,7 @@ def main() -> int:
 def _be_init(spec: dict) -> None:
     die_with_parent()
     shared = Path(spec["shared"])
-    _enter_root(shared, Path(spec["disk"]), spec["small_disk_bytes"])
+    _enter_root(shared, Path(spec["disk"]), spec["small_disk_bytes"], local_disk=spec["local_disk"])
     with RtNetlink() as devices:
         devices.add_address("lo", _METADATA, 32)
     server = http.server.ThreadingHTTPServer((_METADATA, 80), _Metadata)
@@ -79,7 +79,7 @@ def _be_init(spec: dict) -> None:
             pass
 
 
-def _enter_root(shared: Path, disk: Path, small: int | None) -> None:
+def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool) -> None:
     """Cover all file systems, so that nothing that the instance writes reaches the machine."""
     mount("tmpfs", str(disk), "tmpfs", 0)
     root = disk / "root"
@@ -106,6 +106,10 @@ def _enter_root(shared: Path, disk: Path, small: int | None) -> None:
             folder = root / "opt" / name
             folder.mkdir(parents=True, exist_ok=True)
             mount("tmpfs", str(folder), "tmpfs", 0, f"size={small}".encode())
+    if local_disk:
+        folder = root / "opt" / "dlami" / "nvme"
+        folder.mkdir(parents=True, exist_ok=True)
+        mount("tmpfs", str(folder), "tmpfs", 0)
     os.chroot(root)
     os.chdir("/")
 

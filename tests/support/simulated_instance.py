@@ -52,6 +52,7 @@ class SimulatedInstance:
         script: other user data than the job's.
         gpus: GPUs that `nvidia-smi -L` lists.
         nvidia_smi: another shell script for `nvidia-smi`.
+        local_disk: whether there is an NVMe disk, mounted as on Deep Learning AMIs.
         small_disk_bytes: size of the file systems at `/opt/ml` and `/opt/gpuproof`.
         network: whether it reaches anything.
         stubs: further programs, or other ones, by name.
@@ -66,6 +67,7 @@ class SimulatedInstance:
         script: str | None = None,
         gpus: int = 1,
         nvidia_smi: str | None = None,
+        local_disk: bool = False,
         small_disk_bytes: int | None = None,
         network: bool = True,
         stubs: Mapping[str, str] | None = None,
@@ -75,6 +77,7 @@ class SimulatedInstance:
         self._folder = folder
         self._shared = folder / "shared"
         self._shared.mkdir(parents=True)
+        self._local_disk = local_disk
         self._small = small_disk_bytes
         lines = "\n".join(_GPU.format(number=number) for number in range(gpus))
         listing = nvidia_smi or f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n"
@@ -113,6 +116,7 @@ class SimulatedInstance:
             "entry": self.hosts.entry("algo-1").to_json(),
             "shared": str(self._shared),
             "disk": str(self._folder / "disk"),
+            "local_disk": self._local_disk,
             "small_disk_bytes": self._small,
             "environment": {
                 "PATH": "/run/simulation/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

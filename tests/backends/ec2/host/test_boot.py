@@ -51,10 +51,11 @@ def test_a_training_job_runs_on_an_instance_and_its_results_are_on_s3(
         },
         checkpoints=f"s3://{jobs.bucket}/checkpoints/",
     )
-    with SimulatedInstance(tmp_path, job) as instance:
+    with SimulatedInstance(tmp_path, job, local_disk=True) as instance:
         instance.wait_until_off()
     end = job.end
     assert (end["status"], end["exit_code"], end["failure_reason"]) == ("Completed", 0, "")
+    assert "/opt/ml is on the local disk (/opt/dlami/nvme)" in end["notes"]
     assert end["started"] <= end["script_started"] <= end["ended"]
     output = f"{job.layout.output}{job.layout.run_id}/output"
     assert list(job.archive(f"{output}/model.tar.gz")) == ["weight.pt"]

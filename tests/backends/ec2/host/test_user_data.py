@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.backends.ec2.user_data import LARGEST, user_data
+from gpuproof.errors import InvalidJob
+
+AGENT = "s3://bucket/gpuproof/runs/run-1/code/gpuproof-agent.pyz"
+
+
+def parameters(**changes: Any) -> HostParameters:
+    usual = {
+        "run_id": "run-1",
+        "region": "us-east-1",
+        "bucket": "bucket",
+        "prefix": "gpuproof/runs/run-1/",
+        "kind": "training",
+        "agent_sha256": "00" * 32,
+        "max_duration": 1000.0,
+        "instance_type": "g5.xlarge",
+    }
+    return HostParameters(**{**usual, **changes})
+
+
+def test_user_data_is_valid_bash_and_starts_with_the_watchdog() -> None:
+    script = user_data(parameters(), AGENT)
+    subprocess.run(["bash", "-n"], input=script.encode(), check=True)
+    assert script.startswith("#!/bin/bash\n")
+    assert (
+        script.index("\nsetsid bash")
+        < script.index("\nparameters=")
+        < script.index('aws s3 cp --only-show-errors "$agent_uri"')
+    )
+
+
+def test_names_with_quotes_reach_the_program_unchanged(tmp_path: Path) -> None:
+    given = parameters(inputs={"input/data/it's": 's3://bucket/$(touch x) `y` "z"\\'})
+    script = user_data(given, AGENT)
+    (line,) = (line for line in script.splitlines() if line.startswith("parameters="))
+    shown = subprocess.run(
+        ["bash", "-c", f'{line}\nprintf %s "$parameters"'], capture_output=True, check=True, cwd=tmp_path
+    )
+    (tmp_path / "parameters.json").write_bytes(shown.stdout)
+    assert HostParameters.read(tmp_path / "parameters.json") == given
+    assert json.loads(shown.stdout)["inputs"] == given.inputs
+
+
+def test_user_data_that_ec2_would_reject_is_an_error() -> None:
+    many = {f"input/data/channel-{number}": "s3://bucket/" + "x" * 200 for number in range(100)}
+    with pytest.raises(InvalidJob, match=f"EC2 accepts {LARGEST}"):
+        user_data(parameters(inputs=many), AGENT)
+    assert len(user_data(parameters(), AGENT)) < LARGEST / 2
