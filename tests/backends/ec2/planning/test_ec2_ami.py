@@ -1,0 +1,150 @@
+"""Which machine image a job runs on, and in which zones."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.ec2.planning.ami_rows import base_rows, framework_rows
+from gpuproof.backends.ec2.planning.instance_types import Candidate, choose_instance_types
+from gpuproof.backends.ec2.planning.volume import GIB, volume_gib
+from gpuproof.backends.ec2.planning.zones import ZoneFinder
+from gpuproof.backends.ec2.target import ChosenAmi, Zone
+from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs.spec import TrainingJob
+from support.ec2_planning import Ec2PlanningSandbox
+
+CATALOGUE = Catalogue.load()
+PYTORCH = "pytorch"
+
+
+def candidate(name: str) -> Candidate:
+    return Candidate(name, CATALOGUE.instance(name), None)
+
+
+def rows(framework: str, version: str | None, name: str, *, pinned: bool = False) -> list[tuple[str, str]]:
+    wanted = Framework(framework, version, "", pinned=pinned)
+    return [(row.version, row.arch) for row in framework_rows(wanted, candidate(name), CATALOGUE).rows]
+
+
+def test_the_newest_framework_comes_first() -> None:
+    assert rows(PYTORCH, None, "g5.xlarge")[:2] == [("2.13", "x86_64"), ("2.12", "x86_64")]
+
+
+def test_a_requested_version_is_the_only_one() -> None:
+    assert rows(PYTORCH, "2.10.1", "g5.xlarge", pinned=True) == [("2.10", "x86_64")]
+    assert rows(PYTORCH, "1.9", "g5.xlarge", pinned=True) == []
+
+
+def test_a_version_that_requirements_pin_may_be_installed_on_another() -> None:
+    found = framework_rows(Framework(PYTORCH, "2.3", ""), candidate("g5.xlarge"), CATALOGUE)
+    assert (found.rows[0].version, found.version) == ("2.13", "2.13")
+
+
+def test_arm_instances_have_arm_images() -> None:
+    assert {arch for _, arch in rows(PYTORCH, None, "g5g.xlarge")} == {"arm64"}
+
+
+def test_an_image_that_does_not_list_the_family_is_left_out() -> None:
+    assert rows(PYTORCH, "2.9", "g6f.large", pinned=True) == []
+
+
+def test_the_images_for_volta_are_too_old_for_the_host_program() -> None:
+    found = base_rows(candidate("p3.2xlarge"), CATALOGUE)
+    assert found.rows == ()
+    assert all("Python is older than 3.9" in reason for reason in found.rejected)
+
+
+def test_a_type_without_a_gpu_has_images_too() -> None:
+    assert base_rows(candidate("m5.xlarge"), CATALOGUE).rows
+
+
+@pytest.mark.parametrize("given", ["g5.xlarge", "ml.g5.xlarge"])
+def test_sagemakers_name_of_a_type_is_accepted(given: str) -> None:
+    job = TrainingJob(entry_point="train.py", instance_type=given, fallbacks=("ml.g5.xlarge", "g6.xlarge"))
+    choice = choose_instance_types(job, CATALOGUE, "us-east-1")
+    assert [one.name for one in choice.candidates] == ["g5.xlarge", "g6.xlarge"]
+    assert choice.candidates[0].price is not None
+
+
+def test_a_type_that_is_sold_by_reservation_only_is_rejected() -> None:
+    reserved = next(
+        one.name for one in CATALOGUE.tables.gpu_instances.values() if one.usage == ("capacity-block",)
+    )
+    job = TrainingJob(entry_point="train.py", instance_type=reserved)
+    with pytest.raises(InvalidJob, match=f"EC2 sells {reserved} only as capacity-block"):
+        choose_instance_types(job, CATALOGUE, "us-east-1")
+
+
+def test_the_volume_holds_the_snapshot_and_the_inputs() -> None:
+    ami = ChosenAmi("ami-1", "", "", "x86_64", snapshot_gb=75)
+    small = volume_gib(ami, None, 0, local_disk=False)
+    assert small > 75
+    assert volume_gib(ami, None, 10 * GIB, local_disk=False) == small + 10
+    assert volume_gib(ami, None, 10 * GIB, local_disk=True) == small
+    assert volume_gib(ami, 75, 10 * GIB, local_disk=False) == 75
+
+
+@pytest.mark.slow
+def test_cheap_zones_are_tried_first(sandbox: Ec2PlanningSandbox) -> None:
+    zones = sandbox.plan().target.zones
+    finder = ZoneFinder(sandbox.aws, zones)
+    prices = {zones[1].name: 0.3, zones[2].name: 0.2}
+    found = finder.offering("g5.xlarge", prices)
+    assert [zone.name for zone in found[:3]] == [zones[2].name, zones[1].name, zones[0].name]
+
+
+@pytest.mark.slow
+def test_a_zone_that_does_not_offer_the_type_is_left_out(sandbox: Ec2PlanningSandbox) -> None:
+    zones = [Zone("us-east-1a", "subnet-1", "vpc-1"), Zone("us-east-1zz", "subnet-2", "vpc-1")]
+    assert ZoneFinder(sandbox.aws, zones).offering("g5.xlarge", {}) == (zones[0],)
+
+
+@pytest.mark.slow
+def test_an_account_without_a_default_vpc_is_told_what_to_do(sandbox: Ec2PlanningSandbox) -> None:
+    region = "eu-west-3"
+    ec2 = sandbox.emulator.client("ec2", region)
+    for subnet in ec2.describe_subnets()["Subnets"]:
+        ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+    aws = Aws(session=sandbox.emulator.session, sleep=lambda _seconds: None, region=region)
+    with pytest.raises(UsageError, match="no default VPC in eu-west-3") as caught:
+        ZoneFinder.find(aws, ())
+    assert "aws ec2 create-default-vpc --region eu-west-3" in (caught.value.remedy or "")
+
+
+@pytest.mark.slow
+def test_an_image_of_the_jobs_own_is_taken(sandbox: Ec2PlanningSandbox) -> None:
+    image = sandbox.plan().target.ami.id
+    ami = sandbox.plan(sandbox.training(ec2={"ami": image})).target.ami
+    assert (ami.id, ami.because, ami.row) == (image, "the job's own", None)
+    assert ami.pythons == ("/opt/pytorch/bin",)
+
+
+@pytest.mark.slow
+def test_without_the_parameter_the_image_is_looked_for_by_name(sandbox: Ec2PlanningSandbox) -> None:
+    sandbox.emulator.faults("access-denied,service=ssm,operation=GetParameter")
+    with pytest.raises(InvalidJob, match=r"has no AMI for g5\.xlarge of these names: Deep Learning OSS"):
+        sandbox.plan()
+    assert "DescribeImages" in sandbox.emulator.operations()
+
+
+@pytest.mark.slow
+def test_a_script_without_a_framework_gets_the_base_image(sandbox: Ec2PlanningSandbox) -> None:
+    sandbox.write("src/train.py", "print('plain')\n")
+    ami = sandbox.plan(sandbox.processing(instance_type="m5.xlarge")).target.ami
+    assert "Base" in ami.name
+    assert (ami.because, ami.pythons) == ("no framework is imported", ())
+
+
+@pytest.mark.slow
+def test_a_framework_without_an_image_is_installed_from_requirements(sandbox: Ec2PlanningSandbox) -> None:
+    sandbox.write("src/train.py", "import tensorflow\n")
+    job = sandbox.training(instance_type="g5g.xlarge")
+    with pytest.raises(InvalidJob, match=r"no AWS Deep Learning AMI with tensorflow for g5g\.xlarge"):
+        sandbox.plan(job)
+    sandbox.write("src/requirements.txt", "tensorflow>=2.18\n")
+    plan = sandbox.plan(job)
+    assert "ARM64 Base" in plan.target.ami.name
+    assert any("requirements.txt installs it when the job starts" in warning for warning in plan.warnings)
