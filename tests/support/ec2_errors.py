@@ -16,6 +16,13 @@ CASES = [
         "You are not authorized to perform this operation. Encoded authorization failure message: abc",
         "decode-authorization-message",
     ),
+    (
+        "ec2",
+        "DescribeSubnets",
+        "UnauthorizedOperation",
+        "You are not authorized to perform this operation.",
+        "iam policy --on ec2 --user",
+    ),
     ("ec2", "RunInstances", "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "no", "spot.amazonaws.com"),
     ("ec2", "RunInstances", "PendingVerification", "Your account is currently being verified.", "4 hours"),
     ("ec2", "RunInstances", "SpotMaxPriceTooLow", "Your Spot request price of 0.1 is", "max_price"),

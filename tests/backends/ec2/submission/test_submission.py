@@ -65,6 +65,28 @@ def test_an_instance_is_launched(sandbox: Ec2Sandbox) -> None:
     assert shutdown["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
 
 
+def test_what_is_executed_is_what_was_planned(sandbox: Ec2Sandbox) -> None:
+    sandbox.submit(sandbox.plan())  # creates the security group
+    plan = sandbox.plan()
+    planned = plan.calls()
+    launched = sandbox.submit(plan)
+    keys = {call.request["Key"] for call in planned if call.service == "s3"}
+    assert keys <= sandbox.objects()
+    (instance,) = sandbox.aws.instances(launched.record.instances)
+    # The token is a digest of the whole request.
+    assert instance["ClientToken"] == planned[-1].request["ClientToken"]
+
+
+def test_a_spot_instance_is_launched(sandbox: Ec2Sandbox) -> None:
+    plan = sandbox.plan(spot=True)
+    launched = sandbox.submit(plan)
+    assert launched.record.spot
+    assert len(sandbox.instances(plan.run_id)) == 1
+    (request,) = [one for one in sandbox.faulty.requests if one.operation == "RunInstances"]
+    assert b"InstanceMarketOptions.SpotOptions.SpotInstanceType=one-time" in request.body
+    assert b"InstanceMarketOptions.SpotOptions.MaxPrice" not in request.body
+
+
 def test_its_volume_is_encrypted_tagged_and_ends_with_it(sandbox: Ec2Sandbox) -> None:
     plan = sandbox.plan()
     launched = sandbox.submit(plan)
