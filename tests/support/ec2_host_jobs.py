@@ -149,6 +149,11 @@ class HostJob:
     host: str = field(default="algo-1")
 
     @property
+    def emulator(self) -> RunningEmulator:
+        """The account."""
+        return self.jobs.emulator
+
+    @property
     def user_data(self) -> str:
         """The script with which its instance boots."""
         return user_data(self.parameters, uri(self.jobs.bucket, self.layout.agent))

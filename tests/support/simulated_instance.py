@@ -18,15 +18,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import urlsplit
 
 import pytest
 
 from gpuproof.agent.hosts import Egress, Forward, HostNetwork, NetworkUnavailable
 from support.aws_cli import aws_cli
-from support.aws_emulator import REGION
-from support.ec2_host_jobs import HostJob
+from support.aws_emulator import REGION, RunningEmulator
 
 _BOOT = Path(__file__).with_name("simulated_boot.py")
 _PATIENCE_S = 240.0
@@ -43,12 +42,26 @@ _STUBS = {
 }
 
 
+class Launched(Protocol):
+    """What an instance was launched for."""
+
+    @property
+    def emulator(self) -> RunningEmulator:
+        """The account that it reaches."""
+        ...
+
+    @property
+    def user_data(self) -> str:
+        """Its user data."""
+        ...
+
+
 class SimulatedInstance:
     """A simulated instance; it boots when entered, and is gone when left.
 
     Args:
         folder: an empty folder.
-        job: the job that it was launched for.
+        job: what it was launched for.
         script: other user data than the job's.
         gpus: GPUs that `nvidia-smi -L` lists.
         nvidia_smi: another shell script for `nvidia-smi`.
@@ -62,7 +75,7 @@ class SimulatedInstance:
     def __init__(
         self,
         folder: Path,
-        job: HostJob,
+        job: Launched,
         *,
         script: str | None = None,
         gpus: int = 1,
@@ -82,7 +95,7 @@ class SimulatedInstance:
         lines = "\n".join(_GPU.format(number=number) for number in range(gpus))
         listing = nvidia_smi or f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n"
         self._stubs = {**_STUBS, "nvidia-smi": listing, **(stubs or {})}
-        self._emulator = emulator = job.jobs.emulator
+        self._emulator = emulator = job.emulator
         self._network = network
         self._environment = environment or {}
         keys = emulator.client("sts").assume_role(

@@ -12,6 +12,7 @@ from support.simulated_instance import SimulatedInstance
 
 pytestmark = pytest.mark.slow
 
+ONE_ATTEMPT = {"AWS_MAX_ATTEMPTS": "1"}
 WAIT = "import time; print('waiting', flush=True); time.sleep(600)"
 # Ends or stops the host's program, as the kernel does when memory runs out.
 SIGNAL = """
@@ -124,7 +125,7 @@ def test_an_agent_that_is_missing_or_another_one_is_not_run(
 
 def test_an_instance_without_a_network_is_powered_off(jobs: HostJobs, tmp_path: Path) -> None:
     job = jobs.new(WAIT, retry_for=2.0)
-    with SimulatedInstance(tmp_path, job, network=False) as instance:
+    with SimulatedInstance(tmp_path, job, network=False, environment=ONE_ATTEMPT) as instance:
         instance.wait_until_off()
     assert "gpuproof: the agent could not be downloaded from S3" in instance.console
     assert "Could not connect to the endpoint URL" in instance.console
@@ -137,7 +138,7 @@ def test_an_instance_that_loses_the_network_is_powered_off(jobs: HostJobs, tmp_p
         "while not pathlib.Path('/run/simulation/go').exists(): time.sleep(0.1)",
         retry_for=2.0,
     )
-    with SimulatedInstance(tmp_path, job) as instance:
+    with SimulatedInstance(tmp_path, job, environment=ONE_ATTEMPT) as instance:
         jobs.wait_for_output(job, "waiting")
         instance.hosts.close()
         instance.write("go", "")
