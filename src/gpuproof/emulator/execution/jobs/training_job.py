@@ -16,7 +16,7 @@ from gpuproof.emulator.execution.jobs import training_layout
 from gpuproof.emulator.execution.jobs.instances import Instances, name_host, read_text, upload_changes
 from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
 from gpuproof.emulator.execution.jobs.metrics import Metrics
-from gpuproof.emulator.execution.jobs.sdk_drivers import driver_problem
+from gpuproof.emulator.execution.jobs.sdk_drivers import DriverUnavailable, uses_mpi_driver
 from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.jobs.training_toolkit import prepare_toolkit
 from gpuproof.emulator.execution.jobs.warm_pools import claim_warm_pool
@@ -202,8 +202,11 @@ class TrainingJobRun:
     def _command(self, instances: Instances) -> list[str]:
         algorithm = self._document["AlgorithmSpecification"]
         arguments = algorithm.get("ContainerArguments") or []
-        if problem := driver_problem(instances.hosts[0].ml):
-            raise JobFailed(f"AlgorithmError: {problem}, exit code: 1")
+        if uses_mpi_driver(instances.hosts[0].ml):
+            try:
+                instances.prepare_mpi_driver(algorithm["TrainingImage"])
+            except DriverUnavailable as error:
+                raise JobFailed(f"AlgorithmError: {error}, exit code: 1") from error
         if entry := algorithm.get("ContainerEntrypoint"):
             return [*entry, *arguments]
         try:
