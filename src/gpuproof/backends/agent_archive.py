@@ -29,7 +29,7 @@ _MAIN = b"""import sys
 
 if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
     from gpuproof.serve.main import main
-elif sys.argv[1:2] in (["--rank"], ["--torchrun"]):
+elif sys.argv[1:2] in (["--rank"], ["--watched-rank"], ["--torchrun"]):
     from gpuproof.agent.ranks.main import main
 elif sys.argv[1:2] in (["--mpi-run"], ["--mpi-host"], ["--mpi-connect"]):
     from gpuproof.agent.mpi.main import main

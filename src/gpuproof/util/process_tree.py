@@ -54,6 +54,16 @@ def end_descendants() -> None:
             return
 
 
+def die_by_signal(number: int) -> None:
+    """End this process by the signal that has killed its child, without a second core dump."""
+    import resource  # only for a failure
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def collect_ended() -> None:
     """Collect children that have ended, so that none stays a zombie; process 1 is also the parent of all orphans."""
     with contextlib.suppress(ChildProcessError):

@@ -271,3 +271,10 @@ def _inode(file: Path) -> int | None:
         return file.stat().st_ino
     except OSError:
         return None
+
+
+def test_programs_may_listen_at_all_ports(user: list[str]) -> None:
+    if os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
+        pytest.skip("/proc/sys is read-only here")
+    listen = "import socket, sys; print(socket.create_server((sys.argv[1], 22)).getsockname()[1])"
+    assert run_on_hosts(listen, ["algo-1", "algo-2"], user) == {"algo-1": "22\n", "algo-2": "22\n"}

@@ -70,7 +70,7 @@ def test_a_rank_runs_the_script_in_the_agents_program_with_the_scripts_interpret
     started, _ = planned(JOB)
     rank = started.command[4:]
     assert rank[0] == JOB.python
-    assert rank[2:] == ("--rank", "train.py", "--epochs", "2")
+    assert rank[2:] == ("--watched-rank", "train.py", "--epochs", "2")
     assert shown_command(started.command) == ["mpirun", JOB.python, "train.py", "--epochs", "2"]
 
 

@@ -68,6 +68,27 @@ if world.rank == 3:
     raise ValueError("no data in this part")
 time.sleep(600)
 """
+KILLED = """
+import os, signal, sys, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+world.barrier()
+if world.rank == world.size - 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(600)
+"""
+SAVING = """
+import signal, sys, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+def save(*_):
+    print(f"saved by {world.rank}\\n", end="", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+world.barrier()
+print("ready\\n", end="", flush=True)
+time.sleep(600)
+"""
 WAITING = """
 import time
 from mpi4py import MPI
@@ -206,18 +227,47 @@ def test_hosts_may_share_one_network(shared: Cluster):
     check_result(shared.result())
 
 
-def test_a_failing_rank_ends_all_and_is_known_on_the_first_host(cluster: Cluster):
-    cluster.start(FAILING)
+@pytest.mark.parametrize("mpirun", MPIRUNS)
+def test_a_failing_rank_ends_all_and_is_known_on_the_first_host(cluster: Cluster, mpirun: str):
+    cluster.start(FAILING, mpirun)
     codes = cluster.end()
     assert codes["algo-1"] != 0
     assert codes["algo-2"] != 0
-    failed = [report for report in read_reports(cluster.run("algo-1") / "ranks") if report.failed]
+    reports = read_reports(cluster.run("algo-1") / "ranks")
+    # mpirun ends the others.
+    failed = [report for report in reports if report.failed and report.type != "SIGTERM"]
     assert [(report.host, report.rank, report.error) for report in failed] == [
         ("algo-2", 3, "ValueError: no data in this part")
     ]
     # The script's own lines only.
     assert 'train.py", line 7' in failed[0].traceback
     assert "gpuproof" not in failed[0].traceback
+
+
+@pytest.mark.parametrize("mpirun", MPIRUNS)
+def test_the_reason_names_host_and_rank_of_a_process_that_was_killed(cluster: Cluster, mpirun: str):
+    cluster.start(KILLED, mpirun)
+    codes = cluster.end()
+    assert codes["algo-1"] != 0, cluster.log()
+    run = json.loads((cluster.run("algo-1") / "run.json").read_text())
+    assert run["failure_reason"].startswith("algo-2, rank 3: was killed by SIGKILL"), cluster.log()
+
+
+@pytest.mark.parametrize("mpirun", MPIRUNS)
+def test_the_reason_names_the_rank_on_a_single_host(shared: Cluster, mpirun: str):
+    shared.start(KILLED, mpirun, hosts=("algo-1",))
+    assert shared.end()["algo-1"] != 0, shared.log()
+    run = json.loads((shared.run("algo-1") / "run.json").read_text())
+    assert run["failure_reason"].startswith("rank 1: was killed by SIGKILL"), shared.log()
+
+
+@pytest.mark.parametrize("mpirun", MPIRUNS)
+def test_ranks_that_are_stopped_save_their_state(shared: Cluster, mpirun: str):
+    shared.start(SAVING, mpirun, hosts=("algo-1",))
+    until(lambda: shared.log().count("ready") == 2, "the start of all ranks")
+    shared.processes["algo-1"].send_signal(signal.SIGTERM)
+    shared.end()
+    assert shared.log().count("saved by 0") == shared.log().count("saved by 1") == 1, shared.log()
 
 
 def test_a_host_that_dies_ends_the_others(cluster: Cluster):

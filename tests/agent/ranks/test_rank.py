@@ -45,11 +45,12 @@ if __name__ == "__main__":
 class Rank:
     """Starts scripts plainly and as a rank."""
 
-    def __init__(self, folder: Path, agent: Path) -> None:
+    def __init__(self, folder: Path, agent: Path, option: str = "--rank") -> None:
         self.folder, self.agent, self.reports = folder, agent, folder / "reports"
+        self.option = option
 
     def __call__(self, *words: str, plain: bool = False) -> subprocess.CompletedProcess[str]:
-        program = [] if plain else [str(self.agent), "--rank"]
+        program = [] if plain else [str(self.agent), self.option]
         variables = {
             "GPUPROOF_RANK_REPORTS": str(self.reports),
             "RANK": "3",
@@ -80,12 +81,17 @@ def rank(tmp_path: Path, agent_file: Path) -> Rank:
     return Rank(tmp_path, agent_file)
 
 
-def test_the_script_finds_everything_as_python_provides_it(rank: Rank) -> None:
-    (rank.folder / "code").mkdir()
-    (rank.folder / "code" / "train.py").write_text(STATE)
-    (rank.folder / "link.py").symlink_to("code/train.py")
-    rank.same("code/train.py", "--lr", "a b")
-    rank.same("link.py")
+@pytest.fixture(params=["--rank", "--watched-rank"])
+def either(tmp_path: Path, agent_file: Path, request: pytest.FixtureRequest) -> Rank:
+    return Rank(tmp_path, agent_file, request.param)
+
+
+def test_the_script_finds_everything_as_python_provides_it(either: Rank) -> None:
+    (either.folder / "code").mkdir()
+    (either.folder / "code" / "train.py").write_text(STATE)
+    (either.folder / "link.py").symlink_to("code/train.py")
+    either.same("code/train.py", "--lr", "a b")
+    either.same("link.py")
 
 
 def test_a_module_is_run_as_by_python_m(rank: Rank) -> None:
@@ -103,14 +109,14 @@ def test_a_module_is_run_as_by_python_m(rank: Rank) -> None:
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_failing_script_ends_as_without_the_program(rank: Rank, name: str) -> None:
-    (rank.folder / "train.py").write_text(FAILURES[name])
-    rank.same("train.py")
+def test_a_failing_script_ends_as_without_the_program(either: Rank, name: str) -> None:
+    (either.folder / "train.py").write_text(FAILURES[name])
+    either.same("train.py")
 
 
-def test_pickles_threads_and_spawned_processes_find_the_scripts_classes(rank: Rank) -> None:
-    (rank.folder / "train.py").write_text(SPAWN)
-    assert rank.same("train.py").stdout.splitlines() == ["['__mp_main__']", "thread", "at exit __main__"]
+def test_pickles_threads_and_spawned_processes_find_the_scripts_classes(either: Rank) -> None:
+    (either.folder / "train.py").write_text(SPAWN)
+    assert either.same("train.py").stdout.splitlines() == ["['__mp_main__']", "thread", "at exit __main__"]
 
 
 def test_an_exception_is_reported_with_host_rank_and_traceback(rank: Rank) -> None:

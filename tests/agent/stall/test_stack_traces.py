@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from gpuproof.agent.output import Sink, appending_to
+from gpuproof.agent.ranks.watched import is_watcher
 from gpuproof.agent.stall.stack_traces import find_py_spy, print_stack_traces
+from gpuproof.util.process_tree import descendants
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +98,19 @@ def test_without_py_spy_each_process_prints_all_its_threads_before_anything_reac
     ranks = [text.index(mark) for mark in (", rank 0:", ", rank 1:")]
     assert "in waits_for_a_peer" in text[min(ranks) : max(ranks)]
     assert "in waits_for_a_peer" in text[max(ranks) :]
+
+
+def test_the_processes_that_watch_ranks_are_left_out(log: Path, tmp_path: Path, agent_file: Path) -> None:
+    watched = f'[sys.executable, {str(agent_file)!r}, "--watched-rank", sys.argv[1]]'
+    (tmp_path / "launcher.py").write_text(LAUNCHER.replace("[sys.executable, sys.argv[1]]", watched))
+    (tmp_path / "rank.py").write_text(RANK)
+    with start(tmp_path / "launcher.py", tmp_path / "rank.py", log) as root:
+        until(lambda: sum(map(is_watcher, descendants(root.pid))) == 2)
+        print_stack_traces(root.pid, Sink(appending_to(log)), [])
+        root.wait(60)
+    text = log.read_text()
+    assert "stack traces of the ranks' Python processes (2):" in text
+    assert text.count("in waits_for_a_peer") == text.count("Fatal Python error: Aborted") == 2
 
 
 def test_a_script_with_workers_of_its_own_is_the_last(log: Path, tmp_path: Path) -> None:

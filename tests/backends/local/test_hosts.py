@@ -240,20 +240,27 @@ def test_the_gpus_of_this_machine_are_divided_among_the_hosts(
     assert own == [[0, 1], [2, 3]]
 
 
-def test_without_namespaces_hosts_have_one_address_and_their_own_folders(
+def test_without_namespaces_hosts_share_one_network_and_have_their_own_folders(
     store: RunFolders, tmp_path: Path, backend: LocalBackend, script: Script
 ) -> None:
     from gpuproof.backends.base import PlanOptions
 
-    path = script(
-        "import os; open(os.path.join(os.environ['SM_MODEL_DIR'], os.environ['SM_CURRENT_HOST']), 'w')"
-    )
+    path = script("""
+import os, socket
+open(os.path.join(os.environ["SM_MODEL_DIR"], os.environ["SM_CURRENT_HOST"]), "w")
+try:
+    print("algo-2 is", socket.gethostbyname("algo-2"))
+except OSError:
+    print("algo-2 is unknown")
+""")
     plan = backend.plan(job(path), PlanOptions(flags={"isolation": "environment"}))
     run = next(backend.submit(plan, SilentProgress()))
     record = run.wait()
     assert record.status == "Completed", record.failure_reason
     assert set(members(run.paths.model_archive)) == {"algo-1", "algo-2"}
-    assert any("all have the address 127.0.0.1" in note for note in record.notes)
+    assert any("launchers connect them at 127.0.0.1" in note for note in record.notes)
+    assert any("the names of the hosts do not resolve" in note for note in record.notes)
+    assert output_of(run) == ["algo-1 | algo-2 is unknown", "algo-2 | algo-2 is unknown"]
     jobs = [read_state(run.paths.host(host).job) for host in record.hosts]
     assert [one["shared_network"] for one in jobs if one] == [True, True]
 

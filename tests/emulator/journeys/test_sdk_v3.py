@@ -34,5 +34,3 @@ def test_torchrun_on_two_hosts(aws: Account, tmp_path: Path) -> None:
     assert output["status"] == "Completed"
     lines = [line for host in ("algo-1", "algo-2") for line in aws.log(output["job"], host)]
     check_training(lines, 2)
-    # Its program for MPI would start an ssh server, and write to this machine's /etc/environment.
-    assert "ssh" in aws.ended(output["mpi"])["FailureReason"]

@@ -32,6 +32,8 @@ from gpuproof.util.namespaces import (
 INTERFACE = "eth0"
 """The hosts' network interface, as on SageMaker."""
 
+# Of the network namespace of the process that writes it: ip-sysctl.rst of the kernel.
+_UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _PREFIX = 24
 _BACKLOG = 128
 # The kernel passes at most 253 descriptors at once: SCM_MAX_FD.
@@ -139,6 +141,9 @@ def _create_here(spec: NetworkSpec) -> _Namespaces:
                 for extra in {extra for extra, _ in spec.listen if not extra.startswith("127.")}:
                     inner.add_address("lo", extra, 32)
             listeners += [_listen(*where) for where in spec.listen]
+            with contextlib.suppress(OSError):  # /proc/sys may be read-only
+                # In a container, programs may listen at all ports; here, a plain user's may.
+                _UNPRIVILEGED_PORTS.write_text("0")
             with contextlib.suppress(OSError):  # the host then has the machine's name
                 unshare(CLONE_NEWUTS)
                 set_hostname(name)

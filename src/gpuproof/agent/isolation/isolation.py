@@ -106,6 +106,8 @@ def isolate(job: AgentJob, paths: RunPaths) -> Isolation:
     reaper = Reaper.start(None, ())
     reaper.message()
     note = _note(refused, paths.ml / code_folder(job))
+    if len(addresses) > 1:
+        note += "; the names of the hosts do not resolve"
     return Isolation(
         reaper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=note, names_resolve=not addresses
     )

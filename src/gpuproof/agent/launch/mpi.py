@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuproof.agent.launch.context import HostLaunch, LaunchContext
 from gpuproof.agent.launch.pytorch import EFA_RDMA_TYPES, EFA_TYPES
 from gpuproof.agent.mpi.config import HOST, PORT, RUN, MpiConfig
-from gpuproof.agent.ranks.main import RANK
+from gpuproof.agent.ranks.main import WATCHED_RANK
 
 _AGENT = Path(__file__).parents[3]
 _INSTALL = (
@@ -51,7 +51,7 @@ def _rank(context: LaunchContext) -> list[str]:
     program, *arguments = context.script
     if program != context.job.python:
         return [program, *arguments]
-    return [program, str(_AGENT), RANK, *arguments]
+    return [program, str(_AGENT), WATCHED_RANK, *arguments]
 
 
 def _efa_variables(context: LaunchContext) -> dict[str, str]:

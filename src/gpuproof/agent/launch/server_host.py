@@ -20,7 +20,7 @@ from types import FrameType
 from gpuproof.runtime.distribution.parameter_server import wait_until_gone
 from gpuproof.runtime.imported_frameworks import TENSORFLOW, load_module
 from gpuproof.util.log import log
-from gpuproof.util.process_tree import die_with_parent
+from gpuproof.util.process_tree import die_by_signal, die_with_parent
 from gpuproof.util.tf_config import MASTER, PARAMETER_SERVER
 
 _AGENT = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ def run_with_server(config: str, command: Sequence[str]) -> int:
         wait_until_gone(cluster[MASTER][0])
     server.kill()
     if os.WIFSIGNALED(status):
-        _die(os.WTERMSIG(status))
+        die_by_signal(os.WTERMSIG(status))
     return os.WEXITSTATUS(status)
 
 
@@ -117,13 +117,3 @@ def _describe(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"was killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"exited with code {os.WEXITSTATUS(status)}"
-
-
-def _die(number: int) -> None:
-    """End this process by a signal, without a second core dump."""
-    import resource  # a server's search path begins with the script's folder, where a module may have this name
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)

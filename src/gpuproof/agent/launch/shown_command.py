@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuproof.agent.launch.tensorflow import WITH_SERVER
 from gpuproof.agent.mpi.config import RUN
-from gpuproof.agent.ranks.main import RANK, TORCHRUN
+from gpuproof.agent.ranks.main import RANK, TORCHRUN, WATCHED_RANK
 
 
 def shown_command(command: Sequence[str]) -> list[str]:
@@ -26,7 +26,7 @@ def shown_command(command: Sequence[str]) -> list[str]:
         elif word == WITH_SERVER and len(shown) > 2:
             del shown[-3:]
             next(words, None)
-        elif word == RANK and shown:
+        elif word in (RANK, WATCHED_RANK) and shown:
             shown.pop()
         else:
             shown.append(word)

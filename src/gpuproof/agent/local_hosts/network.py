@@ -70,8 +70,8 @@ def create_network(
 
 def _shared_network(hosts: Sequence[str], why: str) -> LocalNetwork:
     note = (
-        f"the hosts have no networks of their own on this machine ({why}): all have the address {_LOOPBACK}, and each "
-        "needs its own ports"
+        f"the hosts share this machine's network ({why}): launchers connect them at {_LOOPBACK}, and two hosts cannot listen "
+        "on the same port of all addresses"
     )
     return LocalNetwork(dict.fromkeys(hosts, _LOOPBACK), note=note, cluster_port=_free_port())
 

@@ -20,6 +20,7 @@ from gpuproof.agent.mpi.channel import Channel, NotAuthenticated
 from gpuproof.agent.mpi.config import MpiConfig
 from gpuproof.agent.mpi.daemon import DAEMONS, NotADaemon, parse_daemon_command
 from gpuproof.agent.mpi.events import Events
+from gpuproof.agent.mpi.rank_processes import signal_ranks
 from gpuproof.agent.mpi.remote_host import say
 from gpuproof.agent.ranks.rank_file import FOLDER_VARIABLE, HOST_VARIABLE
 from gpuproof.agent.ranks.report import RankReport, read_reports
@@ -133,7 +134,9 @@ class MpiHost:
             # Until the first host has read the answer.
             with contextlib.suppress(OSError, NotAuthenticated):
                 channel.receive(_DAEMON_GRACE)
-            self._events.put(_FAILED if failures else _DONE)
+            # mpirun ends the ranks of all hosts with SIGTERM after a failure on one.
+            own = any(failure.type != "SIGTERM" for failure in failures)
+            self._events.put(_FAILED if own else _DONE)
         finally:
             self._events.put(_LOST)
 
@@ -181,9 +184,7 @@ class MpiHost:
     def _signal_ranks(self) -> bool:
         """Pass SIGTERM on to the ranks, which may still save their state; returns whether there are any."""
         ranks = children(self._daemon.pid) if self._daemon is not None else []
-        for rank in ranks:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(rank, signal.SIGTERM)
+        signal_ranks(ranks)
         return bool(ranks)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from gpuproof.agent.mpi.command import mpirun_command, parse_version
 from gpuproof.agent.mpi.config import CONNECT, MpiConfig
 from gpuproof.agent.mpi.events import Events
+from gpuproof.agent.mpi.rank_processes import signal_ranks
 from gpuproof.agent.mpi.remote_host import (
     ENDED,
     LOST,
@@ -131,9 +132,7 @@ class MpiRun:
 
 def _stop(mpirun: subprocess.Popen[bytes], ranks: list[int]) -> None:
     """Pass SIGTERM on to this host's ranks, which may still save their state; without ranks, to mpirun."""
-    for pid in ranks or [mpirun.pid]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+    signal_ranks(ranks or [mpirun.pid])
 
 
 def _ranks(mpirun: subprocess.Popen[bytes]) -> list[int]:

@@ -7,6 +7,7 @@ ends; a rank that was killed leaves the first version. A rank that is restarted 
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,6 +79,21 @@ class RankReport:
     ) -> RankReport:
         """This rank after a failure."""
         return replace(self, time=time, type=kind, message=message, traceback=traceback, code=code)
+
+    def ending_with(self, code: int, time: float) -> RankReport:
+        """This rank after an end that it could not report itself.
+
+        Args:
+            code: exit code, or minus the number of the signal that killed it.
+            time: in Unix time.
+        """
+        if code >= 0:
+            return self.failing(time, "SystemExit", str(code), code=code)
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return self.failing(time, name, code=code)
 
     def write(self, folder: Path | str) -> None:
         """Write the rank's file, replacing the previous one in one step.

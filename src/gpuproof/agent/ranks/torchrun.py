@@ -7,7 +7,6 @@ their parent, so it learns of their end as soon as the kernel does.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -91,21 +90,11 @@ class ChildWatch(threading.Thread):
                 when = self._ended.get(failure.pid, time.time())
                 host = os.environ.get(HOST_VARIABLE) or os.environ.get("SM_CURRENT_HOST", "")
                 report = RankReport(host, rank, failure.local_rank, failure.pid, 0, when)
-                _with_exit(report, failure.exitcode, when).write(self._folder)
+                report.ending_with(failure.exitcode, when).write(self._folder)
 
     def _note(self, pid: int, code: int) -> None:
         if code == 0:
             return
         for report in read_reports(self._folder):
             if report.pid == pid and not report.failed:
-                _with_exit(report, code, self._ended[pid]).write(self._folder)
-
-
-def _with_exit(report: RankReport, code: int, when: float) -> RankReport:
-    if code >= 0:
-        return report.failing(when, "SystemExit", str(code), code=code)
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return report.failing(when, name, code=code)
+                report.ending_with(code, self._ended[pid]).write(self._folder)

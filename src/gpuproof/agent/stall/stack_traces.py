@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Callable
 
 from gpuproof.agent.output import Sink
+from gpuproof.agent.ranks.watched import is_watcher
 from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
 from gpuproof.util.process_tree import descendants
 
@@ -38,7 +39,7 @@ def print_stack_traces(root: int, sink: Sink, tools: list[Path]) -> None:
         sink: the log.
         tools: folders in which py-spy may be, besides those on `PATH`.
     """
-    python = [pid for pid in descendants(root) if _is_python(pid)]
+    python = [pid for pid in descendants(root) if _is_python(pid) and not is_watcher(pid)]
     ranks = [pid for pid in python if _rank(pid) is not None]
     pids = ranks or python
     which = "the ranks' Python processes" if ranks else "all Python processes"

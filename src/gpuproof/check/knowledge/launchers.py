@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import uses
-from gpuproof.check.analysis.values import ABSENT, Value
+from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Value
 from gpuproof.check.jobs.definition import JobDefinition
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
@@ -86,9 +86,26 @@ def processes_per_host(job: JobDefinition) -> Value:
     if job.source == "gpuproof" and _named_launcher(job) is not None:
         return job.distribution.at("processes_per_host") if job.distribution.entries is not None else ABSENT
     if job.source == "sagemaker-v3":
+        if counts_all_ranks(job):
+            return UNKNOWN
         parts = job.distribution.parts.values()
         return next((one.at("process_count_per_node") for one in parts), ABSENT)
     return job.distribution.at("mpi", "processes_per_host")
+
+
+def counts_all_ranks(job: JobDefinition) -> bool:
+    """Whether `process_count_per_node` is the number of ranks on all hosts together: `MPI()` of the SDK v3, unless on one host.
+
+    Source: `-np` in mpi_driver.py of sagemaker-train, up to 1.27.
+    """
+    one_host = job.instance_count.is_absent or host_count(job) == 1
+    return job.source == "sagemaker-v3" and "MPI" in job.distribution.parts and not one_host
+
+
+def format_spread_ranks(hosts: int, each: int) -> str:
+    """What to write for `MPI()` of the SDK v3 with which every host starts a number of ranks."""
+    options = f'["--map-by", "ppr:{each}:node"]'
+    return f"distributed=MPI(process_count_per_node={hosts * each}, mpi_additional_options={options})"
 
 
 def host_count(job: JobDefinition) -> int | None:

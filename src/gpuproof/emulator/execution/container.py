@@ -17,6 +17,7 @@ from typing import Any
 
 from gpuproof.agent.hosts import HostEntry, enter_host
 from gpuproof.agent.isolation.reaper import Launch, Reaper
+from gpuproof.emulator.execution.container_system import ContainerSystem, enter_system
 
 
 def main() -> int:
@@ -34,6 +35,11 @@ def main() -> int:
         except OSError as error:
             os.write(2, json.dumps({"network_failed": str(error)}).encode() + b"\n")
             return 0
+    try:
+        enter_system(ContainerSystem(**spec["system"]), on_host=spec["entry"] is not None)
+    except OSError as error:
+        os.write(2, json.dumps({"system_failed": str(error)}).encode() + b"\n")
+        return 0
     reaper = Reaper.start(Path(spec["ml"]), (), spec["addresses"])
     try:
         outcome = _run(reaper, commands, spec)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from gpuproof.emulator.execution.container_system import ContainerSystem
 from gpuproof.emulator.execution.network import Placement
 
 
@@ -61,6 +62,8 @@ class Host:
         self.home = folder / "home"
         for path in (self.ml, self.home):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.system = ContainerSystem()
+        """What the container has in place of this machine's files, beside `/opt/ml`."""
         self.outcome: ContainerOutcome | None = None
         self.ended_at = 0.0
         """When it ended, in seconds since the epoch, as files' times are."""
@@ -96,7 +99,8 @@ class Host:
         spec = {
             "ml": str(self.ml),
             "command": list(command),
-            "environment": dict(environment),
+            "environment": self.system.environment(environment),
+            "system": self.system.to_dict(),
             "folder": "/",
             **placement.to_dict(),
         }
@@ -163,6 +167,12 @@ def _parse_outcome(report: bytes) -> ContainerOutcome:
         return ContainerOutcome(
             None,
             f"this machine does not allow a network for each host: {result['network_failed']}",
+            internal=True,
+        )
+    if "system_failed" in result:
+        return ContainerOutcome(
+            None,
+            f"this machine does not allow a container with files of its own: {result['system_failed']}",
             internal=True,
         )
     if "launch_failed" in result:

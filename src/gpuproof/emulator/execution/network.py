@@ -52,6 +52,11 @@ class JobNetwork:
         self._network: HostNetwork | None = None
 
     @property
+    def separate(self) -> bool:
+        """Whether each host has a network of its own."""
+        return self._separate
+
+    @property
     def interface(self) -> str:
         """The network interface with which the hosts reach each other."""
         devices = [name for _, name in socket.if_nameindex()]

@@ -64,6 +64,18 @@ Quiet: any number of ranks on CPUs
         distribution={"mpi": {"enabled": True, "processes_per_host": 8}},
     )
 
+Quiet: MPI of the SDK v3 starts this number of ranks on all hosts together
+
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+    from sagemaker.train.distributed import MPI
+
+    ModelTrainer(
+        source_code=SourceCode(source_dir="src", entry_script="train.py"),
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=2),
+        distributed=MPI(process_count_per_node=8, mpi_additional_options=["--map-by", "ppr:4:node"]),
+    )
+
 Quiet: MPI is off
 
     from sagemaker.tensorflow import TensorFlow

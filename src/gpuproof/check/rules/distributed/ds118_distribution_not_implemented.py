@@ -1,8 +1,8 @@
 """The job enables distributed training, but its script does not take part in it.
 
 `distribution` starts processes and sets variables such as `TF_CONFIG` or `RANK`; it does not change the script. A
-plain Keras `fit()` with a parameter server, or a PyTorch loop without DistributedDataParallel under torchrun, trains
-an independent copy of the model in each process.
+plain Keras `fit()` with a parameter server, or a PyTorch loop without DistributedDataParallel under torchrun or MPI,
+trains an independent copy of the model in each process.
 
 Bad:
 
@@ -44,6 +44,19 @@ Bad:
     entry_point: train.py
     instance_type: ml.g5.12xlarge
     distribution: {launcher: torchrun, max_restarts: 2}  # <-
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution: mpi  # <-
     # file: train.py
     import torch
 
@@ -103,6 +116,22 @@ Quiet: Accelerate uses the processes that torchrun starts
     accelerator = Accelerator()
     model = accelerator.prepare(torch.nn.Linear(8, 1))
     accelerator.backward(model(torch.ones(8)))
+
+Quiet: each rank of MPI trains with a learning rate of its own
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution: mpi
+    # file: train.py
+    import os
+    import torch
+
+    rate = (0.1, 0.01, 0.001, 0.0001)[int(os.environ["OMPI_COMM_WORLD_RANK"])]
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
 """
 
 import re
@@ -128,7 +157,7 @@ rule = Rule("DS118", "distribution-not-implemented", Severity.WARNING, when="lin
 _TAKES_PART = re.compile(
     r"^tensorflow\.(compat\.v1\.)?(estimator|distribute)(\.|$)|(^|\.)(train_and_evaluate|\w*Strategy|Server|MonitoredTrainingSession)$"
 )
-_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST|resource_?config", re.IGNORECASE)
+_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST|resource_?config|OMPI_|PMIX?_RANK", re.IGNORECASE)
 _HOSTS = re.compile(r"^(hosts|current_host)$")
 _TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
 
@@ -174,4 +203,6 @@ def _instead(job: JobDefinition, kind: str) -> str:
         return f"{mirrored} with MultiWorkerMirroredStrategy"
     if kind == "multi_worker_mirrored_strategy":
         return "tf.distribute.MultiWorkerMirroredStrategy() in the script"
+    if kind == "mpi":
+        return "Horovod or mpi4py in the script"
     return "torch.distributed.init_process_group() and DistributedDataParallel in the script"

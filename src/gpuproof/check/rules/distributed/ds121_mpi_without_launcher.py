@@ -105,7 +105,13 @@ import re
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import find_uses, script_uses
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.launchers import enabled_launchers, host_count
+from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.launchers import (
+    enabled_launchers,
+    format_distribution,
+    format_spread_ranks,
+    host_count,
+)
 from gpuproof.check.knowledge.ranks import always_runs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -124,7 +130,7 @@ _OTHERS = {"torch_distributed": "torchrun", "parameter_server": "parameter_serve
 
 
 @rule.job
-def check(job: JobDefinition, _: Project) -> Hits:
+def check(job: JobDefinition, project: Project) -> Hits:
     count, script, started = host_count(job), job.script, enabled_launchers(job)
     if job.kind != "training" or script is None or count is None or count < 2 or started is None:
         return
@@ -143,14 +149,20 @@ def check(job: JobDefinition, _: Project) -> Hits:
     ):
         return
     how = f"by {_OTHERS[started[0]]}" if started else "without a launcher"
-    form = "distribution: mpi" if job.source == "gpuproof" else 'distribution={"mpi": {"enabled": True}}'
     yield rule.hit(
         job.where(job.distribution, job.instance_count) if started else job.where(job.instance_count),
         f"`{job.script_title}` uses {library}, but {count} hosts start it {how}: each process is rank 0 of 1 and trains "
         "by itself.",
-        remedy=f"Write {'distributed=MPI()' if job.source == 'sagemaker-v3' else form}.",
+        remedy=f"Write {_form(job, project, count)}.",
         severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
     )
+
+
+def _form(job: JobDefinition, project: Project, count: int) -> str:
+    if job.source == "sagemaker-v3":
+        instance = find_instance(project, job.instance_type)
+        return format_spread_ranks(count, (instance.gpu_count if instance is not None else 0) or 1)
+    return format_distribution(job, "mpi")
 
 
 def _library(script: Module) -> str | None:

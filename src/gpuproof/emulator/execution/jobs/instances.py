@@ -16,6 +16,7 @@ from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host
 from gpuproof.emulator.execution.jobs.job_control import EndReason, JobControl, JobFailed, wait_for_containers
+from gpuproof.emulator.execution.jobs.sdk_drivers import prepare_mpi_driver
 from gpuproof.emulator.execution.log_shipper import LogStream
 from gpuproof.emulator.execution.network import JobNetwork
 from gpuproof.emulator.execution.s3_sync import FolderMirror, UploadFailed
@@ -63,6 +64,15 @@ class Instances:
     def interface(self) -> str:
         """The network interface that `resourceconfig.json` names."""
         return self._network.interface
+
+    def prepare_mpi_driver(self, image: str) -> None:
+        """Give the hosts what the program for MPI of the SageMaker SDK v3 needs.
+
+        Raises:
+            DriverUnavailable: this machine lacks something.
+        """
+        environment = base_environment(self._context.options, image, self.hosts[0].home, os.environ)
+        prepare_mpi_driver(self.hosts, environment, separate=self._network.separate)
 
     def start(
         self,

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gpuproof.agent.artifacts.archive_create import pack
+from gpuproof.agent.artifacts.archive_create import ArtifactError
+from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.host import ContainerOutcome, Host, start_failure
 from gpuproof.emulator.execution.jobs import training_layout
+from gpuproof.emulator.execution.jobs.artifacts import have_content, pack_artifacts
 from gpuproof.emulator.execution.jobs.instances import Instances, name_host, read_text, upload_changes
 from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
 from gpuproof.emulator.execution.jobs.metrics import Metrics
-from gpuproof.emulator.execution.jobs.sdk_drivers import driver_problem
+from gpuproof.emulator.execution.jobs.sdk_drivers import DriverUnavailable, uses_mpi_driver
 from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.jobs.training_toolkit import prepare_toolkit
 from gpuproof.emulator.execution.jobs.warm_pools import claim_warm_pool
@@ -202,8 +203,11 @@ class TrainingJobRun:
     def _command(self, instances: Instances) -> list[str]:
         algorithm = self._document["AlgorithmSpecification"]
         arguments = algorithm.get("ContainerArguments") or []
-        if problem := driver_problem(instances.hosts[0].ml):
-            raise JobFailed(f"AlgorithmError: {problem}, exit code: 1")
+        if uses_mpi_driver(instances.hosts[0].ml):
+            try:
+                instances.prepare_mpi_driver(algorithm["TrainingImage"])
+            except DriverUnavailable as error:
+                raise JobFailed(f"AlgorithmError: {error}, exit code: 1") from error
         if entry := algorithm.get("ContainerEntrypoint"):
             return [*entry, *arguments]
         try:
@@ -222,31 +226,30 @@ class TrainingJobRun:
         self._set_secondary_status("Uploading")
         output = self._document["OutputDataConfig"]
         location = S3Location.parse(output["S3OutputPath"]).below(self._job.name, "output")
-        models = [host.ml / "model" for host in instances.hosts]
-        outputs = [host.ml / "output" / "data" for host in instances.hosts]
         compressed = output.get("CompressionType") != "NONE"
+        mls = [host.ml for host in instances.hosts]
         try:
-            self._upload_merged(outputs, location, "output", compressed=compressed, even_empty=False)
-            self._upload_merged(models, location, "model", compressed=compressed, even_empty=succeeded)
-        except UploadFailed as error:
+            if have_content(mls, "output/data"):
+                self._upload_packed(mls, "output/data", location, "output", compressed=compressed)
+            if succeeded or have_content(mls, "model"):
+                self._upload_packed(mls, "model", location, "model", compressed=compressed)
+        except (UploadFailed, ArtifactError) as error:
             raise JobFailed(f"ClientError: Artifact upload failed:{error}") from error
         suffix = "model.tar.gz" if compressed else "model/"
         with self._context.store.modify(self._job):
             self._document["ModelArtifacts"] = {"S3ModelArtifacts": f"{location}/{suffix}"}
 
-    def _upload_merged(
-        self, folders: Sequence[Path], location: S3Location, name: str, *, compressed: bool, even_empty: bool
+    def _upload_packed(
+        self, mls: Sequence[Path], source: str, location: S3Location, name: str, *, compressed: bool
     ) -> None:
-        merged = self._folder / f"all-{name}"
-        _merge(folders, merged)
-        if not even_empty and not any(merged.iterdir()):
-            return
-        if not compressed:
-            upload_folder(self._s3, merged, location.below(name), self._kms_key())
-            return
         archive = self._folder / f"{name}.tar.gz"
-        pack(merged, archive)
-        upload_file(self._s3, archive, location.below(archive.name), self._kms_key())
+        pack_artifacts(mls, source, archive)
+        if compressed:
+            upload_file(self._s3, archive, location.below(archive.name), self._kms_key())
+            return
+        unpacked = self._folder / f"all-{name}"
+        unpack(archive, unpacked)
+        upload_folder(self._s3, unpacked, location.below(name), self._kms_key())
 
     def _kms_key(self) -> str | None:
         return self._document["OutputDataConfig"].get("KmsKeyId") or None
@@ -306,17 +309,3 @@ def _failure(instances: Instances) -> str | None:
         return None
     reason = failure_reason(host.outcome, read_text(host.ml / "output" / "failure"))
     return name_host(reason, host, instances.hosts)
-
-
-def _merge(folders: Sequence[Path], target: Path) -> None:
-    """Merge the files of all hosts; of files with the same name, the first host's is kept."""
-    target.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(folders):
-        if folder.is_dir():
-            for path in sorted(folder.rglob("*")):
-                merged = target / path.relative_to(folder)
-                if path.is_dir() and not path.is_symlink():
-                    merged.mkdir(parents=True, exist_ok=True)
-                elif path.is_file():
-                    merged.unlink(missing_ok=True)
-                    os.link(path.resolve(), merged)
