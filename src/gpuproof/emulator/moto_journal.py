@@ -27,6 +27,7 @@ Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _INLINE = 1 << 16  # bytes of a body stored in the journal itself
 _SEED_BITS = 63
+_DESCRIBE_VPCS = b"Action=DescribeVpcs&Version=2016-11-15"
 _STORED_MEMBERS = (
     "REQUEST_METHOD",
     "PATH_INFO",
@@ -55,19 +56,18 @@ class Journal:
         self._blobs.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._uploads: dict[str, str] = {}
+        self._ec2_regions: set[str] = set()
         self._file = self._open()
 
     def handle(self, request: AwsRequest, *, read_only: bool) -> AwsResponse:
         """Return moto's response; record the request if it changed state."""
+        _, region, service = request.scope
+        if service == "ec2":
+            self._create_network(request, region)
         if read_only:
             return self._call_moto(request.environ)
         with self._lock:
-            seed = secrets.randbits(_SEED_BITS)
-            self._seed(seed)
-            response = self._call_moto(request.environ)
-            if response.status < 400:
-                self._write(seed, request, _upload_id(response))
-            return response
+            return self._handle_recorded(request)
 
     def replay(self) -> int:
         """Replay the journal; returns the number of requests."""
@@ -98,6 +98,7 @@ class Journal:
             reset()
             self._file.truncate(0)
             self._uploads.clear()
+            self._ec2_regions.clear()
             for blob in self._blobs.iterdir():
                 blob.unlink()
 
@@ -106,16 +107,40 @@ class Journal:
         with self._lock:
             self._file.close()
 
+    def _create_network(self, request: AwsRequest, region: str) -> None:
+        """Have moto create a region's default VPC, with ids that a replay creates again.
+
+        Moto creates it with the first request to EC2 in the region, which may be one that is not recorded.
+        """
+        if region in self._ec2_regions:
+            return
+        with self._lock:
+            if region not in self._ec2_regions:
+                self._handle_recorded(_describe_vpcs(request))
+                self._ec2_regions.add(region)
+
+    def _handle_recorded(self, request: AwsRequest) -> AwsResponse:
+        seed = secrets.randbits(_SEED_BITS)
+        self._seed(seed)
+        response = self._call_moto(request.environ)
+        if response.status < 400:
+            self._write(seed, request, _upload_id(response))
+        return response
+
     def _replay_entry(self, entry: Mapping[str, Any]) -> None:
         what = f"{entry['environ']['REQUEST_METHOD']} {entry['environ']['PATH_INFO']}"
         try:
             with self._body(entry) as body:
-                response = self._call_moto(_environ(entry["environ"], body, entry["size"]))
+                request = AwsRequest(_environ(entry["environ"], body, entry["size"]), body, entry["size"])
+                response = self._call_moto(request.environ)
         except Exception as error:  # noqa: BLE001 - another version of moto may reject one request
             _warn(what, f"{type(error).__name__}: {error}")
             return
         if response.status >= 400:
             _warn(what, b"".join(response.body)[:200].decode(errors="replace"))
+        _, region, service = request.scope
+        if service == "ec2":
+            self._ec2_regions.add(region)
         if upload := entry.get("upload"):
             self._uploads[upload] = _upload_id(response)
 
@@ -183,6 +208,18 @@ def _upload_id(response: AwsResponse) -> str:
         rb"<InitiateMultipartUploadResult.*<UploadId>([^<]+)</UploadId>", b"".join(response.body), re.DOTALL
     )
     return found[1].decode() if found else ""
+
+
+def _describe_vpcs(request: AwsRequest) -> AwsRequest:
+    """`DescribeVpcs` in the region of a request to EC2."""
+    environ = {
+        **request.environ,
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": "/",
+        "QUERY_STRING": "",
+        "CONTENT_TYPE": "application/x-www-form-urlencoded; charset=utf-8",
+    }
+    return AwsRequest(environ, request.body, request.size).with_body(_DESCRIBE_VPCS)
 
 
 def _warn(what: str, why: str) -> None:

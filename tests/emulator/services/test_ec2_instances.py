@@ -79,11 +79,19 @@ def test_the_token_of_a_request_that_was_rejected_can_be_used_again(aws: Account
     assert len(launched(ec2, token)) == 1
 
 
-def test_a_token_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_an_instance_its_network_and_its_token_are_the_same_after_a_restart(tmp_path: Path) -> None:
+    def network(ec2: Any) -> list[str]:
+        return sorted(one["SubnetId"] for one in ec2.describe_subnets()["Subnets"])
+
     token = secrets.token_hex(8)
     with running_emulator(tmp_path) as emulator:
-        emulator.client("ec2").run_instances(**request(token))
+        ec2 = emulator.client("ec2")
+        subnets = network(ec2)
+        subnet = {"SubnetId": subnets[0]}
+        first = ec2.run_instances(**request(token, **subnet))["Instances"][0]["InstanceId"]
     with running_emulator(tmp_path) as emulator:
         ec2 = emulator.client("ec2")
-        ec2.run_instances(**request(token))
-        assert len(launched(ec2, token)) == 1
+        assert network(ec2) == subnets
+        again = ec2.run_instances(**request(token, **subnet))
+        assert again["Instances"][0]["InstanceId"] == first
+        assert launched(ec2, token) == [first]
