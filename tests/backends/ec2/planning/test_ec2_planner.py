@@ -207,6 +207,21 @@ def test_missing_permissions_to_look_leave_decisions_to_ec2(sandbox: Ec2Planning
     assert any("iam:GetInstanceProfile is not allowed" in warning for warning in plan.warnings)
 
 
+def test_spot_capacity_has_todays_price(sandbox: Ec2PlanningSandbox) -> None:
+    job = sandbox.training(resources={"spot": True, "max_price": 0.2}, instance_type="g5.xlarge")
+    plan = sandbox.plan(job)
+    spot, on_demand = plan.target.spot_price, plan.target.price
+    assert spot is not None
+    assert on_demand is not None
+    assert 0.2 < spot < on_demand.usd_per_hour
+    record = plan.record(plan.target)
+    assert (record.usd_per_hour, record.on_demand_usd_per_hour) == (spot, on_demand.usd_per_hour)
+    lines = dict(plan.describe())
+    assert "an hour now (on demand $1.0" in lines["instance"]
+    assert lines["limit"] == "shuts down after 1h; at most $0.20 on g5.xlarge, and the volume"
+    assert any("more than max_price ($0.20)" in warning for warning in plan.warnings)
+
+
 def test_the_profile_of_a_named_role_is_found(sandbox: Ec2PlanningSandbox) -> None:
     arn = create_instance_profile(sandbox.emulator, "its-profile", role="its-role")
     plan = sandbox.plan(sandbox.training(ec2={"instance_profile": "its-role"}))
