@@ -174,7 +174,7 @@ def test_an_unknown_argument_is_named_with_a_hint(
         (("gpus", "--for", "trainning"), "gpus", "Did you mean training?"),
         (("gpus", "--sort", "prices"), "gpus", "Did you mean price?"),
         (("ps", "--on", "sagemker"), "ps", "Did you mean sagemaker?"),
-        (("ps", "--on", "moon"), "ps", "Choose from: local, sagemaker."),
+        (("ps", "--on", "moon"), "ps", "Choose from: local, sagemaker, ec2."),
         (("catalogue", "refresh", "--part", "amiss"), "catalogue refresh", "Did you mean amis?"),
         (("catalogue", "stats"), "catalogue", "Did you mean status?"),
     ],

@@ -21,7 +21,7 @@ class RunRecord:
         id: unique within its backend.
         job_name: the job's name.
         kind: `training` or `processing`.
-        backend: `local` or `sagemaker`.
+        backend: `local`, `sagemaker` or `ec2`.
         status: `InProgress`, `Stopping`, `Completed`, `Failed` or `Stopped`, as on SageMaker.
         secondary_status: `Starting`, `Downloading`, `Training`, `Uploading`, `MaxRuntimeExceeded` …
         created: seconds since the epoch, as all times.
@@ -104,7 +104,7 @@ class RunRecord:
 
     @property
     def instance_type(self) -> str | None:
-        """The instance type, such as `ml.g5.xlarge`; `None` for a local run."""
+        """The instance type, such as `ml.g5.xlarge`, or `g5.xlarge` on EC2; `None` for a local run."""
         return self.document.get("instance_type")
 
     @property

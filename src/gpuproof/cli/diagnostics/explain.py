@@ -1,6 +1,6 @@
 """Explain the errors in a log: the line, the cause, details about the machine, and the next command to type.
 
-A run is searched for on this machine first, then on SageMaker. The default is the newest run; `-` reads standard input.
+A run is searched for on this machine first, then on SageMaker and on EC2. The default is the newest run; `-` reads standard input.
 
 Exit codes: 0 no known error found, 1 known error found, 3 failed and the cause was not recognized.
 """

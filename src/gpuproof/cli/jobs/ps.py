@@ -1,4 +1,4 @@
-"""List runs, newest first: local runs and, if AWS is configured, those on SageMaker."""
+"""List runs, newest first: local runs and, if AWS is configured, those on SageMaker and EC2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Remove runs that have ended: folder, logs, artifacts and checkpoints.
 
-For runs on SageMaker, this removes their files in the bucket. Their checkpoints are kept, since other runs continue from
-them; SageMaker keeps its record of the job.
+For runs on SageMaker and EC2, this removes their files in the bucket. Their checkpoints are kept, since other runs
+continue from them; SageMaker keeps its record of the job.
 """
 
 from __future__ import annotations

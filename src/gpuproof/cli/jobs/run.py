@@ -32,7 +32,8 @@ def add_parser(commands: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="gpuproof run [TARGET [NAME]] [flags] [-- SCRIPT ARGUMENTS]",
         epilog="examples:\n  gpuproof run train.py -- --epochs 5\n  gpuproof run\n  gpuproof run jobs/gpuproof.yaml train -p epochs=5\n"
-        "  gpuproof run --on sagemaker --gpu A10G:1 --dry-run",
+        "  gpuproof run --on sagemaker --gpu A10G:1 --dry-run\n"
+        "  gpuproof run train.py --on ec2 --instance-type g5.xlarge",
         allow_abbrev=False,
     )
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a gpuproof.yaml or its folder")

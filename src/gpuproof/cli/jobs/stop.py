@@ -1,6 +1,7 @@
 """Stop a run: SIGTERM to its script, SIGKILL two minutes later. Its artifacts and verdict are kept.
 
---now has no effect on SageMaker, which always allows two minutes.
+--now has no effect on SageMaker, which always allows two minutes. On EC2 it terminates the instances: what was not
+uploaded is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def add_parser(commands: Subparsers) -> None:
         "--all", action="store_true", help="stop all runs of the backend that are in progress"
     )
     parser.add_argument(
-        "--now", action="store_true", help="SIGKILL at once, without the two minutes of grace"
+        "--now",
+        action="store_true",
+        help="SIGKILL at once, without the two minutes of grace; on EC2, terminate the instances",
     )
     parser.add_argument("--no-wait", action="store_true", help="return before the runs have ended")
     add_backend_flags(parser)
