@@ -34,6 +34,7 @@ CAPACITIES = frozenset(
         "InsufficientCapacityException",
         "InsufficientHostCapacity",
         "InsufficientInstanceCapacity",
+        "InsufficientVolumeCapacity",
         "UnfulfillableCapacity",
     }
 )

@@ -11,7 +11,7 @@ import pytest
 from gpuproof.backends.aws.error_hints import find_hint
 from gpuproof.backends.aws.errors import CAPACITIES, QUOTAS, THROTTLES
 from gpuproof.backends.ec2.submission import errors
-from gpuproof.backends.ec2.submission.errors import find_error, next_attempt, read_errors, zones_with_capacity
+from gpuproof.backends.ec2.submission.errors import next_attempt, read_errors, zones_with_capacity
 
 CASES = [
     ("InsufficientInstanceCapacity", "Insufficient capacity.", "zone"),
@@ -59,11 +59,9 @@ def test_the_table_agrees_with_the_groups_of_error_codes() -> None:
     for row in read_errors():
         assert (row.kind == "quota") == (row.code in QUOTAS), row.code
         assert (row.kind == "throttling") == (row.code in THROTTLES), row.code
-    for code in ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "UnfulfillableCapacity"):
-        found = find_error(code, "")
-        assert found is not None
-        assert found.kind == "capacity"
-        assert code in CAPACITIES
+        if row.next == "zone" and row.kind == "capacity" and not row.code.startswith("Server."):
+            # EC2 answers with status 500, and certainly has launched nothing.
+            assert row.code in CAPACITIES, row.code
 
 
 def test_each_error_that_ends_the_submission_has_a_remedy_of_its_own() -> None:

@@ -30,6 +30,9 @@ ZONAL = [
         "There is no Spot capacity available that matches your request.",
         500,
     ),
+    ("InsufficientHostCapacity", "Insufficient host capacity.", 500),
+    ("InsufficientVolumeCapacity", "Insufficient volume capacity.", 500),
+    ("InsufficientCapacity", "No capacity now.", 500),
     ("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration.", 500),
     ("InsufficientFreeAddressesInSubnet", "The subnet has no free addresses.", 400),
     (
