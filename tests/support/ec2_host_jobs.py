@@ -7,7 +7,6 @@ import json
 import secrets
 import sys
 import tarfile
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -20,8 +19,6 @@ from gpuproof.backends.agent_archive import build_agent
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from support.aws_emulator import REGION, RunningEmulator
-
-_PATIENCE_S = 240.0
 
 
 class HostJobs:
@@ -119,13 +116,6 @@ class HostJobs:
         except logs.exceptions.ResourceNotFoundException:
             return ""
         return "\n".join(event["message"] for event in found["events"])
-
-    def wait_for_output(self, job: HostJob, text: str) -> None:
-        """Wait until the job has printed a text."""
-        end = time.monotonic() + _PATIENCE_S
-        while text not in self.output(job):
-            assert time.monotonic() < end, self.output(job)
-            time.sleep(0.2)
 
     def keys(self, prefix: str) -> list[str]:
         """The keys below a prefix."""

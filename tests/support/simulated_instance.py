@@ -206,6 +206,14 @@ class SimulatedInstance:
             assert time.monotonic() < end, f"no {text!r}: {self.console}"
             time.sleep(0.05)
 
+    def wait_for_file(self, name: str) -> None:
+        """Wait until something on the instance has created `/run/simulation/NAME`."""
+        end = time.monotonic() + _PATIENCE_S
+        while not (self._shared / name).exists():
+            assert self._process.poll() is None, f"it is off: {self.console}"
+            assert time.monotonic() < end, f"no {name}: {self.console}"
+            time.sleep(0.05)
+
     def wait_until_off(self) -> None:
         """Wait until user data, or its watchdog, has shut the instance down; nothing of it is left then."""
         try:

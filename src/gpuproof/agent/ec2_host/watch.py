@@ -138,7 +138,7 @@ class Watch:
     def _find(self, now: float) -> Event | None:
         if now >= self._end:
             return Event(
-                Reason.TIME, f"the job reached max_duration ({self._limit:.0f} s), with the time for uploads"
+                Reason.TIME, f"the job was stopped because max_duration ({self._limit:.0f} s) is over soon"
             )
         if self._metadata.get(f"meta-data/tags/instance/{STOP_TAG}") is not None:
             return Event(Reason.STOP, "the job was stopped")
