@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.planning.quota import quota_hint
 from gpuproof.backends.ec2.submission.errors import find_error
 from gpuproof.backends.ec2.target import Ec2Target, Zone
 from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.prices import hourly_text
 from gpuproof.catalogue.quotas import Quota
-from gpuproof.settings import today
-
-_SHOWN = 3
 
 
 def unavailable_type(
@@ -77,28 +75,14 @@ def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Cata
     summaries = "\n".join(one.summary for one in tried)
     quotas = "\n".join(dict.fromkeys(one.quota_hint for one in tried if one.quota_hint))
     names = list(dict.fromkeys(one.name for one in tried))
-    lines = [_alternatives(names, plan, catalogue) or "Try other instance types (--fallback)."]
+    others = list_alternatives(names[0], None, catalogue, plan.region, flag="--fallback", without=names)
+    lines = [others or "Try other instance types (--fallback)."]
     if plan.spot:
         lines.append("Or run on demand: remove resources.spot.")
     lines.append("Or try another region (--region), or try again later.")
     return NoCapacity(f"No instance is available:\n{summaries}", quotas or "\n".join(lines), tried)
 
 
-def _alternatives(names: Sequence[str], plan: EC2Plan, catalogue: Catalogue) -> str:
-    found = [one.instance for one in catalogue.alternatives(names[0], None, plan.region)]
-    lines: list[str] = []
-    for one in [one for one in found if one.name not in names][:_SHOWN]:
-        price = catalogue.price(one.name, plan.region)
-        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else f"no GPU, {one.vcpus} vCPU"
-        cost = f", {hourly_text(price, today())}" if price else ""
-        lines.append(f"--fallback {one.name}  ({what}{cost})")
-    return "\n".join(lines)
-
-
 def _quota_hint(plan: EC2Plan, target: Ec2Target, catalogue: Catalogue) -> str:
     quota = quota_of(plan, target, catalogue)
-    if quota is None:
-        return ""
-    code = f" ({quota.code})" if quota.code else ""
-    wanted = f"at least {quota.needed} {quota.unit}s" if quota.needed else "more"
-    return f"{target.name} needs {wanted} of the quota '{quota.name}'{code}:\n{quota.command}"
+    return "" if quota is None else quota_hint(quota, target.name)
