@@ -47,6 +47,13 @@ class UnavailableType:
         return {"name": self.name, **zone, "code": self.code, "said": self.reason, "needs": self.quota_hint}
 
 
+def failure_group(error: GPUproofError) -> str:
+    """A key for errors with which several backends of one account fail for the same reason: no valid credentials, or AWS's code."""
+    if getattr(error, "is_sign_in", False):
+        return "sign in"
+    return f"{type(error).__name__} {getattr(error, 'code', '')}"
+
+
 class NoCapacity(GPUproofError):
     """No instance type of a job could be provisioned; the message lists each type and the quota that it needs.
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuproof.backends.base import Backend, Run
-from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.errors import AmbiguousRun, failure_group
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
 BACKENDS = {
@@ -71,7 +71,7 @@ def find_run(name: str | None, backend: str | None = None, region: str | None = 
 def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: str | None = None) -> Run:
     """Look up a run in some backends; see `find_run`."""
     missing: list[RunNotFound] = []
-    failures: dict[tuple[str, str], tuple[list[str], GPUproofError]] = {}
+    failures: dict[str, tuple[list[str], GPUproofError]] = {}
     for backend in backends:
         try:
             runs = backend.open(region=region).runs()
@@ -82,8 +82,7 @@ def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: st
             missing.append(error)
         except GPUproofError as error:
             # Backends in one account usually fail for the same reason, which is stated once.
-            key = (type(error).__name__, getattr(error, "code", ""))
-            failures.setdefault(key, ([], error))[0].append(backend.location)
+            failures.setdefault(failure_group(error), ([], error))[0].append(backend.location)
     if not missing:
         raise next(error for _, error in failures.values())
     if len(missing) == 1 and not failures:

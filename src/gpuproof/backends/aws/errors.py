@@ -67,6 +67,23 @@ PERMISSIONS = frozenset(
 """Error codes of missing permissions; a HEAD request has only the status 403."""
 
 
+SIGN_INS = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Error codes of invalid or expired credentials.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
+"""
+
+
 class NoCredentials(GPUproofError):
     """There are no usable AWS credentials."""
 
@@ -126,6 +143,11 @@ class AwsRefused(GPUproofError):
     def is_permission(self) -> bool:
         """Whether a permission is missing."""
         return self.code in PERMISSIONS
+
+    @property
+    def is_sign_in(self) -> bool:
+        """Whether the credentials are invalid or expired."""
+        return self.code in SIGN_INS
 
     @property
     def is_fault(self) -> bool:

@@ -30,21 +30,6 @@ _LOG_SHARE, _LOG_SLOWEST = 0.2, 5.0
 _STREAMS_A_SECOND = 5.0
 _STREAMS_SECONDS = 20.0
 _AGAIN_SLOWEST = 30.0
-_SIGN_IN_CODES = frozenset(
-    {
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
-"""Error codes of invalid or expired credentials.
-
-Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html
-"""
 
 
 class DescribableJob(Protocol):
@@ -167,9 +152,7 @@ def _log_pause(silence: float, hosts: int) -> float:
 
 def still_running_error(job: DescribableJob, error: GPUproofError) -> GPUproofError:
     """The error that ends `follow`, with the information that the job is still running."""
-    is_expired = isinstance(error, NoCredentials) or (
-        isinstance(error, AwsRefused) and error.code in _SIGN_IN_CODES
-    )
+    is_expired = isinstance(error, NoCredentials) or (isinstance(error, AwsRefused) and error.is_sign_in)
     again = f"gpuproof logs -f {job.cli_name}"
     first = f"{error.remedy.rstrip('.')}. " if error.remedy else ""
     if is_expired:

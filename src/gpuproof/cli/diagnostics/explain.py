@@ -43,7 +43,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--region", metavar="us-west-2", help="AWS region of the log, and where to search for the run"
     )
-    parser.add_argument("--on", choices=["local", "sagemaker"], help="search for the run only there")
+    parser.add_argument("--on", choices=["local", "sagemaker", "ec2"], help="search for the run only there")
     add_format_flag(parser)
     parser.set_defaults(run=run)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.cli.arguments import add_backend_flags, add_command, add_format_flag
-from gpuproof.errors import ExitCode
+from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Backend
@@ -34,17 +34,31 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof ps`."""
+    from gpuproof.backends.errors import failure_group
     from gpuproof.backends.record import newest_records
 
     backends = _listed_backends(arguments)
     records: list[RunRecord] = []
     older = 0
-    problems: list[str] = []
+    failures: dict[str, tuple[list[str], GPUproofError]] = {}
     for backend in backends:
-        found, more, problem = _list_runs(backend, arguments, is_only_one=len(backends) == 1)
+        try:
+            found, more = _list_runs(backend, arguments)
+        except GPUproofError as error:
+            if len(backends) == 1 or not backend.is_remote:
+                raise
+            # Backends in one account usually fail for the same reason, which is stated once.
+            failures.setdefault(failure_group(error), ([], error))[0].append(backend.location)
+            continue
         records += found
         older += more
-        problems += [problem] if problem else []
+    for locations, error in failures.values():
+        print(
+            f"gpuproof: runs {' and '.join(locations)} are not listed: {error.message} "
+            "(use --on local to list only local runs)",
+            file=sys.stderr,
+        )
+    problems = [error.message for _, error in failures.values()]
     records, more = newest_records(records, len(records) if arguments.all else _NEWEST)
     older += more
     if arguments.format == "json":
@@ -69,33 +83,14 @@ def _listed_backends(arguments: argparse.Namespace) -> list[type[Backend[Any]]]:
     return [one for one in known if one.is_configured() or (arguments.region is not None and one.has_regions)]
 
 
-def _list_runs(
-    backend: type[Backend[Any]], arguments: argparse.Namespace, *, is_only_one: bool
-) -> tuple[list[RunRecord], int, str | None]:
-    """The runs of a backend, the number of older ones, and an error message.
-
-    Args:
-        is_only_one: raise errors, since there are no other runs to list.
-    """
-    from gpuproof.errors import GPUproofError
+def _list_runs(backend: type[Backend[Any]], arguments: argparse.Namespace) -> tuple[list[RunRecord], int]:
+    """The runs of a backend, and the number of older ones."""
 
     def request() -> tuple[list[RunRecord], int]:
         runs = backend.open(region=arguments.region).runs()
         return (list(runs.records()), 0) if arguments.all else runs.newest(_NEWEST)
 
-    if not backend.is_remote:
-        return *request(), None
-    try:
-        return *_within(_REMOTE_SECONDS, request), None
-    except GPUproofError as error:
-        if is_only_one:
-            raise
-        print(
-            f"gpuproof: runs {backend.location} are not listed: {error.message} "
-            "(use --on local to list only local runs)",
-            file=sys.stderr,
-        )
-        return [], 0, error.message
+    return _within(_REMOTE_SECONDS, request) if backend.is_remote else request()
 
 
 def _within(
