@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.jobs import Overrides
+from gpuproof.jobs import Overrides, load_job, override_job
 from gpuproof.jobs.script_job import ScriptJob, expanded, script_job
 from gpuproof.jobs.spec import TrainingJob
 
@@ -20,7 +20,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_it_has_the_values_of_a_training_job(script: Path) -> None:
-    job = script_job(script, ("--epochs", "5"))
+    job = script_job(script, Overrides(arguments=["--epochs", "5"]))
     assert job is not None
     known = TrainingJob(
         entry_point="train_cifar.py", source_dir=str(script.parent), arguments=("--epochs", "5")
@@ -30,35 +30,60 @@ def test_it_has_the_values_of_a_training_job(script: Path) -> None:
     assert expanded(job) == known
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"distribution": "torchrun", "processes_per_host": 2, "instance_count": 2},
+        {"distribution": "multi_worker_mirrored", "instance_count": 2},
+        {"distribution": "mirrored"},
+        {"distribution": "auto"},
+        {"instance_count": 3},
+    ],
+)
+def test_a_launcher_and_several_hosts_are_as_in_any_other_job(script: Path, flags: dict[str, Any]) -> None:
+    job = script_job(script, Overrides(**flags))
+    assert job is not None
+    known = override_job(load_job(script), Overrides(**flags), script.parent)
+    assert job.model_dump() == known.model_dump()
+    assert expanded(job) == known
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"distribution": "torchrn"},
+        {"distribution": "torchrun", "processes_per_host": 0},
+        {"distribution": "mirrored", "instance_count": 2},
+        {"distribution": "mirrored", "processes_per_host": 2},
+        {"processes_per_host": 2},
+        {"instance_count": 0},
+        {"require_gpu": False},
+        {"name": ""},
+        {"inputs": ["training=./data"]},
+    ],
+)
+def test_other_flags_and_wrong_ones_take_the_longer_way(script: Path, flags: dict[str, Any]) -> None:
+    assert script_job(script, Overrides(**flags)) is None
+
+
 @pytest.mark.parametrize("name", ["train.sh", "gpuproof.yaml", "train.ipynb", "missing.py", "folder.py"])
 def test_anything_but_an_existing_python_script_takes_the_longer_way(tmp_path: Path, name: str) -> None:
     if name == "folder.py":
         (tmp_path / name).mkdir()
     elif name != "missing.py":
         (tmp_path / name).write_text("")
-    assert script_job(tmp_path / name, ()) is None
+    assert script_job(tmp_path / name, Overrides()) is None
 
 
-@pytest.mark.parametrize(
-    ("flags", "only"),
-    [
-        ({}, True),
-        ({"arguments": ["--epochs", "5"]}, True),
-        ({"inputs": [], "tags": []}, True),
-        ({"require_gpu": False}, False),
-        ({"instance_count": 0}, False),
-        ({"name": ""}, False),
-        ({"inputs": ["training=./data"]}, False),
-    ],
-)
-def test_flags_are_noticed(flags: dict[str, Any], *, only: bool) -> None:
-    assert Overrides(**flags).only_arguments is only
+def test_empty_flags_are_none(script: Path) -> None:
+    assert script_job(script, Overrides(inputs=[], tags=[])) == script_job(script, Overrides())
 
 
-def test_a_dry_run_of_a_script_imports_no_pydantic(script: Path) -> None:
+@pytest.mark.parametrize("flags", [[], ["--distribution", "torchrun", "--processes-per-host", "2"]])
+def test_a_dry_run_of_a_script_imports_no_pydantic(script: Path, flags: list[str]) -> None:
     code = (
         "import sys; from gpuproof.cli.main import main;"
-        f"sys.argv = ['gpuproof', 'run', {str(script)!r}, '--dry-run', '--', '--epochs', '5'];"
+        f"sys.argv = ['gpuproof', 'run', {str(script)!r}, *{flags}, '--dry-run', '--', '--epochs', '5'];"
         "code = main(); assert not code, code; sys.exit('pydantic' in sys.modules)"
     )
     assert (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -66,11 +66,10 @@ class Overrides:
     max_wait: str | None = None
     keep_alive: str | None = None
 
-    @property
-    def only_arguments(self) -> bool:
-        """Whether no flag was given; there may be arguments of the script."""
+    def only(self, names: Collection[str]) -> bool:
+        """Whether no flag was given, except perhaps for these."""
         return all(
             value is None or value == [] or value == ()
             for name, value in vars(self).items()
-            if name != "arguments"
+            if name not in names
         )

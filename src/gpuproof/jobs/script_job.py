@@ -1,4 +1,4 @@
-"""A training job that consists of a script and its arguments, as in `gpuproof run train.py -- --epochs 5`.
+"""A training job that consists of a script, its arguments and a launcher, as in `gpuproof run train.py -- --epochs 5`.
 
 It has the attributes of a `TrainingJob` with default values, but needs no pydantic, whose import and validators take a
 third of the time until such a script starts.
@@ -11,10 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
+from gpuproof.jobs.distribution.launchers import LAUNCHERS, NONE
 from gpuproof.jobs.validators import check_entry_point, derive_job_name
 
 if TYPE_CHECKING:
+    from gpuproof.jobs.overrides import Overrides
     from gpuproof.jobs.spec import Job, TrainingJob
+
+_FLAGS = ("arguments", "distribution", "instance_count", "processes_per_host")
+"""The flags of which such a job has the values."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,21 @@ class NoEC2Settings:
 
 
 @dataclass(frozen=True)
+class ScriptDistribution:
+    """A `gpuproof.jobs.distribution.spec.Distribution` with the default value of every key except for these.
+
+    Args:
+        launcher: a key of `LAUNCHERS`.
+        processes_per_host: processes on each host; by default one per GPU, or one without GPUs.
+    """
+
+    launcher: str
+    processes_per_host: int | None = None
+    max_restarts: int = field(default=0, init=False)
+    mpi_options: str = field(default="", init=False)
+
+
+@dataclass(frozen=True)
 class ScriptJob:
     """A training job with the default value of every key except for these.
 
@@ -68,11 +88,15 @@ class ScriptJob:
         entry_point: the script's file name.
         source_dir: its folder, absolute.
         arguments: of the script.
+        instance_count: number of hosts.
+        distribution: the launcher.
     """
 
     entry_point: str
     source_dir: str
     arguments: tuple[str, ...] = ()
+    instance_count: int = 1
+    distribution: ScriptDistribution | None = None
     name: str = field(init=False)
     kind: Literal["training"] = field(default="training", init=False)
     include: tuple[str, ...] = field(default=(), init=False)
@@ -82,7 +106,6 @@ class ScriptJob:
     framework_version: None = field(default=None, init=False)
     image: None = field(default=None, init=False)
     instance_type: None = field(default=None, init=False)
-    instance_count: Literal[1] = field(default=1, init=False)
     resources: NoResources = field(default_factory=NoResources, init=False)
     fallbacks: tuple[str, ...] = field(default=(), init=False)
     max_duration: None = field(default=None, init=False)
@@ -95,7 +118,6 @@ class ScriptJob:
     hyperparameters: Mapping[str, Any] = field(default_factory=dict, init=False)
     inputs: Mapping[str, str] = field(default_factory=dict, init=False)
     output: None = field(default=None, init=False)
-    distribution: None = field(default=None, init=False)
     checkpoint: None = field(default=None, init=False)
     warnings: tuple[str, ...] = field(default=(), init=False)
 
@@ -113,23 +135,50 @@ class ScriptJob:
         """The same job as a `TrainingJob`."""
         from gpuproof.jobs.spec import TrainingJob  # imports pydantic
 
-        return TrainingJob(entry_point=self.entry_point, source_dir=self.source_dir, arguments=self.arguments)
+        distribution: Any = None if self.distribution is None else asdict(self.distribution)
+        return TrainingJob(
+            entry_point=self.entry_point,
+            source_dir=self.source_dir,
+            arguments=self.arguments,
+            instance_count=self.instance_count,
+            distribution=distribution,
+        )
 
 
 if TYPE_CHECKING:
     AnyJob = Union[Job, ScriptJob]  # noqa: UP007 - `|` needs the classes at run time
 
 
-def script_job(path: Path, arguments: tuple[str, ...]) -> ScriptJob | None:
-    """The job of an existing Python script; `None` if the path is something else or its name needs a closer look."""
-    if path.suffix != ".py" or not path.is_file():
+def script_job(path: Path, changes: Overrides) -> ScriptJob | None:
+    """The job of an existing Python script with a few flags; `None` if anything else is given or needs a closer look.
+
+    Args:
+        path: the script.
+        changes: the flags.
+    """
+    if not changes.only(_FLAGS) or path.suffix != ".py" or not path.is_file():
         return None
-    script = path.absolute()
+    script, count = path.absolute(), 1 if changes.instance_count is None else changes.instance_count
     try:
         check_entry_point(script.name)
+        distribution = _distribution(changes, count)
     except ValueError:
+        return None  # reading it as any other job explains what is wrong
+    return ScriptJob(script.name, str(script.parent), tuple(changes.arguments or ()), count, distribution)
+
+
+def _distribution(changes: Overrides, hosts: int) -> ScriptDistribution | None:
+    launcher, processes = changes.distribution, changes.processes_per_host
+    if hosts < 1 or (processes is not None and processes < 1):
+        raise ValueError
+    if launcher is None and processes is None:
         return None
-    return ScriptJob(script.name, str(script.parent), arguments)
+    kind = LAUNCHERS.get(launcher or NONE)
+    if kind is None or (hosts > 1 and not kind.several_hosts):
+        raise ValueError
+    if processes is not None and "processes_per_host" not in kind.options:
+        raise ValueError
+    return ScriptDistribution(launcher or NONE, processes)
 
 
 def expanded(job: AnyJob) -> Job:

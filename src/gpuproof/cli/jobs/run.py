@@ -344,11 +344,7 @@ def _read_job(arguments: argparse.Namespace) -> AnyJob:
         max_wait=arguments.max_wait,
         keep_alive=arguments.keep_alive,
     )
-    if (
-        name is None
-        and changes.only_arguments
-        and (job := script_job(path, tuple(changes.arguments or ()))) is not None
-    ):
+    if name is None and (job := script_job(path, changes)) is not None:
         return job
     from gpuproof.jobs import load_job, override_job  # imports pydantic, which a script alone does without
 
