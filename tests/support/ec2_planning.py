@@ -17,7 +17,7 @@ from support.aws_emulator import REGION, RunningEmulator
 SCRIPT = "import torch\nprint(torch.cuda.is_available())\n"
 
 
-class Ec2PlanningSandbox:
+class EC2PlanningSandbox:
     """What a test needs to plan runs on EC2.
 
     Args:

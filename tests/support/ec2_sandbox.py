@@ -13,7 +13,7 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.network import plan_network
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
-from gpuproof.backends.ec2.target import ChosenAmi, Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.bucket import plan_bucket
@@ -30,7 +30,7 @@ PROFILE = "gpuproof-ec2"
 _NUMBERS = itertools.count(1)
 
 
-class Ec2Sandbox:
+class EC2Sandbox:
     """What a test needs to plan and to launch.
 
     Args:
@@ -132,10 +132,10 @@ class Ec2Sandbox:
             warnings=(),
         )
 
-    def target(self, name: str, zones: Sequence[Zone] | None = None) -> Ec2Target:
+    def target(self, name: str, zones: Sequence[Zone] | None = None) -> EC2Target:
         """An instance type to try."""
         catalogue = Catalogue.load()
-        return Ec2Target(
+        return EC2Target(
             name=name,
             instance=catalogue.instance(name),
             price=catalogue.price(name, REGION),
@@ -230,9 +230,9 @@ def interrupted_at(step: int, interrupt: Callable[[], None]) -> Callable[[int], 
     return at_step
 
 
-def running_sandbox(emulator: RunningEmulator, folder: Path, patch: Any) -> Iterator[Ec2Sandbox]:
+def running_sandbox(emulator: RunningEmulator, folder: Path, patch: Any) -> Iterator[EC2Sandbox]:
     """A sandbox with a bucket of its own, whose faults concern no other test."""
     folder.mkdir()
     with FaultyAws(emulator.url) as faulty:
         patch.setenv("AWS_ENDPOINT_URL_EC2", faulty.url)
-        yield Ec2Sandbox(emulator, faulty, folder, emulator.bucket(f"bucket-{secrets.token_hex(4)}"))
+        yield EC2Sandbox(emulator, faulty, folder, emulator.bucket(f"bucket-{secrets.token_hex(4)}"))

@@ -17,7 +17,7 @@ from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 BACKENDS = {
     "local": "gpuproof.backends.local.backend:LocalBackend",
     "sagemaker": "gpuproof.backends.sagemaker.backend:SageMakerBackend",
-    "ec2": "gpuproof.backends.ec2.backend:Ec2Backend",
+    "ec2": "gpuproof.backends.ec2.backend:EC2Backend",
 }
 """Class of each backend by name, in the order in which runs are looked for. The first is the default."""
 

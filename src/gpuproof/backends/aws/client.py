@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuproof.backends.aws.cloudwatch_logs import LogCalls
-from gpuproof.backends.aws.ec2 import Ec2Calls
+from gpuproof.backends.aws.ec2 import EC2Calls
 from gpuproof.backends.aws.iam import IdentityCalls
 from gpuproof.backends.aws.s3 import S3Calls
 from gpuproof.backends.aws.s3_transfer import TransferCalls
@@ -11,7 +11,7 @@ from gpuproof.backends.aws.sagemaker import SageMakerCalls
 from gpuproof.backends.aws.tagging import TaggingCalls
 
 
-class Aws(TransferCalls, S3Calls, SageMakerCalls, Ec2Calls, LogCalls, TaggingCalls, IdentityCalls):
+class Aws(TransferCalls, S3Calls, SageMakerCalls, EC2Calls, LogCalls, TaggingCalls, IdentityCalls):
     """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.
 
     It is thread-safe. boto3 is imported with the first request.

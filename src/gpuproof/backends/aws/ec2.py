@@ -37,7 +37,7 @@ class Profile:
     roles: tuple[Role, ...]
 
 
-class Ec2Calls(AwsSession):
+class EC2Calls(AwsSession):
     """The client's methods for EC2."""
 
     def run_instances(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:

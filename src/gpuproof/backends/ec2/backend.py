@@ -17,13 +17,13 @@ from gpuproof.settings import aws_is_set_up, boto3_session, cache_dir
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.ec2.plan import EC2Plan
-    from gpuproof.backends.ec2.run import Ec2Run
-    from gpuproof.backends.ec2.store import Ec2RunStore
+    from gpuproof.backends.ec2.run import EC2Run
+    from gpuproof.backends.ec2.store import EC2RunStore
     from gpuproof.backends.progress import SubmitProgress
     from gpuproof.jobs.script_job import AnyJob
 
 
-class Ec2Backend:
+class EC2Backend:
     """EC2 in one account and region; implements `gpuproof.backends.base.Backend`.
 
     Args:
@@ -76,14 +76,14 @@ class Ec2Backend:
         """Nothing to do: `submit` uploads everything."""
         return plan
 
-    def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[Ec2Run]:
+    def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""
         from gpuproof.backends.ec2.submit import submit
 
         return submit(plan, self.aws, progress, sleep=self._sleep)
 
-    def runs(self) -> Ec2RunStore:
+    def runs(self) -> EC2RunStore:
         """The runs in this account and region."""
-        from gpuproof.backends.ec2.store import Ec2RunStore
+        from gpuproof.backends.ec2.store import EC2RunStore
 
-        return Ec2RunStore(self.aws)
+        return EC2RunStore(self.aws)

@@ -16,7 +16,7 @@ from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.requests.run_instances import launch_call
-from gpuproof.backends.ec2.target import Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
@@ -65,7 +65,7 @@ class EC2Plan(DisplayedPlan):
     run_id: str
     region: str
     bucket: BucketPlan
-    targets: tuple[Ec2Target, ...]
+    targets: tuple[EC2Target, ...]
     tree: SourceTree
     uploads: UploadPlan
     checkpoints: str | None
@@ -78,7 +78,7 @@ class EC2Plan(DisplayedPlan):
     warnings: tuple[str, ...]
 
     @property
-    def target(self) -> Ec2Target:
+    def target(self) -> EC2Target:
         """The instance type that is tried first."""
         return self.targets[0]
 
@@ -128,12 +128,12 @@ class EC2Plan(DisplayedPlan):
             found[key] = given if given and is_s3(given) else own
         return found
 
-    def agent_job(self, target: Ec2Target) -> AgentJob:
+    def agent_job(self, target: EC2Target) -> AgentJob:
         """The agent's job for an instance type."""
         planned = container_job(self.job, self.run_id, target.name, target.expected)
         return target.launch.apply(planned, "")
 
-    def host_parameters(self, target: Ec2Target) -> HostParameters:
+    def host_parameters(self, target: EC2Target) -> HostParameters:
         """The parameters of the host's program on an instance type."""
         job = self.job
         is_training = isinstance(job, TrainingJob)
@@ -155,7 +155,7 @@ class EC2Plan(DisplayedPlan):
         )
 
     def record(
-        self, target: Ec2Target, zone: Zone | None = None, created: float | None = None
+        self, target: EC2Target, zone: Zone | None = None, created: float | None = None
     ) -> LaunchRecord:
         """The record of a launch; its instance ids are added after it.
 
@@ -203,14 +203,14 @@ class EC2Plan(DisplayedPlan):
         agent, source = self.uploads.agent.digest, self.uploads.source.digest
         return code_calls(self.bucket.name, self.layout, agent, source, None)
 
-    def job_calls(self, target: Ec2Target) -> tuple[ApiCall, ...]:
+    def job_calls(self, target: EC2Target) -> tuple[ApiCall, ...]:
         """The calls that write the agent's job for an instance type, and the job's environment variables if it has any."""
         job_file = job_file_call(self.bucket.name, self.layout, job_document(self.agent_job(target)), None)
         if not self.job.environment:
             return (job_file,)
         return job_file, environment_call(self.bucket.name, self.layout, self.job.environment)
 
-    def launch_call(self, target: Ec2Target, zone: Zone) -> ApiCall:
+    def launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
         """The call that launches the instance; with a placeholder for a security group that is not created yet."""
         return launch_call(self, target, zone, user_data(self.host_parameters(target), self.agent_uri))
 
@@ -225,7 +225,7 @@ class EC2Plan(DisplayedPlan):
             self.launch_call(self.target, self.target.zones[0]),
         )
 
-    def max_cost_usd(self, target: Ec2Target) -> float | None:
+    def max_cost_usd(self, target: EC2Target) -> float | None:
         """The highest possible cost on an instance type within the time limit; None if its price is unknown.
 
         EC2 charges a spot instance at most the on-demand price.
@@ -319,7 +319,7 @@ class EC2Plan(DisplayedPlan):
         rest = f"\nelse {', '.join(others)}" if others else ""
         return f"{first}{as_of}{rest}"
 
-    def _price_text(self, target: Ec2Target) -> str:
+    def _price_text(self, target: EC2Target) -> str:
         listed = target.price
         on_demand = "" if listed is None else f"{mark(listed)}{format_usd(listed.usd_per_hour)}"
         if target.spot_price is None:

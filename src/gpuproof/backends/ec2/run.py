@@ -35,7 +35,7 @@ _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov
 _REPORT_LINES = 2000
 
 
-class Ec2Run(RemoteRun):
+class EC2Run(RemoteRun):
     """One training or processing job on EC2 instances; implements `gpuproof.backends.base.Run`.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
 from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
-from gpuproof.backends.ec2.run import Ec2Run, read_launch
+from gpuproof.backends.ec2.run import EC2Run, read_launch
 from gpuproof.backends.ec2.tracking.host_reports import read_host_reports
 from gpuproof.backends.ec2.tracking.records import record_of
 from gpuproof.backends.errors import AmbiguousRun
@@ -26,7 +26,7 @@ _READ_AT_ONCE = 40
 """Number of runs whose files are read before the first of them is listed."""
 
 
-class Ec2RunStore:
+class EC2RunStore:
     """The runs of one bucket, in one account and region; implements `gpuproof.backends.base.RunStore`.
 
     Args:
@@ -36,11 +36,11 @@ class Ec2RunStore:
 
     backend = "ec2"
 
-    def __init__(self, aws: Aws, make: Callable[..., Ec2Run] = Ec2Run) -> None:
+    def __init__(self, aws: Aws, make: Callable[..., EC2Run] = EC2Run) -> None:
         self._aws = aws
         self._catalogue = Catalogue.load()
         self._make = make
-        self._known: dict[str, Ec2Run] = {}
+        self._known: dict[str, EC2Run] = {}
 
     def records(self) -> Iterator[RunRecord]:
         """All runs, newest first: one listing of the bucket, one of the instances, and two or three small files per run."""
@@ -95,7 +95,7 @@ class Ec2RunStore:
             "another bucket.",
         )
 
-    def run(self, record: RunRecord) -> Ec2Run:
+    def run(self, record: RunRecord) -> EC2Run:
         """The run of a record."""
         if record.id not in self._known:
             bucket = find_bucket(self._aws)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
-from gpuproof.backends.ec2.run import Ec2Run
+from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.capacity import no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
@@ -24,7 +24,7 @@ def submit(
     progress: SubmitProgress,
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> Iterator[Ec2Run]:
+) -> Iterator[EC2Run]:
     """Start a run; after a run that lacked capacity, start another in the next zone or on the next instance type.
 
     The caller waits for the end of a run before it takes the next. The last run is the result.
@@ -39,11 +39,11 @@ def submit(
     catalogue = Catalogue.load()
     tried: tuple[UnavailableType, ...] = ()
     while True:
-        run: Ec2Run | None = None
+        run: EC2Run | None = None
         launched: Launched | None = None
         try:
             launched = submit_once(plan, aws, catalogue, progress, before=tried, sleep=sleep)
-            run = Ec2Run(aws, launched.record, catalogue=catalogue, sleep=sleep)
+            run = EC2Run(aws, launched.record, catalogue=catalogue, sleep=sleep)
             yield run
         except KeyboardInterrupt:
             # Interrupted after the instance was launched and before the caller had the run.

@@ -74,7 +74,7 @@ class InstanceProfile:
 
 
 @dataclass(frozen=True)
-class Ec2Target:
+class EC2Target:
     """An instance type to try, with everything that depends on it.
 
     Args:

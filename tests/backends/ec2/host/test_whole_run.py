@@ -11,7 +11,7 @@ import pytest
 
 from gpuproof.backends.ec2.submit import submit
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.ec2_planning import Ec2PlanningSandbox, create_instance_profile
+from support.ec2_planning import EC2PlanningSandbox, create_instance_profile
 from support.sagemaker_sandbox import RecordingProgress
 from support.simulated_instance import SimulatedInstance, require_simulated_instance
 
@@ -70,7 +70,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 def test_a_run_from_its_plan_to_its_results(emulator: RunningEmulator, tmp_path: Path) -> None:
-    sandbox = Ec2PlanningSandbox(emulator, tmp_path / "project", emulator.bucket("runs"))
+    sandbox = EC2PlanningSandbox(emulator, tmp_path / "project", emulator.bucket("runs"))
     sandbox.write("src/train.py", SCRIPT)
     job = sandbox.training(
         inputs={"training": "data"},
@@ -95,7 +95,7 @@ def test_a_run_from_its_plan_to_its_results(emulator: RunningEmulator, tmp_path:
 
 
 def test_a_run_is_stopped_from_the_client(emulator: RunningEmulator, tmp_path: Path) -> None:
-    sandbox = Ec2PlanningSandbox(emulator, tmp_path / "project", emulator.bucket("stopped"))
+    sandbox = EC2PlanningSandbox(emulator, tmp_path / "project", emulator.bucket("stopped"))
     sandbox.write("src/train.py", SCRIPT)
     job = sandbox.training(
         inputs={"training": "data"}, environment={"WHO": "waiting"}, require_gpu=False, max_duration="1h"

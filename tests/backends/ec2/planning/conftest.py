@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.ec2_planning import Ec2PlanningSandbox, create_instance_profile
+from support.ec2_planning import EC2PlanningSandbox, create_instance_profile
 
 _FOREIGN = (
     "AWS_PROFILE",
@@ -37,9 +37,9 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 @pytest.fixture
-def sandbox(emulator: RunningEmulator, tmp_path: Path) -> Iterator[Ec2PlanningSandbox]:
+def sandbox(emulator: RunningEmulator, tmp_path: Path) -> Iterator[EC2PlanningSandbox]:
     """A job's folder, and a bucket of its own."""
     folder = tmp_path / "project"
     folder.mkdir()
-    yield Ec2PlanningSandbox(emulator, folder, emulator.bucket(f"plans-{next(_NUMBERS)}"))
+    yield EC2PlanningSandbox(emulator, folder, emulator.bucket(f"plans-{next(_NUMBERS)}"))
     emulator.faults()

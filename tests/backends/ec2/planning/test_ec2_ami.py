@@ -14,7 +14,7 @@ from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.spec import TrainingJob
-from support.ec2_planning import Ec2PlanningSandbox
+from support.ec2_planning import EC2PlanningSandbox
 
 CATALOGUE = Catalogue.load()
 PYTORCH = "pytorch"
@@ -88,7 +88,7 @@ def test_the_volume_holds_the_snapshot_and_the_inputs() -> None:
 
 
 @pytest.mark.slow
-def test_cheap_zones_are_tried_first(sandbox: Ec2PlanningSandbox) -> None:
+def test_cheap_zones_are_tried_first(sandbox: EC2PlanningSandbox) -> None:
     zones = sandbox.plan().target.zones
     finder = ZoneFinder(sandbox.aws, zones)
     prices = {zones[1].name: 0.3, zones[2].name: 0.2}
@@ -97,13 +97,13 @@ def test_cheap_zones_are_tried_first(sandbox: Ec2PlanningSandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_zone_that_does_not_offer_the_type_is_left_out(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_zone_that_does_not_offer_the_type_is_left_out(sandbox: EC2PlanningSandbox) -> None:
     zones = [Zone("us-east-1a", "subnet-1", "vpc-1"), Zone("us-east-1zz", "subnet-2", "vpc-1")]
     assert ZoneFinder(sandbox.aws, zones).offering("g5.xlarge", {}) == (zones[0],)
 
 
 @pytest.mark.slow
-def test_an_account_without_a_default_vpc_is_told_what_to_do(sandbox: Ec2PlanningSandbox) -> None:
+def test_an_account_without_a_default_vpc_is_told_what_to_do(sandbox: EC2PlanningSandbox) -> None:
     region = "eu-west-3"
     ec2 = sandbox.emulator.client("ec2", region)
     for subnet in ec2.describe_subnets()["Subnets"]:
@@ -115,7 +115,7 @@ def test_an_account_without_a_default_vpc_is_told_what_to_do(sandbox: Ec2Plannin
 
 
 @pytest.mark.slow
-def test_an_image_of_the_jobs_own_is_taken(sandbox: Ec2PlanningSandbox) -> None:
+def test_an_image_of_the_jobs_own_is_taken(sandbox: EC2PlanningSandbox) -> None:
     image = sandbox.plan().target.ami.id
     ami = sandbox.plan(sandbox.training(ec2={"ami": image})).target.ami
     assert (ami.id, ami.because, ami.row) == (image, "the job's own", None)
@@ -123,7 +123,7 @@ def test_an_image_of_the_jobs_own_is_taken(sandbox: Ec2PlanningSandbox) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_parameter_the_image_is_looked_for_by_name(sandbox: Ec2PlanningSandbox) -> None:
+def test_without_the_parameter_the_image_is_looked_for_by_name(sandbox: EC2PlanningSandbox) -> None:
     sandbox.emulator.faults("access-denied,service=ssm,operation=GetParameter")
     with pytest.raises(InvalidJob, match=r"has no AMI for g5\.xlarge of these names: Deep Learning OSS"):
         sandbox.plan()
@@ -131,7 +131,7 @@ def test_without_the_parameter_the_image_is_looked_for_by_name(sandbox: Ec2Plann
 
 
 @pytest.mark.slow
-def test_a_script_without_a_framework_gets_the_base_image(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_script_without_a_framework_gets_the_base_image(sandbox: EC2PlanningSandbox) -> None:
     sandbox.write("src/train.py", "print('plain')\n")
     ami = sandbox.plan(sandbox.processing(instance_type="m5.xlarge")).target.ami
     assert "Base" in ami.name
@@ -139,7 +139,7 @@ def test_a_script_without_a_framework_gets_the_base_image(sandbox: Ec2PlanningSa
 
 
 @pytest.mark.slow
-def test_a_framework_without_an_image_is_installed_from_requirements(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_framework_without_an_image_is_installed_from_requirements(sandbox: EC2PlanningSandbox) -> None:
     sandbox.write("src/train.py", "import tensorflow\n")
     job = sandbox.training(instance_type="g5g.xlarge")
     with pytest.raises(InvalidJob, match=r"no AWS Deep Learning AMI with tensorflow for g5g\.xlarge"):

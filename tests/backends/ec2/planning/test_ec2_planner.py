@@ -13,7 +13,7 @@ from gpuproof.backends.errors import NoCapacity
 from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.errors import InvalidJob, UsageError
 from support.aws_emulator import RunningEmulator
-from support.ec2_planning import Ec2PlanningSandbox, create_instance_profile
+from support.ec2_planning import EC2PlanningSandbox, create_instance_profile
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def quotas(emulator: RunningEmulator) -> Iterator[RunningEmulator]:
     emulator.quotas({G_QUOTA: 500})
 
 
-def test_a_plan_of_a_training_job(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_plan_of_a_training_job(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(inputs={"training": "data"}, instance_type="ml.g5.xlarge"))
     target = plan.target
     assert (target.name, target.gpus, target.expected.name) == ("g5.xlarge", 1, "A10G")
@@ -44,7 +44,7 @@ def test_a_plan_of_a_training_job(sandbox: Ec2PlanningSandbox) -> None:
     assert plan.max_duration == 3600
 
 
-def test_a_plan_creates_nothing(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_plan_creates_nothing(sandbox: EC2PlanningSandbox) -> None:
     sandbox.emulator.forget_requests()
     sandbox.plan()
     reading = ("Describe", "Get", "Head", "List")
@@ -53,7 +53,7 @@ def test_a_plan_creates_nothing(sandbox: Ec2PlanningSandbox) -> None:
     assert writing <= {"RegisterImage"}
 
 
-def test_the_hosts_parameters_follow_from_the_plan(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_hosts_parameters_follow_from_the_plan(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(inputs={"training": "data"}))
     parameters = plan.host_parameters(plan.target)
     assert list(parameters.inputs) == ["input/data/training"]
@@ -64,7 +64,7 @@ def test_the_hosts_parameters_follow_from_the_plan(sandbox: Ec2PlanningSandbox) 
     assert parameters.agent_sha256 == plan.uploads.agent.digest
 
 
-def test_the_outputs_of_a_processing_job_have_prefixes_of_their_own(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_outputs_of_a_processing_job_have_prefixes_of_their_own(sandbox: EC2PlanningSandbox) -> None:
     job = sandbox.processing(
         inputs={"/opt/ml/processing/input": "data"},
         outputs={"/opt/ml/processing/out": None, "/opt/ml/processing/far": "s3://elsewhere/results"},
@@ -78,7 +78,7 @@ def test_the_outputs_of_a_processing_job_have_prefixes_of_their_own(sandbox: Ec2
     assert plan.record(plan.target).outputs == plan.outputs
 
 
-def test_the_record_of_a_launch_is_read_again(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_record_of_a_launch_is_read_again(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(tags={"team": "vision"}), fresh=True)
     record = plan.record(plan.target, plan.target.zones[0], created=1.5)
     assert LaunchRecord.parse(record.to_bytes()) == record
@@ -87,7 +87,7 @@ def test_the_record_of_a_launch_is_read_again(sandbox: Ec2PlanningSandbox) -> No
     assert record.usd_per_hour == plan.target.price.usd_per_hour if plan.target.price else None
 
 
-def test_the_description_names_what_is_paid_for(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_description_names_what_is_paid_for(sandbox: EC2PlanningSandbox) -> None:
     lines = dict(sandbox.plan().describe())
     assert "at $1.0" in lines["instance"]
     assert lines["GPU"] == "1 x A10G requested (instance_type: g5.xlarge)"
@@ -100,7 +100,7 @@ def test_the_description_names_what_is_paid_for(sandbox: Ec2PlanningSandbox) -> 
     assert "a new security group without inbound rules" in lines["network"]
 
 
-def test_environment_variables_are_in_no_document(sandbox: Ec2PlanningSandbox) -> None:
+def test_environment_variables_are_in_no_document(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(environment={"TOKEN": "very-secret"}))
     assert "very-secret" not in json.dumps(plan.document())
     assert "very-secret" not in str(plan.host_parameters(plan.target))
@@ -108,7 +108,7 @@ def test_environment_variables_are_in_no_document(sandbox: Ec2PlanningSandbox) -
     assert json.loads(call.request["Body"]) == {"TOKEN": "very-secret"}
 
 
-def test_the_last_call_launches_the_instance(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_last_call_launches_the_instance(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(ec2={"security_groups": "sg-0123456789abcdef0"}))
     *_, launch = plan.calls()
     assert (launch.operation, launch.request["ImageId"]) == ("run_instances", plan.target.ami.id)
@@ -118,18 +118,18 @@ def test_the_last_call_launches_the_instance(sandbox: Ec2PlanningSandbox) -> Non
     assert shown["SubnetId"] == plan.target.zones[0].subnet
 
 
-def test_a_job_whose_tags_exceed_ec2s_limits_is_rejected(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_job_whose_tags_exceed_ec2s_limits_is_rejected(sandbox: EC2PlanningSandbox) -> None:
     with pytest.raises(InvalidJob, match="too many tags"):
         sandbox.plan(sandbox.training(tags={f"tag{number}": "1" for number in range(45)}))
 
 
-def test_resources_become_the_cheapest_types(sandbox: Ec2PlanningSandbox) -> None:
+def test_resources_become_the_cheapest_types(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(resources={"gpu": "A10G:1"}))
     assert [target.name for target in plan.targets][:2] == ["g5.xlarge", "g5.2xlarge"]
     assert plan.target.expected.because == "resources.gpu: A10G:1"
 
 
-def test_an_existing_security_group_is_used_again(sandbox: Ec2PlanningSandbox) -> None:
+def test_an_existing_security_group_is_used_again(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan()
     (call,) = plan.network_calls
     ec2 = sandbox.emulator.client("ec2")
@@ -143,7 +143,7 @@ def test_an_existing_security_group_is_used_again(sandbox: Ec2PlanningSandbox) -
         ec2.delete_security_group(GroupId=group)
 
 
-def test_given_subnets_keep_their_order(sandbox: Ec2PlanningSandbox) -> None:
+def test_given_subnets_keep_their_order(sandbox: EC2PlanningSandbox) -> None:
     known = [zone.subnet for zone in sandbox.plan().target.zones]
     job = sandbox.training(ec2={"subnets": known[1::-1], "security_groups": "sg-0123456789abcdef0"})
     plan = sandbox.plan(job)
@@ -151,7 +151,7 @@ def test_given_subnets_keep_their_order(sandbox: Ec2PlanningSandbox) -> None:
     assert (plan.security_groups, plan.network_calls) == (("sg-0123456789abcdef0",), ())
 
 
-def test_a_missing_subnet_is_named(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_missing_subnet_is_named(sandbox: EC2PlanningSandbox) -> None:
     with pytest.raises(InvalidJob, match="has no subnet subnet-0123456789abcdef0"):
         sandbox.plan(sandbox.training(ec2={"subnets": "subnet-0123456789abcdef0"}))
 
@@ -170,14 +170,14 @@ def test_a_missing_subnet_is_named(sandbox: Ec2PlanningSandbox) -> None:
     ],
 )
 def test_what_cannot_run_is_rejected_before_anything_is_created(
-    sandbox: Ec2PlanningSandbox, keys: dict[str, Any], message: str
+    sandbox: EC2PlanningSandbox, keys: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidJob, match=message) as caught:
         sandbox.plan(sandbox.training(**keys))
     assert caught.value.remedy
 
 
-def test_a_quota_of_zero_leaves_no_instance(quotas: RunningEmulator, sandbox: Ec2PlanningSandbox) -> None:
+def test_a_quota_of_zero_leaves_no_instance(quotas: RunningEmulator, sandbox: EC2PlanningSandbox) -> None:
     quotas.quotas({G_QUOTA: 0})
     with pytest.raises(
         NoCapacity, match="Running On-Demand G and VT instances' is 0 vCPU, and 4 are needed"
@@ -187,14 +187,14 @@ def test_a_quota_of_zero_leaves_no_instance(quotas: RunningEmulator, sandbox: Ec
     assert [one.name for one in caught.value.tried] == ["g5.xlarge"]
 
 
-def test_a_type_beyond_its_quota_is_left_out(quotas: RunningEmulator, sandbox: Ec2PlanningSandbox) -> None:
+def test_a_type_beyond_its_quota_is_left_out(quotas: RunningEmulator, sandbox: EC2PlanningSandbox) -> None:
     quotas.quotas({G_QUOTA: 4})
     plan = sandbox.plan(sandbox.training(instance_type="g5.12xlarge", fallbacks=["g5.xlarge"]))
     assert [target.name for target in plan.targets] == ["g5.xlarge"]
     assert any("g5.12xlarge: VcpuLimitExceeded" in warning for warning in plan.warnings)
 
 
-def test_missing_permissions_to_look_leave_decisions_to_ec2(sandbox: Ec2PlanningSandbox) -> None:
+def test_missing_permissions_to_look_leave_decisions_to_ec2(sandbox: EC2PlanningSandbox) -> None:
     denied = ("DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory")
     sandbox.emulator.faults(
         *(f"access-denied,service=ec2,operation={name}" for name in denied),
@@ -207,7 +207,7 @@ def test_missing_permissions_to_look_leave_decisions_to_ec2(sandbox: Ec2Planning
     assert any("iam:GetInstanceProfile is not allowed" in warning for warning in plan.warnings)
 
 
-def test_spot_capacity_has_todays_price(sandbox: Ec2PlanningSandbox) -> None:
+def test_spot_capacity_has_todays_price(sandbox: EC2PlanningSandbox) -> None:
     job = sandbox.training(resources={"spot": True, "max_price": 0.2}, instance_type="g5.xlarge")
     plan = sandbox.plan(job)
     spot, on_demand = plan.target.spot_price, plan.target.price
@@ -222,25 +222,25 @@ def test_spot_capacity_has_todays_price(sandbox: Ec2PlanningSandbox) -> None:
     assert any("more than max_price ($0.20)" in warning for warning in plan.warnings)
 
 
-def test_the_profile_of_a_named_role_is_found(sandbox: Ec2PlanningSandbox) -> None:
+def test_the_profile_of_a_named_role_is_found(sandbox: EC2PlanningSandbox) -> None:
     arn = create_instance_profile(sandbox.emulator, "its-profile", role="its-role")
     plan = sandbox.plan(sandbox.training(ec2={"instance_profile": "its-role"}))
     assert (plan.profile.arn, plan.profile.because) == (arn, "the instance profile of the role its-role")
 
 
-def test_a_missing_profile_is_told_with_the_commands_that_create_it(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_missing_profile_is_told_with_the_commands_that_create_it(sandbox: EC2PlanningSandbox) -> None:
     with pytest.raises(UsageError, match="no instance profile absent") as caught:
         sandbox.plan(sandbox.training(ec2={"instance_profile": "absent"}))
     assert "aws iam create-instance-profile --instance-profile-name absent" in (caught.value.remedy or "")
 
 
-def test_a_role_that_ec2_may_not_assume_is_rejected(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_role_that_ec2_may_not_assume_is_rejected(sandbox: EC2PlanningSandbox) -> None:
     create_instance_profile(sandbox.emulator, "for-sagemaker", service="sagemaker.amazonaws.com")
     with pytest.raises(UsageError, match="EC2 may not assume the role for-sagemaker"):
         sandbox.plan(sandbox.training(ec2={"instance_profile": "for-sagemaker"}))
 
 
-def test_a_run_continues_from_the_checkpoints_of_one_that_failed(sandbox: Ec2PlanningSandbox) -> None:
+def test_a_run_continues_from_the_checkpoints_of_one_that_failed(sandbox: EC2PlanningSandbox) -> None:
     first = sandbox.plan()
     _end(sandbox, first.record(first.target), "Failed")
     assert sandbox.plan().checkpoints == f"{_own(sandbox, first.run_id)}"
@@ -249,11 +249,11 @@ def test_a_run_continues_from_the_checkpoints_of_one_that_failed(sandbox: Ec2Pla
     assert sandbox.plan().checkpoints != first.checkpoints
 
 
-def _own(sandbox: Ec2PlanningSandbox, run_id: str) -> str:
+def _own(sandbox: EC2PlanningSandbox, run_id: str) -> str:
     return f"s3://{sandbox.bucket}/gpuproof/checkpoints/small/{run_id}/"
 
 
-def _end(sandbox: Ec2PlanningSandbox, record: LaunchRecord, status: str) -> None:
+def _end(sandbox: EC2PlanningSandbox, record: LaunchRecord, status: str) -> None:
     """Write what a run that has ended leaves behind."""
     layout, s3 = RunLayout(record.run_id), sandbox.emulator.client("s3")
     prefix = record.checkpoints.removeprefix(f"s3://{sandbox.bucket}/")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.ec2.requests.run_instances import NEW_GROUP, launch_call, run_instances_request
-from gpuproof.backends.ec2.target import ChosenAmi, Ec2Target, InstanceProfile, Zone
+from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
@@ -18,7 +18,7 @@ from gpuproof.units import Money
 
 RUN = "small-20260501-120000-abcd"
 AMI = ChosenAmi("ami-0123456789abcdef0", "DLAMI", "newest", "x86_64", snapshot_gb=60)
-TARGET = Ec2Target(
+TARGET = EC2Target(
     "g5.xlarge", None, None, None, AMI, (), ExpectedGpus(1, "A10G", "the job asks for it"), volume_gb=100
 )
 ZONE = Zone("us-east-1a", "subnet-1", "vpc-1")
@@ -43,7 +43,7 @@ def plan(**job: Any) -> Plan:
 
 
 def request(
-    of: Plan | None = None, target: Ec2Target = TARGET, zone: Zone = ZONE, **more: Any
+    of: Plan | None = None, target: EC2Target = TARGET, zone: Zone = ZONE, **more: Any
 ) -> dict[str, Any]:
     return run_instances_request(of or plan(), target, zone, more.pop("user_data", USER_DATA), **more)
 

@@ -15,8 +15,8 @@ import pytest
 from gpuproof.agent.log_markers import VERDICT_MARKER
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.launch_record import LaunchRecord
-from gpuproof.backends.ec2.run import Ec2Run
-from gpuproof.backends.ec2.store import Ec2RunStore
+from gpuproof.backends.ec2.run import EC2Run
+from gpuproof.backends.ec2.store import EC2RunStore
 from gpuproof.backends.remote.s3_layout import RunLayout
 from support.aws_emulator import REGION, RunningEmulator, running_emulator
 
@@ -26,7 +26,7 @@ _FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "HTTP_PROXY", "htt
 VERDICT = {"outcome": "used", "gpu_requirement_met": True, "gpus": []}
 
 
-class Ec2Sandbox:
+class EC2Sandbox:
     """Launched instances, and the runs that look at them; for these, time goes ten times as fast.
 
     Args:
@@ -144,13 +144,13 @@ class Ec2Sandbox:
         """The states of its instances."""
         return [one["State"]["Name"] for one in self.aws.instances(launch.instances)]
 
-    def look_at(self, launch: LaunchRecord, **options: Any) -> Ec2Run:
+    def look_at(self, launch: LaunchRecord, **options: Any) -> EC2Run:
         """A run as another machine would look at it."""
-        return Ec2Run(self.aws, launch, clock=fast_clock, sleep=fast_sleep, **options)
+        return EC2Run(self.aws, launch, clock=fast_clock, sleep=fast_sleep, **options)
 
-    def store(self) -> Ec2RunStore:
+    def store(self) -> EC2RunStore:
         """The runs, with nothing remembered."""
-        return Ec2RunStore(self.aws)
+        return EC2RunStore(self.aws)
 
     def keys(self, prefix: str = "") -> list[str]:
         """The keys in the bucket."""
@@ -177,7 +177,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 @pytest.fixture
-def ec2(emulator: RunningEmulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ec2Sandbox]:
+def ec2(emulator: RunningEmulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[EC2Sandbox]:
     """The emulator is this process's AWS; each test has a bucket of its own."""
     for name in _FOREIGN:
         monkeypatch.delenv(name, raising=False)
@@ -186,5 +186,5 @@ def ec2(emulator: RunningEmulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     bucket = emulator.bucket(f"runs-{next(_NUMBERS)}-{secrets.token_hex(4)}")
     monkeypatch.setenv("GPUPROOF_BUCKET", bucket)
     emulator.faults()
-    yield Ec2Sandbox(emulator, bucket)
+    yield EC2Sandbox(emulator, bucket)
     emulator.faults()

@@ -335,4 +335,4 @@ def test_its_address_is_the_console(ec2: Any) -> None:
     assert run.address.endswith(f"ec2/home?region=us-east-1#InstanceDetails:instanceId={launch.instances[0]}")
     china = ec2.look_at(replace(launch, region="cn-north-1"))
     assert china.address.startswith("https://console.amazonaws.cn/ec2/home?region=cn-north-1")
-    assert repr(run) == f"<Ec2Run {launch.run_id}>"
+    assert repr(run) == f"<EC2Run {launch.run_id}>"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.ec2.store import Ec2RunStore
+from gpuproof.backends.ec2.store import EC2RunStore
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RunLayout
 from gpuproof.errors import GPUproofError, RunNotFound
@@ -97,7 +97,7 @@ class TestBucket:
             Bucket=f"{ec2.bucket}-eu", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )
         assert ec2.store().newest(20) == ([], 0)
-        assert Ec2RunStore(Aws(region="eu-west-1")).newest(20) == ([], 0)
+        assert EC2RunStore(Aws(region="eu-west-1")).newest(20) == ([], 0)
 
     def test_one_that_may_not_be_listed_is_an_error(self, ec2: Any) -> None:
         ec2.emulator.faults("access-denied,service=s3,operation=ListObjectsV2")

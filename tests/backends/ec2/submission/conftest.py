@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.ec2_sandbox import PROFILE, Ec2Sandbox, running_sandbox
+from support.ec2_sandbox import PROFILE, EC2Sandbox, running_sandbox
 
 _FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "GPUPROOF_BUCKET")
 
@@ -33,7 +33,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 @pytest.fixture
 def sandbox(
     emulator: RunningEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Ec2Sandbox]:
+) -> Iterator[EC2Sandbox]:
     """A job's folder, and an account to launch it in."""
     yield from running_sandbox(emulator, tmp_path / "project", monkeypatch)
     emulator.faults()

@@ -12,7 +12,7 @@ from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.errors import NoCapacity
 from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.errors import ExitCode
-from support.ec2_sandbox import Ec2Sandbox
+from support.ec2_sandbox import EC2Sandbox
 from support.faulty_aws import disconnect, query_error
 from support.sagemaker_sandbox import RecordingProgress
 
@@ -53,7 +53,7 @@ QUOTAS = [
 ]
 
 
-def test_an_instance_is_launched(sandbox: Ec2Sandbox) -> None:
+def test_an_instance_is_launched(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     launched = sandbox.submit(plan)
     (instance,) = sandbox.instances(plan.run_id)
@@ -68,7 +68,7 @@ def test_an_instance_is_launched(sandbox: Ec2Sandbox) -> None:
     assert shutdown["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
 
 
-def test_what_is_executed_is_what_was_planned(sandbox: Ec2Sandbox) -> None:
+def test_what_is_executed_is_what_was_planned(sandbox: EC2Sandbox) -> None:
     sandbox.submit(sandbox.plan())  # creates the security group
     plan = sandbox.plan()
     planned = plan.calls()
@@ -80,7 +80,7 @@ def test_what_is_executed_is_what_was_planned(sandbox: Ec2Sandbox) -> None:
     assert instance["ClientToken"] == planned[-1].request["ClientToken"]
 
 
-def test_a_spot_instance_is_launched(sandbox: Ec2Sandbox) -> None:
+def test_a_spot_instance_is_launched(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan(spot=True)
     launched = sandbox.submit(plan)
     assert launched.record.spot
@@ -90,7 +90,7 @@ def test_a_spot_instance_is_launched(sandbox: Ec2Sandbox) -> None:
     assert b"InstanceMarketOptions.SpotOptions.MaxPrice" not in request.body
 
 
-def test_its_volume_is_encrypted_tagged_and_ends_with_it(sandbox: Ec2Sandbox) -> None:
+def test_its_volume_is_encrypted_tagged_and_ends_with_it(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     launched = sandbox.submit(plan)
     (volume,) = sandbox.volumes(plan.run_id)
@@ -99,7 +99,7 @@ def test_its_volume_is_encrypted_tagged_and_ends_with_it(sandbox: Ec2Sandbox) ->
     assert sandbox.volumes(plan.run_id) == []
 
 
-def test_the_record_in_the_bucket_is_that_of_the_launch(sandbox: Ec2Sandbox) -> None:
+def test_the_record_in_the_bucket_is_that_of_the_launch(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     launched = sandbox.submit(plan)
     content = sandbox.aws.get_bytes(plan.bucket.name, plan.layout.launch)
@@ -109,7 +109,7 @@ def test_the_record_in_the_bucket_is_that_of_the_launch(sandbox: Ec2Sandbox) -> 
     assert (record.run_id, record.zone, record.instance_type) == (plan.run_id, "us-east-1a", "g5.xlarge")
 
 
-def test_the_code_channel_has_what_the_host_downloads(sandbox: Ec2Sandbox) -> None:
+def test_the_code_channel_has_what_the_host_downloads(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan(job=sandbox.training(environment={"HF_TOKEN": "a secret value"}))
     sandbox.submit(plan)
     layout = plan.layout
@@ -121,7 +121,7 @@ def test_the_code_channel_has_what_the_host_downloads(sandbox: Ec2Sandbox) -> No
     assert {tag["Key"]: tag["Value"] for tag in tags} == CODE_TAGS
 
 
-def test_a_secret_is_nowhere_else(sandbox: Ec2Sandbox) -> None:
+def test_a_secret_is_nowhere_else(sandbox: EC2Sandbox) -> None:
     secret = "tok-3n-v4lue-never-to-be-seen"
     plan = sandbox.plan(job=sandbox.training(environment={"HF_TOKEN": secret}))
     progress = RecordingProgress()
@@ -132,7 +132,7 @@ def test_a_secret_is_nowhere_else(sandbox: Ec2Sandbox) -> None:
     assert all(secret.encode() not in request.body for request in sandbox.faulty.requests)
 
 
-def test_the_steps_are_named(sandbox: Ec2Sandbox) -> None:
+def test_the_steps_are_named(sandbox: EC2Sandbox) -> None:
     progress = RecordingProgress()
     sandbox.submit(sandbox.plan(), progress)
     assert progress.steps == [
@@ -145,7 +145,7 @@ def test_the_steps_are_named(sandbox: Ec2Sandbox) -> None:
     ]
 
 
-def test_the_security_group_is_created_once_and_admits_no_connection(sandbox: Ec2Sandbox) -> None:
+def test_the_security_group_is_created_once_and_admits_no_connection(sandbox: EC2Sandbox) -> None:
     first, second = sandbox.plan(), sandbox.plan()
     assert first.network_calls
     assert second.network_calls
@@ -161,7 +161,7 @@ def test_the_security_group_is_created_once_and_admits_no_connection(sandbox: Ec
 
 
 @pytest.mark.parametrize("forwards", [True, False], ids=["created", "not-created"])
-def test_a_connection_lost_while_creating_the_security_group(sandbox: Ec2Sandbox, forwards: bool) -> None:
+def test_a_connection_lost_while_creating_the_security_group(sandbox: EC2Sandbox, forwards: bool) -> None:
     plan = sandbox.plan()
     sandbox.faulty.fault("CreateSecurityGroup", disconnect(forwards=forwards))
     if forwards:
@@ -174,7 +174,7 @@ def test_a_connection_lost_while_creating_the_security_group(sandbox: Ec2Sandbox
 
 
 @pytest.mark.parametrize("forwards", [True, False], ids=["launched", "not-launched"])
-def test_a_lost_response_launches_one_instance(sandbox: Ec2Sandbox, forwards: bool) -> None:
+def test_a_lost_response_launches_one_instance(sandbox: EC2Sandbox, forwards: bool) -> None:
     plan = sandbox.plan()
     sandbox.faulty.fault("RunInstances", disconnect(forwards=forwards))
     launched = sandbox.submit(plan)
@@ -183,7 +183,7 @@ def test_a_lost_response_launches_one_instance(sandbox: Ec2Sandbox, forwards: bo
     assert sandbox.faulty.count("RunInstances") == (1 if forwards else 2)
 
 
-def test_a_launch_that_is_not_visible_yet_is_repeated_with_its_token(sandbox: Ec2Sandbox) -> None:
+def test_a_launch_that_is_not_visible_yet_is_repeated_with_its_token(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     sandbox.faulty.fault("RunInstances", disconnect(forwards=True))
     empty = b"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
@@ -196,7 +196,7 @@ def test_a_launch_that_is_not_visible_yet_is_repeated_with_its_token(sandbox: Ec
     assert sandbox.faulty.count("RunInstances") == 2
 
 
-def test_an_internal_error_after_the_launch_launches_one_instance(sandbox: Ec2Sandbox) -> None:
+def test_an_internal_error_after_the_launch_launches_one_instance(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     answer = query_error("InternalError", "An internal error has occurred", 500)
     answer.forwards = True
@@ -206,7 +206,7 @@ def test_an_internal_error_after_the_launch_launches_one_instance(sandbox: Ec2Sa
     assert launched.record.instances == (instance["InstanceId"],)
 
 
-def test_throttling_is_waited_out(sandbox: Ec2Sandbox) -> None:
+def test_throttling_is_waited_out(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     throttled = query_error("RequestLimitExceeded", "Request limit exceeded.", 503)
     sandbox.faulty.fault("RunInstances", throttled, times=4)
@@ -215,7 +215,7 @@ def test_throttling_is_waited_out(sandbox: Ec2Sandbox) -> None:
     assert sum(sandbox.slept) > 4
 
 
-def test_throttling_that_does_not_end_leaves_nothing(sandbox: Ec2Sandbox) -> None:
+def test_throttling_that_does_not_end_leaves_nothing(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     sandbox.refuse("RequestLimitExceeded", "Request limit exceeded.", 503)
     with pytest.raises(AwsRefused, match="RequestLimitExceeded"):
@@ -225,7 +225,7 @@ def test_throttling_that_does_not_end_leaves_nothing(sandbox: Ec2Sandbox) -> Non
 
 @pytest.mark.parametrize(("code", "message", "status"), ZONAL, ids=lambda value: str(value)[:30])
 def test_without_capacity_in_a_zone_the_next_is_tried(
-    sandbox: Ec2Sandbox, code: str, message: str, status: int
+    sandbox: EC2Sandbox, code: str, message: str, status: int
 ) -> None:
     plan, progress = sandbox.plan(), RecordingProgress()
     sandbox.refuse(code, message, status, zone="us-east-1a")
@@ -239,12 +239,12 @@ def test_without_capacity_in_a_zone_the_next_is_tried(
     ]
 
 
-def test_the_zone_that_ec2_recommends_is_tried_next(sandbox: Ec2Sandbox) -> None:
+def test_the_zone_that_ec2_recommends_is_tried_next(sandbox: EC2Sandbox) -> None:
     sandbox.refuse("InsufficientInstanceCapacity", NO_CAPACITY, 500, zone="us-east-1a")
     assert sandbox.submit(sandbox.plan()).zone.name == "us-east-1c"
 
 
-def test_without_capacity_in_all_zones_the_next_type_is_tried(sandbox: Ec2Sandbox) -> None:
+def test_without_capacity_in_all_zones_the_next_type_is_tried(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge")
     sandbox.refuse("InsufficientInstanceCapacity", "Insufficient capacity.", 500, instance="g5.xlarge")
     launched = sandbox.submit(plan)
@@ -255,7 +255,7 @@ def test_without_capacity_in_all_zones_the_next_type_is_tried(sandbox: Ec2Sandbo
     assert job["instance_type"] == "g6.xlarge"
 
 
-def test_without_any_capacity_all_that_was_tried_is_listed(sandbox: Ec2Sandbox) -> None:
+def test_without_any_capacity_all_that_was_tried_is_listed(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge")
     sandbox.refuse("InsufficientInstanceCapacity", NO_CAPACITY, 500)
     with pytest.raises(NoCapacity) as raised:
@@ -276,7 +276,7 @@ def test_without_any_capacity_all_that_was_tried_is_listed(sandbox: Ec2Sandbox) 
 
 @pytest.mark.parametrize(("code", "message"), QUOTAS, ids=[code for code, _ in QUOTAS])
 def test_without_quota_the_next_type_of_another_quota_is_tried(
-    sandbox: Ec2Sandbox, code: str, message: str
+    sandbox: EC2Sandbox, code: str, message: str
 ) -> None:
     plan, progress = sandbox.plan("g5.xlarge", "g5.2xlarge", "p3.2xlarge"), RecordingProgress()
     sandbox.refuse(code, message, instance="g5.xlarge")
@@ -289,13 +289,13 @@ def test_without_quota_the_next_type_of_another_quota_is_tried(
     assert "L-DB2E81BA" in progress.notes[0]
 
 
-def test_a_smaller_type_of_the_same_quota_is_tried(sandbox: Ec2Sandbox) -> None:
+def test_a_smaller_type_of_the_same_quota_is_tried(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.2xlarge", "g5.xlarge")
     sandbox.refuse("VcpuLimitExceeded", instance="g5.2xlarge")
     assert sandbox.submit(plan).target.name == "g5.xlarge"
 
 
-def test_spot_counts_against_the_quota_of_spot(sandbox: Ec2Sandbox) -> None:
+def test_spot_counts_against_the_quota_of_spot(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan(spot=True)
     sandbox.refuse("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
     with pytest.raises(NoCapacity) as raised:
@@ -305,7 +305,7 @@ def test_spot_counts_against_the_quota_of_spot(sandbox: Ec2Sandbox) -> None:
     sandbox.assert_nothing_left(plan, uploads=True)
 
 
-def test_an_image_of_another_architecture_leads_to_the_next_type(sandbox: Ec2Sandbox) -> None:
+def test_an_image_of_another_architecture_leads_to_the_next_type(sandbox: EC2Sandbox) -> None:
     message = "The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64' of the AMI."
     sandbox.refuse("InvalidParameterValue", message, instance="g5g.xlarge")
     launched = sandbox.submit(sandbox.plan("g5g.xlarge", "g5.xlarge"))
@@ -313,7 +313,7 @@ def test_an_image_of_another_architecture_leads_to_the_next_type(sandbox: Ec2San
     assert len(launched.tried) == 1
 
 
-def test_runs_at_the_same_time_have_an_instance_each(sandbox: Ec2Sandbox) -> None:
+def test_runs_at_the_same_time_have_an_instance_each(sandbox: EC2Sandbox) -> None:
     plans = [sandbox.plan() for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         launched = list(pool.map(sandbox.submit, plans))

@@ -14,7 +14,7 @@ from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, S3Object
 from gpuproof.backends.ec2.submission.errors import read_errors
 from gpuproof.backends.interrupts import Terminated, sigterm_interrupts
 from gpuproof.errors import ExitCode, GPUproofError, InvalidJob
-from support.ec2_sandbox import Ec2Sandbox, interrupted_at
+from support.ec2_sandbox import EC2Sandbox, interrupted_at
 from support.faulty_aws import disconnect, query_error
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
 
@@ -37,7 +37,7 @@ class Interrupted(Aws):
         return answer
 
 
-def test_an_interrupt_after_any_request_leaves_nothing(sandbox: Ec2Sandbox) -> None:
+def test_an_interrupt_after_any_request_leaves_nothing(sandbox: EC2Sandbox) -> None:
     interrupted = 0
     for number in range(1, 60):
         aws = sandbox.client(Interrupted)
@@ -55,7 +55,7 @@ def test_an_interrupt_after_any_request_leaves_nothing(sandbox: Ec2Sandbox) -> N
     assert interrupted > 10
 
 
-def test_an_interrupt_after_any_request_that_creates_the_bucket_leaves_none(sandbox: Ec2Sandbox) -> None:
+def test_an_interrupt_after_any_request_that_creates_the_bucket_leaves_none(sandbox: EC2Sandbox) -> None:
     sandbox.bucket = None
     interrupted = 0
     for number in range(1, 60):
@@ -86,7 +86,7 @@ def terminated() -> None:
 
 
 @pytest.mark.parametrize("interrupt", [ctrl_c, terminated])
-def test_an_interrupt_at_any_step_leaves_nothing(sandbox: Ec2Sandbox, interrupt: Callable[[], None]) -> None:
+def test_an_interrupt_at_any_step_leaves_nothing(sandbox: EC2Sandbox, interrupt: Callable[[], None]) -> None:
     interrupted: list[str] = []
     # The fifth step is interrupted twice: the first time, the security group has been created, and is kept.
     for number in (1, 2, 3, 4, 5, 5):
@@ -105,7 +105,7 @@ def test_an_interrupt_at_any_step_leaves_nothing(sandbox: Ec2Sandbox, interrupt:
     ]
 
 
-def test_what_another_run_has_uploaded_and_launched_stays(sandbox: Ec2Sandbox) -> None:
+def test_what_another_run_has_uploaded_and_launched_stays(sandbox: EC2Sandbox) -> None:
     other = sandbox.plan()
     sandbox.submit(other)
     before = sandbox.objects()
@@ -134,7 +134,7 @@ class InterruptedLaunch(Aws):
 
 
 @pytest.mark.parametrize("again", [0, 1, 2])
-def test_an_instance_whose_id_is_unknown_is_terminated(sandbox: Ec2Sandbox, again: int) -> None:
+def test_an_instance_whose_id_is_unknown_is_terminated(sandbox: EC2Sandbox, again: int) -> None:
     aws = sandbox.client(InterruptedLaunch)
     assert isinstance(aws, InterruptedLaunch)
     aws.again = again
@@ -144,7 +144,7 @@ def test_an_instance_whose_id_is_unknown_is_terminated(sandbox: Ec2Sandbox, agai
     sandbox.assert_nothing_left(plan)
 
 
-def test_an_instance_that_is_not_visible_at_once_is_terminated(sandbox: Ec2Sandbox) -> None:
+def test_an_instance_that_is_not_visible_at_once_is_terminated(sandbox: EC2Sandbox) -> None:
     hidden = query_error("")
     hidden.status = 200
     hidden.body = b"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
@@ -157,7 +157,7 @@ def test_an_instance_that_is_not_visible_at_once_is_terminated(sandbox: Ec2Sandb
     assert sandbox.slept
 
 
-def test_an_instance_whose_launch_was_never_answered_is_terminated(sandbox: Ec2Sandbox) -> None:
+def test_an_instance_whose_launch_was_never_answered_is_terminated(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     hidden = query_error("")
     hidden.status = 200
@@ -170,7 +170,7 @@ def test_an_instance_whose_launch_was_never_answered_is_terminated(sandbox: Ec2S
 
 
 def test_a_record_that_cannot_be_written_after_the_launch_takes_the_instance_back(
-    sandbox: Ec2Sandbox,
+    sandbox: EC2Sandbox,
 ) -> None:
     plan = sandbox.plan()
     denied = f"access-denied,operation=PutObject,name=*/{plan.run_id}.json,skip=1"
@@ -180,7 +180,7 @@ def test_a_record_that_cannot_be_written_after_the_launch_takes_the_instance_bac
     sandbox.assert_nothing_left(plan)
 
 
-def test_files_that_the_instance_has_written_are_deleted(sandbox: Ec2Sandbox) -> None:
+def test_files_that_the_instance_has_written_are_deleted(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     key = plan.layout.host_file("algo-1", "boot.json")
 
@@ -198,7 +198,7 @@ STOPPING = [row for row in read_errors() if row.next == "stop" and row.kind != "
 
 
 @pytest.mark.parametrize("row", STOPPING, ids=lambda row: row.code)
-def test_a_refusal_that_no_other_zone_cures_stops(sandbox: Ec2Sandbox, row: Any) -> None:
+def test_a_refusal_that_no_other_zone_cures_stops(sandbox: EC2Sandbox, row: Any) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge")
     sandbox.refuse(row.code, f"{row.message or 'No.'} refused")
     with pytest.raises(AwsRefused) as raised:
@@ -210,7 +210,7 @@ def test_a_refusal_that_no_other_zone_cures_stops(sandbox: Ec2Sandbox, row: Any)
 
 
 @pytest.mark.parametrize("operation", ["HeadObject", "PutObject", "CopyObject"])
-def test_a_refusal_of_any_request_to_s3_leaves_nothing(sandbox: Ec2Sandbox, operation: str) -> None:
+def test_a_refusal_of_any_request_to_s3_leaves_nothing(sandbox: EC2Sandbox, operation: str) -> None:
     plan = sandbox.plan()
     with (
         injected_faults(sandbox.emulator, f"internal-error,operation={operation}"),
@@ -220,7 +220,7 @@ def test_a_refusal_of_any_request_to_s3_leaves_nothing(sandbox: Ec2Sandbox, oper
     sandbox.assert_nothing_left(plan)
 
 
-def test_uploads_stay_when_the_connection_is_lost_for_good(sandbox: Ec2Sandbox) -> None:
+def test_uploads_stay_when_the_connection_is_lost_for_good(sandbox: EC2Sandbox) -> None:
     plan, progress = sandbox.plan(), RecordingProgress()
     with injected_faults(sandbox.emulator, "drop,operation=CopyObject"), pytest.raises(AwsUnreachable):
         sandbox.submit(plan, progress)
@@ -229,7 +229,7 @@ def test_uploads_stay_when_the_connection_is_lost_for_good(sandbox: Ec2Sandbox) 
     assert sandbox.objects("gpuproof/inputs/")
 
 
-def test_an_instance_that_cannot_be_terminated_keeps_its_record(sandbox: Ec2Sandbox) -> None:
+def test_an_instance_that_cannot_be_terminated_keeps_its_record(sandbox: EC2Sandbox) -> None:
     plan, progress = sandbox.plan(), RecordingProgress()
     sandbox.faulty.fault("TerminateInstances", query_error("UnauthorizedOperation", "no", 403), times=None)
     with pytest.raises(KeyboardInterrupt):
@@ -240,7 +240,7 @@ def test_an_instance_that_cannot_be_terminated_keeps_its_record(sandbox: Ec2Sand
     assert f"aws ec2 terminate-instances --instance-ids {instance['InstanceId']} --region us-east-1" in note
 
 
-def test_a_known_instance_is_terminated_although_none_may_be_described(sandbox: Ec2Sandbox) -> None:
+def test_a_known_instance_is_terminated_although_none_may_be_described(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     sandbox.faulty.fault("DescribeInstances", query_error("UnauthorizedOperation", "no", 403), times=None)
     denied = f"access-denied,operation=PutObject,name=*/{plan.run_id}.json,skip=1"
@@ -249,7 +249,7 @@ def test_a_known_instance_is_terminated_although_none_may_be_described(sandbox: 
     sandbox.assert_nothing_left(plan)
 
 
-def test_files_that_cannot_be_listed_keep_nothing_else_from_being_deleted(sandbox: Ec2Sandbox) -> None:
+def test_files_that_cannot_be_listed_keep_nothing_else_from_being_deleted(sandbox: EC2Sandbox) -> None:
     class Unlisted(InterruptedLaunch):
         launched = False
 
@@ -269,7 +269,7 @@ def test_files_that_cannot_be_listed_keep_nothing_else_from_being_deleted(sandbo
     sandbox.assert_nothing_left(plan)
 
 
-def test_a_job_that_exceeds_ec2s_limits_creates_nothing(sandbox: Ec2Sandbox) -> None:
+def test_a_job_that_exceeds_ec2s_limits_creates_nothing(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan(job=sandbox.training(tags={"note": "x" * 256, "k" * 128: "v"}))
     sandbox.submit(plan)
     many = sandbox.plan(job=sandbox.training(tags={f"tag-{number}": "v" for number in range(45)}))

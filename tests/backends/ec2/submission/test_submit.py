@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.ec2.run import Ec2Run
+from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submit import submit
 from gpuproof.backends.errors import NoCapacity
-from support.ec2_sandbox import Ec2Sandbox
+from support.ec2_sandbox import EC2Sandbox
 from support.faulty_aws import FakeResponse, Request
 from support.sagemaker_sandbox import RecordingProgress
 
@@ -21,7 +21,7 @@ MOTOS_CODE = b"Client.UserInitiatedShutdown"
 LACKING = b"Server.InsufficientInstanceCapacity"
 
 
-def end_for_lack_of_capacity(sandbox: Ec2Sandbox, run: Ec2Run) -> None:
+def end_for_lack_of_capacity(sandbox: EC2Sandbox, run: EC2Run) -> None:
     """Terminate its instance, as EC2 does when it finds no capacity for a pending instance."""
     sandbox.ec2.terminate_instances(InstanceIds=list(run.launch.instances))
 
@@ -33,15 +33,15 @@ def end_for_lack_of_capacity(sandbox: Ec2Sandbox, run: Ec2Run) -> None:
     sandbox.faulty.fault("DescribeInstances", describe, None)
 
 
-def started(sandbox: Ec2Sandbox, plan: Any, progress: RecordingProgress) -> Iterator[Ec2Run]:
+def started(sandbox: EC2Sandbox, plan: Any, progress: RecordingProgress) -> Iterator[EC2Run]:
     return submit(plan, sandbox.aws, progress, sleep=sandbox.slept.append)
 
 
-def test_a_run_without_capacity_is_followed_by_one_in_the_next_zone_and_type(sandbox: Ec2Sandbox) -> None:
+def test_a_run_without_capacity_is_followed_by_one_in_the_next_zone_and_type(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge", zones=sandbox.zones[:2])
     progress = RecordingProgress()
     seen: list[tuple[str, str]] = []
-    runs: list[Ec2Run] = []
+    runs: list[EC2Run] = []
     for run in started(sandbox, plan, progress):
         seen.append((run.launch.instance_type, run.launch.zone))
         runs.append(run)
@@ -61,7 +61,7 @@ def test_a_run_without_capacity_is_followed_by_one_in_the_next_zone_and_type(san
     assert sandbox.objects("gpuproof/ec2/") == {f"gpuproof/ec2/{runs[2].id}.json"}
 
 
-def test_no_capacity_in_the_last_zone_is_reported_with_all_that_was_tried(sandbox: Ec2Sandbox) -> None:
+def test_no_capacity_in_the_last_zone_is_reported_with_all_that_was_tried(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan(zones=sandbox.zones[:2])
     sandbox.refuse("InsufficientInstanceCapacity", "Insufficient capacity.", 500, zone="us-east-1a")
     with pytest.raises(NoCapacity) as raised:
@@ -75,9 +75,9 @@ def test_no_capacity_in_the_last_zone_is_reported_with_all_that_was_tried(sandbo
     sandbox.assert_nothing_left(plan, uploads=True)
 
 
-def test_a_run_that_ends_otherwise_is_the_last(sandbox: Ec2Sandbox) -> None:
+def test_a_run_that_ends_otherwise_is_the_last(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge")
-    runs: list[Ec2Run] = []
+    runs: list[EC2Run] = []
     for run in started(sandbox, plan, RecordingProgress()):
         sandbox.ec2.terminate_instances(InstanceIds=list(run.launch.instances))
         run.wait()
@@ -86,7 +86,7 @@ def test_a_run_that_ends_otherwise_is_the_last(sandbox: Ec2Sandbox) -> None:
     assert sandbox.objects("gpuproof/ec2/") == {plan.layout.launch}
 
 
-def test_a_run_that_nobody_follows_stays(sandbox: Ec2Sandbox) -> None:
+def test_a_run_that_nobody_follows_stays(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     runs = submit(plan, sandbox.aws, RecordingProgress(), sleep=sandbox.slept.append)
     run = next(iter(runs))
@@ -95,7 +95,7 @@ def test_a_run_that_nobody_follows_stays(sandbox: Ec2Sandbox) -> None:
     assert run.launch.instances == (instance["InstanceId"],)
 
 
-def test_an_interrupt_before_the_caller_has_the_run_terminates_it(sandbox: Ec2Sandbox) -> None:
+def test_an_interrupt_before_the_caller_has_the_run_terminates_it(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     runs = submit(plan, sandbox.aws, RecordingProgress(), sleep=sandbox.slept.append)
     next(iter(runs))

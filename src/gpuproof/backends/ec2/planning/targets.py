@@ -12,7 +12,7 @@ from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.quota import QuotaCheck
 from gpuproof.backends.ec2.planning.volume import volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
-from gpuproof.backends.ec2.target import ChosenAmi, Ec2Target, Zone
+from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, Zone
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, script_uses
@@ -33,7 +33,7 @@ class PlannedTargets:
         warnings: which types were left out, and what to know about the others.
     """
 
-    targets: tuple[Ec2Target, ...]
+    targets: tuple[EC2Target, ...]
     warnings: tuple[str, ...]
 
 
@@ -83,7 +83,7 @@ class TargetPlanner:
         """
         chooser = AmiChooser(self._aws, self._catalogue, self._job.ec2.ami, framework, tree)
         uses = script_uses(self._job, max(one.gpus for one in candidates))
-        targets: list[Ec2Target] = []
+        targets: list[EC2Target] = []
         unavailable: list[UnavailableType] = []
         errors: list[InvalidJob] = []
         warnings: list[str] = []
@@ -103,7 +103,7 @@ class TargetPlanner:
                 continue
             launch = launch_settings(self._job, uses, candidate.gpus, candidate.price)
             targets.append(
-                Ec2Target(
+                EC2Target(
                     name=candidate.name,
                     instance=candidate.instance,
                     price=candidate.price,

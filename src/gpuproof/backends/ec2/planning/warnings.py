@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuproof.backends.ec2.target import Ec2Target
+from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.backends.remote.agent_job import DEFAULT_GRACE_SECONDS, unused_rule
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.jobs.spec import Job, TrainingJob
@@ -19,7 +19,7 @@ def max_runtime(job: Job) -> float:
     return float((job.max_duration or DEFAULT_DURATION).seconds)
 
 
-def job_warnings(job: Job, target: Ec2Target) -> list[str]:
+def job_warnings(job: Job, target: EC2Target) -> list[str]:
     """The warnings about a job.
 
     Args:
@@ -34,7 +34,7 @@ def job_warnings(job: Job, target: Ec2Target) -> list[str]:
     ]
 
 
-def _cost_warnings(job: Job, target: Ec2Target) -> Iterator[str]:
+def _cost_warnings(job: Job, target: EC2Target) -> Iterator[str]:
     if job.max_duration is None:
         most = ""
         if target.price is not None:
@@ -47,7 +47,7 @@ def _cost_warnings(job: Job, target: Ec2Target) -> Iterator[str]:
         yield f"the catalogue has no price for {target.name}; to update it: gpuproof catalogue refresh"
 
 
-def _setting_warnings(job: Job, target: Ec2Target) -> Iterator[str]:
+def _setting_warnings(job: Job, target: EC2Target) -> Iterator[str]:
     if job.sagemaker.network_isolation:
         yield "network_isolation is a setting of SageMaker: on EC2 the job has network access"
     checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
@@ -60,7 +60,7 @@ def _setting_warnings(job: Job, target: Ec2Target) -> Iterator[str]:
         yield f"{target.name} has no GPU; AWS provides this AMI for instances with one"
 
 
-def _gpu_warnings(job: Job, target: Ec2Target) -> Iterator[str]:
+def _gpu_warnings(job: Job, target: EC2Target) -> Iterator[str]:
     rule = unused_rule(job, target.expected)
     if rule is not None and job.if_gpu_unused is None:
         minutes = DEFAULT_GRACE_SECONDS / 60

@@ -9,13 +9,13 @@ from typing import Any
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.ec2.launch_input import LaunchInput
 from gpuproof.backends.ec2.requests.tags import instance_tags, volume_tags
-from gpuproof.backends.ec2.target import Ec2Target, Zone
+from gpuproof.backends.ec2.target import EC2Target, Zone
 
 NEW_GROUP = "ID of the new security group"
 """Stands in a plan for the id of a security group that the submission creates."""
 
 
-def launch_call(plan: LaunchInput, target: Ec2Target, zone: Zone, user_data: str) -> ApiCall:
+def launch_call(plan: LaunchInput, target: EC2Target, zone: Zone, user_data: str) -> ApiCall:
     """The call that launches the instance; see `run_instances_request`."""
     where = f" in {zone.name}" if zone.name else ""
     spot = "spot instance" if plan.spot else "instance"
@@ -24,7 +24,7 @@ def launch_call(plan: LaunchInput, target: Ec2Target, zone: Zone, user_data: str
 
 
 def run_instances_request(
-    plan: LaunchInput, target: Ec2Target, zone: Zone, user_data: str, attempt: int = 1
+    plan: LaunchInput, target: EC2Target, zone: Zone, user_data: str, attempt: int = 1
 ) -> dict[str, Any]:
     """The request of RunInstances.
 
@@ -80,7 +80,7 @@ def client_token(request: dict[str, Any], run_id: str, attempt: int) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _root_volume(target: Ec2Target) -> dict[str, Any]:
+def _root_volume(target: EC2Target) -> dict[str, Any]:
     volume: dict[str, Any] = {"VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
     if size := max(target.volume_gb, target.ami.snapshot_gb):
         volume["VolumeSize"] = size

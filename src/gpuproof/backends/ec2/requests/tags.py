@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpuproof.backends.aws.ec2 import RUN_TAG
 from gpuproof.backends.ec2.launch_input import LaunchInput
-from gpuproof.backends.ec2.target import Ec2Target
+from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.errors import InvalidJob
 from gpuproof.version import __version__
 
@@ -24,13 +24,13 @@ Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IM
 _RESERVED = (".", "..", "_index")
 
 
-def instance_tags(plan: LaunchInput, target: Ec2Target) -> list[dict[str, str]]:
+def instance_tags(plan: LaunchInput, target: EC2Target) -> list[dict[str, str]]:
     """The instance's tags in the form of the API; without the user's tags whose keys it cannot have."""
     all_tags = _tags(plan, target)
     return _listed({key: value for key, value in all_tags.items() if _is_in_metadata(key)})
 
 
-def volume_tags(plan: LaunchInput, target: Ec2Target) -> list[dict[str, str]]:
+def volume_tags(plan: LaunchInput, target: EC2Target) -> list[dict[str, str]]:
     """The volume's tags in the form of the API.
 
     Raises:
@@ -39,7 +39,7 @@ def volume_tags(plan: LaunchInput, target: Ec2Target) -> list[dict[str, str]]:
     return _listed(_tags(plan, target))
 
 
-def _tags(plan: LaunchInput, target: Ec2Target) -> dict[str, str]:
+def _tags(plan: LaunchInput, target: EC2Target) -> dict[str, str]:
     job = plan.job
     found = {
         "Name": plan.run_id,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.quota import quota_hint
 from gpuproof.backends.ec2.submission.errors import find_error
-from gpuproof.backends.ec2.target import Ec2Target, Zone
+from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.catalogue import Catalogue
@@ -15,7 +15,7 @@ from gpuproof.catalogue.quotas import Quota
 
 
 def unavailable_type(
-    plan: EC2Plan, target: Ec2Target, zone: Zone, code: str, reason: str, catalogue: Catalogue
+    plan: EC2Plan, target: EC2Target, zone: Zone, code: str, reason: str, catalogue: Catalogue
 ) -> UnavailableType:
     """An instance type that EC2 refused in a zone, with the quota to raise if its error is about quotas.
 
@@ -43,14 +43,14 @@ class UsedQuotas:
         self._catalogue = catalogue
         self._refused: dict[str, tuple[int, UnavailableType]] = {}
 
-    def add(self, target: Ec2Target, refused: UnavailableType) -> None:
+    def add(self, target: EC2Target, refused: UnavailableType) -> None:
         """Record that a type was refused for lack of quota."""
         quota = quota_of(self._plan, target, self._catalogue)
         if quota is not None and quota.needed is not None:
             needed, _ = self._refused.get(quota.name, (quota.needed, refused))
             self._refused[quota.name] = min(needed, quota.needed), refused
 
-    def refusal(self, target: Ec2Target) -> UnavailableType | None:
+    def refusal(self, target: EC2Target) -> UnavailableType | None:
         """Why a type is not worth trying: it needs as much of a quota as a type that was refused; None if it is."""
         quota = quota_of(self._plan, target, self._catalogue)
         if quota is None or quota.needed is None or quota.name not in self._refused:
@@ -64,7 +64,7 @@ class UsedQuotas:
         )
 
 
-def quota_of(plan: EC2Plan, target: Ec2Target, catalogue: Catalogue) -> Quota | None:
+def quota_of(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> Quota | None:
     """The quota that an instance of the plan counts against; None for an unknown type."""
     market = "spot" if plan.spot else "on-demand"
     return catalogue.quota(target.name, plan.region, None, market, plan.job.instance_count)
@@ -83,6 +83,6 @@ def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Cata
     return NoCapacity(f"No instance is available:\n{summaries}", quotas or "\n".join(lines), tried)
 
 
-def _quota_hint(plan: EC2Plan, target: Ec2Target, catalogue: Catalogue) -> str:
+def _quota_hint(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> str:
     quota = quota_of(plan, target, catalogue)
     return "" if quota is None else quota_hint(quota, target.name)

@@ -14,7 +14,7 @@ from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.submission.capacity import UsedQuotas, no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.errors import next_attempt, zones_with_capacity
 from gpuproof.backends.ec2.submission.launch import Launcher
-from gpuproof.backends.ec2.target import Ec2Target, Zone
+from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
@@ -36,7 +36,7 @@ class Launched:
     """
 
     record: LaunchRecord
-    target: Ec2Target
+    target: EC2Target
     zone: Zone
     tried: tuple[UnavailableType, ...] = ()
 
@@ -142,7 +142,7 @@ class _Submission:
                     prefer(zones_with_capacity(message))
         raise no_capacity(tried, self._plan, self._catalogue)
 
-    def _launch_in(self, target: Ec2Target, zone: Zone, tried: tuple[UnavailableType, ...]) -> Launched:
+    def _launch_in(self, target: EC2Target, zone: Zone, tried: tuple[UnavailableType, ...]) -> Launched:
         record = self._plan.record(target, zone, self._created)
         call = self._launch_call(target, zone)
         self._write_record(record)
@@ -152,7 +152,7 @@ class _Submission:
         self._write_record(record)
         return Launched(record, target, zone, tried)
 
-    def _launch_call(self, target: Ec2Target, zone: Zone) -> ApiCall:
+    def _launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
         program = user_data(self._plan.host_parameters(target), self._plan.agent_uri)
         return launch_call(self._plan, target, zone, program)
 
@@ -201,7 +201,7 @@ class _ZoneOrder:
         target: the instance type.
     """
 
-    def __init__(self, target: Ec2Target) -> None:
+    def __init__(self, target: EC2Target) -> None:
         self._left = list(target.zones)
 
     def __iter__(self) -> Iterator[tuple[Zone, Callable[[tuple[str, ...]], None]]]:
