@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.interrupts import Terminated
 from gpuproof.backends.record import RunRecord
-from gpuproof.cli.billing import billing_text
+from gpuproof.cli.billing import billing_text, spot_text
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
@@ -90,6 +90,8 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     show_status(record, console)
     if billed := billing_text(record):
         console.label("billed", billed)
+    if spot := spot_text(record):
+        console.label("spot", spot)
     if metrics := record.document.get("metrics"):
         console.label("metrics", ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
     for note in record.notes:

@@ -63,6 +63,7 @@ class NoEC2Settings:
     security_groups: tuple[str, ...] = ()
     ami: None = None
     volume_size: None = None
+    retry_spot: Literal[0] = 0
 
 
 @dataclass(frozen=True)

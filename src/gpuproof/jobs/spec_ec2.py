@@ -18,6 +18,9 @@ MAX_SUBNETS = 16
 MAX_SECURITY_GROUPS = 16
 """Source: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html, the highest adjustable quota."""
 
+MAX_RETRIES = 100
+"""How often a run may be started again after spot interruptions."""
+
 if TYPE_CHECKING:
     _Subnets = _SecurityGroups = tuple[str, ...]
 else:
@@ -61,4 +64,9 @@ class EC2Settings(StrictModel):
         default=None,
         description="Size of the root volume in GiB; by default what the image and the inputs need.",
         examples=[200],
+    )
+    retry_spot: Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES)] = Field(
+        default=0,
+        description="How often a spot run is started again from its checkpoints when EC2 reclaims its instance.",
+        examples=[3],
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuproof.backends.base import PlanOptions
+from gpuproof.backends.base import Flag, PlanOptions
 from gpuproof.backends.remote.backend import RemoteBackend
 
 if TYPE_CHECKING:
@@ -24,13 +24,25 @@ class EC2Backend(RemoteBackend):
 
     name = "ec2"
     location = "on EC2"
+    flags = (
+        Flag(
+            "--retry-spot",
+            help="with --spot: start again from the checkpoints when EC2 reclaims the instance, at most N times",
+            reason="only on EC2, GPUproof starts a job again after a spot interruption.",
+            remedy="Remove it: SageMaker starts such jobs again by itself (--max-wait), local ones are not interrupted.",
+            metavar="N",
+        ),
+    )
 
     def plan(self, job: AnyJob, options: PlanOptions | None = None) -> EC2Plan:
         """Decide everything about a run; see `gpuproof.backends.ec2.planner.Planner.plan`."""
         from gpuproof.backends.ec2.planner import Planner
+        from gpuproof.backends.ec2.spot_retries import with_retries
         from gpuproof.jobs.script_job import expanded
 
-        return Planner(self.aws, self.cache).plan(expanded(job), fresh=options is not None and options.fresh)
+        options = options or PlanOptions()
+        job = with_retries(expanded(job), options.flags.get("retry_spot"))
+        return Planner(self.aws, self.cache).plan(job, fresh=options.fresh)
 
     def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""

@@ -11,6 +11,25 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
+class InterruptedRun:
+    """A run that a spot interruption has ended, and that another run continues.
+
+    Args:
+        run_id: its id.
+        seconds: billed seconds of each of its instances.
+        usd: its cost; None if unknown.
+        on_demand_usd_per_hour: the on-demand price of all its instances together; None if unknown.
+        lost_seconds: how much of its time was lost; None if unknown.
+    """
+
+    run_id: str
+    seconds: float
+    usd: float | None
+    on_demand_usd_per_hour: float | None
+    lost_seconds: float | None
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """What was launched. It is written before the instances are, without their ids, and again with them.
 
@@ -39,6 +58,9 @@ class LaunchRecord:
         attempt: 1, or more after spot interruptions.
         fresh: whether it was started without earlier checkpoints.
         tags: the job's own tags.
+        interrupted: the runs of the attempts before, oldest first.
+        continued_by: the run that continues it after a spot interruption; empty for none.
+        lost_seconds: how much of its time an interruption has lost; None if there was none, or if it is unknown.
     """
 
     run_id: str
@@ -65,6 +87,9 @@ class LaunchRecord:
     attempt: int = 1
     fresh: bool = False
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    interrupted: tuple[InterruptedRun, ...] = ()
+    continued_by: str = ""
+    lost_seconds: float | None = None
 
     def to_bytes(self) -> bytes:
         """The record as JSON."""
@@ -83,6 +108,7 @@ class LaunchRecord:
         try:
             known: dict[str, Any] = {**values}
             known.update(instances=tuple(known["instances"]))
+            known.update(interrupted=tuple(InterruptedRun(**one) for one in known.get("interrupted", ())))
             return cls(**known)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a launch record: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
@@ -16,6 +16,7 @@ from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.requests.run_instances import launch_call
+from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.agent_job import container_job
@@ -59,6 +60,7 @@ class EC2Plan(DisplayedPlan):
         spot: whether spot capacity is requested.
         max_duration: seconds after the boot at which the instance shuts down.
         warnings: what the user should know before the run starts.
+        retries: how often it is started again after spot interruptions, and the attempts before.
     """
 
     job: Job
@@ -76,6 +78,7 @@ class EC2Plan(DisplayedPlan):
     spot: bool
     max_duration: float
     warnings: tuple[str, ...]
+    retries: SpotRetries = field(default_factory=SpotRetries)
 
     @property
     def target(self) -> EC2Target:
@@ -188,6 +191,8 @@ class EC2Plan(DisplayedPlan):
             checkpoints=self.checkpoints or "",
             tags=dict(job.tags),
             fresh=self.fresh,
+            attempt=self.retries.attempt,
+            interrupted=self.retries.interrupted,
         )
 
     def with_security_group(self, group: str) -> EC2Plan:
@@ -226,7 +231,7 @@ class EC2Plan(DisplayedPlan):
         )
 
     def max_cost_usd(self, target: EC2Target) -> float | None:
-        """The highest possible cost on an instance type within the time limit; None if its price is unknown.
+        """The highest possible cost on an instance type within the time limit of each attempt; None if its price is unknown.
 
         EC2 charges a spot instance at most the on-demand price.
         """
@@ -235,7 +240,7 @@ class EC2Plan(DisplayedPlan):
         most, limit = target.price.usd_per_hour, self.job.resources.max_price
         if self.spot and limit is not None:
             most = min(most, float(limit.usd))
-        return most * self.max_duration / 3600
+        return most * self.max_duration / 3600 * (1 + self.retries.limit)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts."""
@@ -266,6 +271,7 @@ class EC2Plan(DisplayedPlan):
             "place": "ec2",
             "run": self.run_id,
             "region": self.region,
+            "retry_spot": self.retries.limit,
             "instance_types": [
                 {
                     "name": target.name,
@@ -290,6 +296,8 @@ class EC2Plan(DisplayedPlan):
         """What GPUproof does not do for a run that it does not follow."""
         if any(local_destinations(self.job)):
             yield f"detached: its results stay on S3; download them with: gpuproof pull {run.cli_name}"
+        if self.retries.limit:
+            yield "detached: it is not started again after a spot interruption (--retry-spot)"
 
     def _input_paths(self) -> dict[str, str]:
         """The addresses of the inputs by their paths below `/opt/ml`."""
@@ -341,6 +349,8 @@ class EC2Plan(DisplayedPlan):
 
     def _limit_text(self) -> str:
         text = f"shuts down after {Duration(int(self.max_duration))}"
+        if self.retries.limit:
+            text += f", {self.retries.text}"
         costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
         if not costs:
             return text
@@ -356,7 +366,9 @@ class EC2Plan(DisplayedPlan):
 
     def _spot_text(self) -> str:
         text = "spot capacity: cheaper, but may be reclaimed"
-        if self.checkpoints:
+        if self.retries.limit:
+            text += f"; {self.retries.text}" + (", from its checkpoints" if self.checkpoints else "")
+        elif self.checkpoints:
             text += "; the next run of the job continues from its checkpoints"
         most = self.job.resources.max_price
         return text if most is None else f"{text}; at most {most} an hour"

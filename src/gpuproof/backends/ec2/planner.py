@@ -18,6 +18,7 @@ from gpuproof.backends.ec2.planning.targets import TargetPlanner
 from gpuproof.backends.ec2.planning.volume import input_bytes
 from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
+from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import find_framework
 from gpuproof.backends.remote.planning.job_files import (
@@ -120,6 +121,7 @@ class Planner:
             spot=job.resources.spot,
             max_duration=max_runtime(job),
             warnings=tuple(warning for warning in warnings if warning),
+            retries=SpotRetries(job.ec2.retry_spot if job.resources.spot else 0),
         )
         for target in plan.targets:
             plan.launch_call(target, target.zones[0])  # a job that exceeds EC2's limits is rejected

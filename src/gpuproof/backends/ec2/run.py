@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.ec2 import RUN_TAG
-from gpuproof.backends.ec2.launch_record import LaunchRecord
-from gpuproof.backends.ec2.tracking.cost import usd_per_second
+from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
+from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
+from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
@@ -108,6 +109,29 @@ class EC2Run(RemoteRun):
     def lacked_capacity(self) -> bool:
         """Whether EC2 ended its instance before it started, because it had no capacity."""
         return self.record.document["failure_code"] == NO_CAPACITY
+
+    @property
+    def interruption(self) -> InterruptedRun | None:
+        """What it cost, if a spot interruption has ended it; None if it ended otherwise, or a user requested its stop."""
+        record, launch = self.record, self._launch
+        if not self._was_interrupted(record) or record.status == COMPLETED:
+            return None
+        if any(STOP_TAG in tag_dict(one.get("Tags", ())) for one in (self._instances or {}).values()):
+            return None
+        rate = on_demand_usd_per_hour(launch)
+        return InterruptedRun(self.id, record.billed_seconds or 0.0, record.cost, rate, launch.lost_seconds)
+
+    def record_continuation(self, run_id: str) -> None:
+        """Write into its launch record which run continues it.
+
+        Args:
+            run_id: that run; empty for none.
+
+        Raises:
+            GPUproofError: the bucket cannot be written.
+        """
+        self._launch = replace(self._launch, continued_by=run_id)
+        self._aws.put_object(self._launch.bucket, RunLayout(self.id).launch, self._launch.to_bytes())
 
     def describe(self) -> Snapshot:
         """Describe its instances and read what its hosts have reported.
@@ -246,6 +270,7 @@ class EC2Run(RemoteRun):
         return found
 
     def _with_verdict(self, record: RunRecord) -> RunRecord:
+        self._find_lost_seconds(record)
         launch = self._launch
         reports, why = {}, "the script never started"
         if record.started is not None or self._reader is not None:
@@ -266,6 +291,18 @@ class EC2Run(RemoteRun):
         note = f"no verdict on GPU use: {why}"
         document = {**settled.document, "notes": [*settled.notes, note]}
         return replace(settled, notes=(*settled.notes, note), document=document)
+
+    def _was_interrupted(self, record: RunRecord) -> bool:
+        return record.document["interruptions"] > len(self._launch.interrupted)
+
+    def _find_lost_seconds(self, record: RunRecord) -> None:
+        """Add the lost time of an interrupted run to its launch record, unless it was found before."""
+        launch = self._launch
+        if not self._was_interrupted(record) or launch.lost_seconds is not None:
+            return
+        launched = record.document["instances_started"]
+        lost = find_lost_seconds(self._aws, launch, launched, record.ended)
+        self._launch = replace(launch, lost_seconds=lost)
 
 
 def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:

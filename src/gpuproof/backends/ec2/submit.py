@@ -1,7 +1,8 @@
-"""Starts a run, and another elsewhere whenever EC2 ends its instance for lack of capacity before it starts."""
+"""Starts a run, another elsewhere when EC2 had no capacity for its instance after all, and another after a spot interruption."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,12 +11,14 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.capacity import no_capacity, unavailable_type
+from gpuproof.backends.ec2.submission.retry import retry_note, retry_plan
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError
 
 
 def submit(
@@ -27,6 +30,9 @@ def submit(
 ) -> Iterator[EC2Run]:
     """Start a run; after a run that lacked capacity, start another in the next zone or on the next instance type.
 
+    After a spot interruption, another run continues from the checkpoints, as often as the plan allows; all instance types
+    are tried for it.
+
     The caller waits for the end of a run before it takes the next. The last run is the result.
 
     Args:
@@ -37,6 +43,8 @@ def submit(
         GPUproofError: a request failed; what was created has been deleted.
     """
     catalogue = Catalogue.load()
+    first = plan
+    interrupted: EC2Run | None = None
     tried: tuple[UnavailableType, ...] = ()
     while True:
         run: EC2Run | None = None
@@ -44,6 +52,8 @@ def submit(
         try:
             launched = submit_once(plan, aws, catalogue, progress, before=tried, sleep=sleep)
             run = EC2Run(aws, launched.record, catalogue=catalogue, sleep=sleep)
+            if interrupted is not None:
+                _record_continuation(interrupted, run.id)
             yield run
         except KeyboardInterrupt:
             # Interrupted after the instance was launched and before the caller had the run.
@@ -51,7 +61,13 @@ def submit(
                 aws.terminate_instances(launched.record.instances)
             raise
         if not run.lacked_capacity:
-            return
+            cost = run.interruption if plan.retries.left else None
+            if cost is None:
+                return
+            interrupted, tried = run, ()
+            plan = retry_plan(first, plan, launched, cost)
+            progress.report("note", retry_note(plan, launched))
+            continue
         unavailable = unavailable_type(
             plan, launched.target, launched.zone, NO_CAPACITY, run.record.failure_reason or "", catalogue
         )
@@ -59,9 +75,17 @@ def submit(
         run.remove()
         following = _next_plan(plan, launched)
         if following is None:
+            if interrupted is not None:
+                _record_continuation(interrupted, "")
             raise no_capacity(tried, plan, catalogue)
         progress.report("note", f"EC2 has no capacity for {unavailable.where}; {_next_text(following)}")
         plan = following
+
+
+def _record_continuation(interrupted: EC2Run, run_id: str) -> None:
+    """Record which run continues an interrupted one: for `gpuproof show`, so a failure is ignored."""
+    with contextlib.suppress(GPUproofError):
+        interrupted.record_continuation(run_id)
 
 
 def _next_plan(plan: EC2Plan, launched: Launched) -> EC2Plan | None:

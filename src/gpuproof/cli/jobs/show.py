@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof show`."""
     import sys
 
-    from gpuproof.cli.billing import billing_text
+    from gpuproof.cli.billing import billing_text, spot_text
     from gpuproof.cli.follow import final_document, show_end
     from gpuproof.terminal.console import Console
     from gpuproof.terminal.style import Style, status_colour
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         console.label("status", f"{status} ({record.secondary_status}{f': {message}' if message else ''})")
         if billed := billing_text(record):
             console.label("so far", billed)
+        if spot := spot_text(record):
+            console.label("spot", spot)
         for note in record.notes:
             console.label("note", note)
     return ExitCode.OK

@@ -8,7 +8,7 @@ from typing import Any
 from gpuproof.agent.failure import StopReason, split_code
 from gpuproof.agent.state import ENDED, FAILED, VERSION
 from gpuproof.backends.ec2.launch_record import LaunchRecord
-from gpuproof.backends.ec2.tracking.cost import bill_of
+from gpuproof.backends.ec2.tracking.cost import attempts_of, bill_of
 from gpuproof.backends.ec2.tracking.host_reports import HostReport
 from gpuproof.backends.ec2.tracking.outcome import Outcome, living_instances, outcome_of
 from gpuproof.backends.record import RunRecord
@@ -43,6 +43,7 @@ def record_of(
     has_ended = outcome.status in ENDED
     launched = _launched(launch, instances, reports)
     bill = bill_of(launch, launched, outcome.ended if has_ended else now)
+    attempts = attempts_of(launch, bill, interrupted=outcome.interrupted)
     known = state if state is not None else next((one.state for one in reports.values() if one.state), {})
     stop_reason, reason = split_code(outcome.reason) if outcome.reason else (None, None)
     started = _script_started(reports)
@@ -71,11 +72,17 @@ def record_of(
         "instance_count": launch.instance_count,
         "image": launch.image,
         "spot": launch.spot,
-        "interruptions": int(outcome.interrupted),
+        "interruptions": len(launch.interrupted) + int(outcome.interrupted),
+        "attempt": launch.attempt,
+        "earlier_runs": [one.run_id for one in launch.interrupted],
+        "continued_by": launch.continued_by or None,
+        "lost_seconds": attempts.lost_seconds,
         "billed_seconds": bill.seconds if bill else None,
         "cost_usd": bill.usd if bill else None,
         "cost_is_derived": bool(bill and launch.price_is_derived),
         "spot_saving": bill.spot_saving if bill else None,
+        "spot_saved_usd": attempts.saved_usd,
+        "all_attempts_usd": attempts.usd,
         "metrics": {},
         "notes": [*_notes(launch, outcome, instances, now)],
     }
@@ -141,6 +148,8 @@ def _notes(
 ) -> Iterable[str]:
     if outcome.interrupted:
         again = "; the same `gpuproof run` continues from its checkpoints" if launch.checkpoints else ""
+        if launch.continued_by:
+            again = f"; {launch.continued_by} continues it"
         yield f"its spot instance was reclaimed{again}"
     if outcome.secondary_status == "MaxRuntimeExceeded":
         yield f"stopped by its time limit ({launch.max_duration:.0f} s); set --max-duration to change it"
