@@ -28,18 +28,22 @@ def hosts(ec2: Any) -> Generator[list[str]]:
     ended: list[str] = []
     stop = threading.Event()
 
+    def end_all() -> None:
+        for key in ec2.keys("gpuproof/ec2/"):
+            launch = LaunchRecord.parse(ec2.aws.get_bytes(ec2.bucket, key))
+            if not launch.instances or launch.run_id in ended:
+                continue
+            ec2.log(launch, "hello", VERDICT)
+            if ended:
+                ec2.end(launch)
+            else:
+                ec2.end(launch, "Stopped", secondary_status="Interrupted", interrupted=True)
+            ended.append(launch.run_id)
+
     def work() -> None:
         while not stop.wait(0.2):
-            for key in ec2.keys("gpuproof/ec2/"):
-                launch = LaunchRecord.parse(ec2.aws.get_bytes(ec2.bucket, key))
-                if not launch.instances or launch.run_id in ended:
-                    continue
-                ec2.log(launch, "hello", VERDICT)
-                if ended:
-                    ec2.end(launch)
-                else:
-                    ec2.end(launch, "Stopped", secondary_status="Interrupted", interrupted=True)
-                ended.append(launch.run_id)
+            with contextlib.suppress(Exception):  # the command would wait for ever
+                end_all()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
