@@ -15,6 +15,7 @@ from gpuproof.backends.ec2.planning.network import plan_network
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
 from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
 from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.launch_settings import new_cluster_key
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.job_files import collect_source
@@ -111,7 +112,7 @@ class EC2Sandbox:
         aws = aws or self.aws
         tree = collect_source(job)
         local = {name: Path(given) for name, given in job.inputs.items() if isinstance(given, str)}
-        network = plan_network(aws, self.vpc, ())
+        network = plan_network(aws, self.vpc, (), job.instance_count)
         # One cache for all tests: building the agent's file takes half a second.
         cache = self.emulator.state.parent / "cache"
         return EC2Plan(
@@ -130,6 +131,7 @@ class EC2Sandbox:
             spot=spot,
             max_duration=3600.0,
             warnings=(),
+            cluster_key=new_cluster_key(job),
         )
 
     def target(self, name: str, zones: Sequence[Zone] | None = None) -> EC2Target:

@@ -70,6 +70,8 @@ class SimulatedInstance:
         network: whether it reaches anything.
         stubs: further programs, or other ones, by name.
         environment: further variables of user data.
+        host: a network of several instances, and the name in it of this one; its own if None.
+        index: the number of the instance among those of its launch.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class SimulatedInstance:
         network: bool = True,
         stubs: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        host: tuple[HostNetwork, str] | None = None,
+        index: int = 0,
     ) -> None:
         require_simulated_instance()
         self._folder = folder
@@ -98,6 +102,7 @@ class SimulatedInstance:
         self._emulator = emulator = job.emulator
         self._network = network
         self._environment = environment or {}
+        self._host = host
         keys = emulator.client("sts").assume_role(
             RoleArn=emulator.role, RoleSessionName="i-0123456789abcdef0"
         )
@@ -105,6 +110,8 @@ class SimulatedInstance:
             "user-data": job.user_data if script is None else script,
             "meta-data/instance-id": "i-0123456789abcdef0",
             "meta-data/placement/region": REGION,
+            "meta-data/ami-launch-index": str(index),
+            "meta-data/local-ipv4": "10.77.0.1" if host is None else host[0].addresses[host[1]],
             "meta-data/iam/security-credentials/": _ROLE,
             f"meta-data/iam/security-credentials/{_ROLE}": _role_document(keys["Credentials"]),
         }
@@ -118,15 +125,17 @@ class SimulatedInstance:
         (self._shared / "console").touch()
         (self._folder / "disk").mkdir()
         self.metadata()
-        forwards = [Forward("127.0.0.1", urlsplit(self._emulator.url).port or 80, "127.0.0.1")]
-        try:
-            self.hosts = HostNetwork.create(["algo-1"], Egress(forwards) if self._network else None)
-        except NetworkUnavailable as why:
-            pytest.skip(f"this machine allows no network namespaces: {why}")
-        entry = self.hosts.entry("algo-1")
+        if self._host is None:
+            self.hosts, name = (
+                simulated_network(["algo-1"], self._emulator if self._network else None),
+                "algo-1",
+            )
+        else:
+            self.hosts, name = self._host
+        entry = self.hosts.entry(name)
         self._namespace = os.stat(f"/proc/{entry.holder}/fd/{entry.network}").st_ino
         spec = {
-            "entry": self.hosts.entry("algo-1").to_json(),
+            "entry": entry.to_json(),
             "shared": str(self._shared),
             "disk": str(self._folder / "disk"),
             "local_disk": self._local_disk,
@@ -159,7 +168,8 @@ class SimulatedInstance:
         self._process.kill()
         self._process.wait()
         self._output.close()
-        self.hosts.close()
+        if self._host is None:
+            self.hosts.close()
         if kind is not None:
             print(self.console)
 
@@ -223,6 +233,22 @@ class SimulatedInstance:
         assert code == 0, (self._folder / "output").read_text()
         assert "shutdown -h now" in self.calls
         assert self.processes() == []
+
+
+def simulated_network(names: Sequence[str], emulator: RunningEmulator | None) -> HostNetwork:
+    """A network of instances, which must be closed; skips the test where there can be none.
+
+    Args:
+        names: the instances' names.
+        emulator: the account that they reach; None is nothing.
+    """
+    egress = None
+    if emulator is not None:
+        egress = Egress([Forward("127.0.0.1", urlsplit(emulator.url).port or 80, "127.0.0.1")])
+    try:
+        return HostNetwork.create(names, egress)
+    except NetworkUnavailable as why:
+        pytest.skip(f"this machine allows no network namespaces: {why}")
 
 
 def require_simulated_instance() -> None:

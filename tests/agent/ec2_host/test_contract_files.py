@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.agent.ec2_host import job_process
 from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
 from gpuproof.agent.ec2_host.job_process import job_environment
 from gpuproof.agent.ec2_host.parameters import HostParameters
@@ -46,15 +47,16 @@ def test_a_processing_job_has_its_inputs_and_outputs(
 
 
 def test_the_frameworks_interpreter_and_the_jobs_variables_come_first(
-    parameters: Callable[..., HostParameters], tmp_path: Path
+    parameters: Callable[..., HostParameters], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python3").touch()
     given = parameters(pythons=("/nowhere", str(tmp_path / "bin")))
+    monkeypatch.setattr(job_process, "_MPI", ("/nowhere/openmpi/bin", str(tmp_path)))
     outer = {"PATH": "/usr/bin", "MODE": "outer"}
     found = job_environment(tmp_path, given, outer)
     assert found == {
-        "PATH": f"{tmp_path}/bin:/usr/bin",
+        "PATH": f"{tmp_path}/bin:/usr/bin:{tmp_path}",
         "MODE": "outer",
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -17,6 +17,9 @@ from gpuproof.agent.ec2_host.parameters import HostParameters
 
 _AGENT = "gpuproof-agent.pyz"
 _ENVIRONMENT = "environment.json"
+_MPI = ("/opt/amazon/openmpi/bin", "/opt/amazon/openmpi5/bin")
+"""Where Deep Learning AMIs have mpirun, outside `PATH`:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
 _GRACE_S = 150.0
 """Seconds between SIGTERM and SIGKILL: the agent ends the script after 110 s at most, and writes the verdict."""
 _SHORT_GRACE_S = 60.0
@@ -96,7 +99,8 @@ def job_environment(code: Path, parameters: HostParameters, outer: Mapping[str, 
         ValueError: they are no JSON object.
     """
     folders = [folder for folder in parameters.pythons if Path(folder, "python3").exists()]
-    path = os.pathsep.join([*folders, outer.get("PATH", os.defpath)])
+    mpi = [folder for folder in _MPI if Path(folder).is_dir()]
+    path = os.pathsep.join([*folders, outer.get("PATH", os.defpath), *mpi])
     region = {"AWS_REGION": parameters.region, "AWS_DEFAULT_REGION": parameters.region}
     try:
         own = json.loads((code / _ENVIRONMENT).read_bytes())

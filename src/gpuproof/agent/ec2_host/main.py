@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.checkpoints import Checkpoints
+from gpuproof.agent.ec2_host.cluster_hosts import ClusterHosts, HostsMissing, named_host
 from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
 from gpuproof.agent.ec2_host.downloads import NothingFound, download_channel, download_folder
 from gpuproof.agent.ec2_host.driver import DriverUnusable, wait_for_driver
@@ -39,7 +40,8 @@ def main() -> int:
         print("usage: gpuproof-agent --ec2-host FILE", file=sys.stderr)
         return 2
     path = Path(sys.argv[2])
-    return EC2Host(HostParameters.read(path), path.parent).run()
+    metadata = Metadata()
+    return EC2Host(named_host(HostParameters.read(path), metadata), path.parent, metadata).run()
 
 
 class EC2Host:
@@ -48,12 +50,13 @@ class EC2Host:
     Args:
         parameters: what user data passes on.
         state: a folder in memory, which the watchdog reads.
+        metadata: the metadata service.
     """
 
-    def __init__(self, parameters: HostParameters, state: Path) -> None:
+    def __init__(self, parameters: HostParameters, state: Path, metadata: Metadata) -> None:
         self._parameters = parameters
         self._state = state
-        metadata = Metadata()
+        self._metadata = metadata
         self._watch = Watch(parameters, metadata, state / "alive")
         self._aws = AwsCli(self._watch.wait, parameters.retry_for)
         self._reports = Reports(parameters, metadata.get("meta-data/instance-id") or "")
@@ -102,6 +105,9 @@ class EC2Host:
         for path, address in parameters.inputs.items():
             download_channel(self._aws, address, _ML / path)
         self._checkpoints.restore(self._aws)
+        if len(parameters.hosts) > 1:
+            folder = self._state / "hosts"
+            ClusterHosts(self._aws, parameters, self._metadata, folder, self._watch.wait).meet()
 
     def _run_job(self) -> None:
         """Run the job to its end."""
@@ -121,6 +127,9 @@ class EC2Host:
         results = HostResults(self._aws, parameters, _ML, watch.wait)
         if stopped_by is not None:
             self._stop_for(stopped_by)
+        elif (why := results.stopped_with_others()) is not None:
+            self._end.status = self._end.secondary_status = STOPPED
+            self._end.failure_reason = why
         elif code == 0:
             self._end.status = self._end.secondary_status = COMPLETED
         else:
@@ -174,7 +183,7 @@ class EC2Host:
 
 
 def _describe(error: BaseException) -> str:
-    if isinstance(error, (AwsFailed, DriverUnusable, OSError)):
+    if isinstance(error, (AwsFailed, DriverUnusable, HostsMissing, OSError)):
         return str(error)
     traceback.print_exception(type(error), error, error.__traceback__)
     return f"InternalServerError: {type(error).__name__}: {error}"

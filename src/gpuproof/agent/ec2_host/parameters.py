@@ -25,7 +25,7 @@ class HostParameters:
         max_duration: seconds after the start of user data at which the instance shuts down, whatever the job does.
         silence: seconds without a sign of life of the host's program after which the instance shuts down.
         instance_type: such as `g5.xlarge`.
-        host: name of this host.
+        host: name of this host; of several, the first one's, until the host knows its own.
         hosts: names of all hosts of the job.
         inputs: `s3://` addresses by the path below `/opt/ml` at which they are expected (`input/data/training`).
         outputs: `s3://` addresses by the path below `/opt/ml` that is uploaded at the end of a processing job.

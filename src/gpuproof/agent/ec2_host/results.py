@@ -14,6 +14,7 @@ from gpuproof.agent.ec2_host.contract_files import code_folder
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.failure import LIMIT
 from gpuproof.agent.paths import ContainerPaths, RunPaths
+from gpuproof.agent.state import STOPPED
 
 _COPY = ("s3", "cp", "--only-show-errors")
 _SYNC = ("s3", "sync", "--only-show-errors")
@@ -56,6 +57,13 @@ class HostResults:
         ending = f", exit code: {code}"
         return f"AlgorithmError: {text[: LIMIT - len('AlgorithmError: ') - len(ending)]}{ending}"
 
+    def stopped_with_others(self) -> str | None:
+        """Why the agents of all hosts have stopped the job, because one of them was told to; None if they have not."""
+        state = _read(self._folder / "run.json") or {}
+        if len(self._parameters.hosts) == 1 or state.get("status") != STOPPED:
+            return None
+        return str(state.get("failure_reason") or "the job was stopped")
+
     def upload_verdict(self, prefix: str) -> None:
         """Upload the verdict and the state of the run.
 
@@ -76,6 +84,8 @@ class HostResults:
     def upload_outputs(self, *, succeeded: bool) -> None:
         """Upload a training job's archives, or the outputs of a processing job.
 
+        The archives of other hosts than the first are below the name of their host.
+
         Args:
             succeeded: whether the job succeeded; only then an empty model is uploaded, too.
 
@@ -88,14 +98,16 @@ class HostResults:
                 if (self._ml / path).is_dir():
                     self._aws.run(*_SYNC, str(self._ml / path), f"{address.rstrip('/')}/")
             return
-        self._upload_folder(self._ml / "model", "model", even_empty=succeeded)
+        is_first = self._parameters.host == self._parameters.hosts[0]
+        self._upload_folder(self._ml / "model", "model", even_empty=succeeded and is_first)
         self._upload_folder(self._ml / "output" / "data", "output", even_empty=False)
 
     def _upload_folder(self, folder: Path, name: str, *, even_empty: bool) -> None:
         if not folder.is_dir() or not (even_empty or any(path.is_file() for path in folder.rglob("*"))):
             return
         parameters = self._parameters
-        address = f"{parameters.output.rstrip('/')}/{parameters.run_id}/output/{name}"
+        below = "" if parameters.host == parameters.hosts[0] else f"{parameters.host}/"
+        address = f"{parameters.output.rstrip('/')}/{parameters.run_id}/output/{below}{name}"
         archive = self._ml / f".{name}.tar.gz"
         try:
             packed = self._pack(folder, archive)

@@ -178,6 +178,16 @@ class EC2Calls(AwsSession):
         pages = self._pages("ec2", "describe_security_groups", {"Filters": filters}, f"security group {name}")
         return next((one["GroupId"] for page in pages for one in page["SecurityGroups"]), None)
 
+    def allows_itself(self, group: str) -> bool:
+        """Whether the instances of a security group may connect to each other."""
+        request = {"GroupIds": [group]}
+        (found,) = self._request("ec2", "describe_security_groups", request, group)["SecurityGroups"]
+        return any(
+            rule.get("IpProtocol") == "-1" and pair.get("GroupId") == group
+            for rule in found.get("IpPermissions", ())
+            for pair in rule.get("UserIdGroupPairs", ())
+        )
+
     def spot_prices(self, instance_type: str, now: float) -> dict[str, float]:
         """The current spot prices of an instance type under Linux, in USD per hour by availability zone.
 

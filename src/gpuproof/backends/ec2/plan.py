@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
@@ -19,6 +19,7 @@ from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
+from gpuproof.backends.hosts import host_names
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
@@ -55,12 +56,13 @@ class EC2Plan(DisplayedPlan):
         fresh: whether it starts without earlier checkpoints.
         profile: the instance profile.
         security_groups: ids of the security groups; empty if `network_calls` create the group.
-        network_calls: the calls that create the security group, which is kept for later runs; empty if it exists. The
-            response of the first has its `GroupId`; see `with_security_group`.
+        network_calls: the calls that create the security group, which is kept for later runs, and its rule for several
+            hosts; empty if they exist.
         spot: whether spot capacity is requested.
         max_duration: seconds after the boot at which the instance shuts down.
         warnings: what the user should know before the run starts.
         retries: how often it is started again after spot interruptions, and the attempts before.
+        cluster_key: the secret of the hosts' agents; empty on one host.
     """
 
     job: Job
@@ -79,6 +81,7 @@ class EC2Plan(DisplayedPlan):
     max_duration: float
     warnings: tuple[str, ...]
     retries: SpotRetries = field(default_factory=SpotRetries)
+    cluster_key: str = ""
 
     @property
     def target(self) -> EC2Target:
@@ -134,7 +137,7 @@ class EC2Plan(DisplayedPlan):
     def agent_job(self, target: EC2Target) -> AgentJob:
         """The agent's job for an instance type."""
         planned = container_job(self.job, self.run_id, target.name, target.expected)
-        return target.launch.apply(planned, "")
+        return target.launch.apply(planned, self.cluster_key)
 
     def host_parameters(self, target: EC2Target) -> HostParameters:
         """The parameters of the host's program on an instance type."""
@@ -155,6 +158,7 @@ class EC2Plan(DisplayedPlan):
             checkpoints=self.checkpoints or "",
             pythons=target.ami.pythons,
             gpus=target.gpus if target.expected.count != 0 else 0,
+            hosts=host_names(job.instance_count),
         )
 
     def record(
@@ -195,10 +199,6 @@ class EC2Plan(DisplayedPlan):
             interrupted=self.retries.interrupted,
         )
 
-    def with_security_group(self, group: str) -> EC2Plan:
-        """The plan after its security group was created."""
-        return replace(self, security_groups=(group,), network_calls=())
-
     def files(self) -> list[tuple[str, int]]:
         """The source files, each with its size in bytes."""
         return self.tree.listing()
@@ -216,7 +216,7 @@ class EC2Plan(DisplayedPlan):
         return job_file, environment_call(self.bucket.name, self.layout, self.job.environment)
 
     def launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
-        """The call that launches the instance; with a placeholder for a security group that is not created yet."""
+        """The call that launches the instances; with a placeholder for a security group that is not created yet."""
         return launch_call(self, target, zone, user_data(self.host_parameters(target), self.agent_uri))
 
     def calls(self) -> tuple[ApiCall, ...]:
@@ -240,7 +240,7 @@ class EC2Plan(DisplayedPlan):
         most, limit = target.price.usd_per_hour, self.job.resources.max_price
         if self.spot and limit is not None:
             most = min(most, float(limit.usd))
-        return most * self.max_duration / 3600 * (1 + self.retries.limit)
+        return most * self.max_duration / 3600 * self.job.instance_count * (1 + self.retries.limit)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts."""
@@ -315,7 +315,9 @@ class EC2Plan(DisplayedPlan):
         return {_below_root(self.job.outputs[key].path): address for key, address in self.outputs.items()}
 
     def _instances_text(self) -> str:
-        first, *others = [f"{target.name}{self._price_text(target)}" for target in self.targets]
+        count = f"{self.job.instance_count} x " if self.job.instance_count > 1 else ""
+        each = " each" if count else ""
+        first, *others = [f"{target.name}{self._price_text(target, each)}" for target in self.targets]
         prices = [target.price for target in self.targets if target.price]
         as_of = ""
         if prices:
@@ -325,19 +327,22 @@ class EC2Plan(DisplayedPlan):
             if any(map(mark, prices)):
                 as_of += f"; {DERIVED} is derived from similar prices"
         rest = f"\nelse {', '.join(others)}" if others else ""
-        return f"{first}{as_of}{rest}"
+        return f"{count}{first}{as_of}{rest}"
 
-    def _price_text(self, target: EC2Target) -> str:
+    def _price_text(self, target: EC2Target, each: str) -> str:
         listed = target.price
         on_demand = "" if listed is None else f"{mark(listed)}{format_usd(listed.usd_per_hour)}"
         if target.spot_price is None:
-            return f" at {on_demand} an hour" if on_demand else ""
-        spot = f" at {format_usd(target.spot_price)} an hour now"
+            return f" at {on_demand} an hour{each}" if on_demand else ""
+        spot = f" at {format_usd(target.spot_price)} an hour{each} now"
         return f"{spot} (on demand {on_demand})" if on_demand else spot
 
     def _network_text(self) -> str:
         zones = ", ".join(zone.name for zone in self.target.zones)
-        groups = ", ".join(self.security_groups) or "a new security group without inbound rules"
+        new = "a new security group without inbound rules"
+        if self.job.instance_count > 1:
+            new = "a new security group, open among its own instances"
+        groups = ", ".join(self.security_groups) or new
         return f"{zones}; {groups}"
 
     def _volume_text(self) -> str:

@@ -19,6 +19,7 @@ from gpuproof.backends.ec2.planning.volume import input_bytes
 from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.spot_retries import SpotRetries
+from gpuproof.backends.launch_settings import new_cluster_key
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import find_framework
 from gpuproof.backends.remote.planning.job_files import (
@@ -91,7 +92,7 @@ class Planner:
             choice.candidates, framework, tree, partial(input_bytes, aws, uploads, remote)
         )
         profile = find_profile(aws, job.ec2.instance_profile)
-        network = plan_network(aws, zones.vpc, job.ec2.security_groups)
+        network = plan_network(aws, zones.vpc, job.ec2.security_groups, job.instance_count)
         bucket = plan_bucket(aws, in_job=job.ec2.bucket)
         run_id = new_run_id(job.name)
         checkpoints, checkpoint_warning = self._checkpoints(job, bucket, run_id, fresh)
@@ -122,6 +123,7 @@ class Planner:
             max_duration=max_runtime(job),
             warnings=tuple(warning for warning in warnings if warning),
             retries=SpotRetries(job.ec2.retry_spot if job.resources.spot else 0),
+            cluster_key=new_cluster_key(job),
         )
         for target in plan.targets:
             plan.launch_call(target, target.zones[0])  # a job that exceeds EC2's limits is rejected
@@ -161,11 +163,6 @@ def _check_job(job: Job) -> None:
             f"'{job.name}' names a container image, which GPUproof does not support on EC2.",
             remedy="Remove image: the job runs in the framework's environment of an AWS Deep Learning AMI. "
             "Or use --on sagemaker.",
-        )
-    if job.instance_count > 1:
-        raise InvalidJob(
-            f"'{job.name}' has {job.instance_count} hosts, and GPUproof supports one on EC2.",
-            remedy="Use --instance-count 1 with a type that has several GPUs, or --on sagemaker.",
         )
     if isinstance(job, TrainingJob) and _CODE_CHANNEL in job.inputs:
         raise InvalidJob(

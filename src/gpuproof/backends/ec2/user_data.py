@@ -15,12 +15,12 @@ https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.h
 
 
 def user_data(parameters: HostParameters, agent_uri: str) -> str:
-    """Return the script for one host.
+    """Return the script for all hosts of a job: each learns from the metadata service which one it is.
 
     Its first lines start a watchdog, which does not depend on the rest of the script, on the clock, the disk or the network.
 
     Args:
-        parameters: what the program on the instance has to know.
+        parameters: what the program on each instance has to know.
         agent_uri: `s3://` address of the agent's file.
 
     Raises:
@@ -32,7 +32,8 @@ def user_data(parameters: HostParameters, agent_uri: str) -> str:
         limit=str(max(1, round(parameters.max_duration))),
         silence=str(max(1, round(parameters.silence))),
         region=parameters.region,
-        end_uri=f"{bucket}hosts/{parameters.host}/end.json",
+        hosts=str(len(parameters.hosts)),
+        hosts_uri=f"{bucket}hosts",
     )
     rest = _assignments(
         parameters=json.dumps(parameters.to_json(), separators=(",", ":")),

@@ -35,6 +35,7 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     },
     "tagged-at-launch": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
     "tagged-with-group": {"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}},
+    "own-security-group": {"StringEquals": {"aws:ResourceTag/gpuproof:kind": "security-group"}},
     "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": _SERVICES["sagemaker"]}},
     "passed-to-ec2": {"StringEquals": {"iam:PassedToService": _SERVICES["ec2"]}},
     "spot-service": {"StringEquals": {"iam:AWSServiceName": _SPOT}},

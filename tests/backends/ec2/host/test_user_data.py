@@ -56,3 +56,27 @@ def test_user_data_that_ec2_would_reject_is_an_error() -> None:
     with pytest.raises(InvalidJob, match=f"EC2 accepts {LARGEST}"):
         user_data(parameters(inputs=many), AGENT)
     assert len(user_data(parameters(), AGENT)) < LARGEST / 2
+
+
+def test_a_failure_before_the_program_is_reported_under_the_name_of_the_host(tmp_path: Path) -> None:
+    script = user_data(parameters(hosts=("algo-1", "algo-2")), AGENT)
+    begin = script.index("launch_index() {")
+    functions = script[begin : script.index("functions=$(")]
+    (tmp_path / "curl").write_text(
+        '#!/bin/sh\ncase "$*" in *ami-launch-index) echo 1;; *) echo token;; esac\n'
+    )
+    (tmp_path / "aws").write_text(f'#!/bin/sh\necho "$5" >> {tmp_path}/uploaded\n')
+    for program in ("curl", "aws"):
+        (tmp_path / program).chmod(0o755)
+    settings = f"state={tmp_path} hosts_uri=s3://bucket/hosts PATH={tmp_path}:$PATH"
+    for hosts in (2, 1):
+        shell = f"{functions}\n{settings} hosts={hosts}\nreport 'no network'\n"
+        subprocess.run(["bash", "-c", shell], check=True)
+    # Of several hosts, one that does not know its name does not report under the name of another.
+    (tmp_path / "curl").write_text("#!/bin/sh\nexit 7\n")
+    subprocess.run(["bash", "-c", f"{functions}\n{settings} hosts=2\nreport 'no network'\n"], check=False)
+    assert (tmp_path / "uploaded").read_text().splitlines() == [
+        "s3://bucket/hosts/algo-2/end.json",
+        "s3://bucket/hosts/algo-1/end.json",
+    ]
+    assert json.loads((tmp_path / "end.json").read_text())["failure_reason"] == "no network"

@@ -143,6 +143,51 @@ def test_an_existing_security_group_is_used_again(sandbox: EC2PlanningSandbox) -
         ec2.delete_security_group(GroupId=group)
 
 
+def test_several_hosts_are_planned_together(sandbox: EC2PlanningSandbox) -> None:
+    job = sandbox.training(instance_type="g5.8xlarge", instance_count=2, distribution="torchrun")
+    plan = sandbox.plan(job)
+    parameters = plan.host_parameters(plan.target)
+    assert parameters.hosts == ("algo-1", "algo-2")
+    assert len(plan.agent_job(plan.target).cluster_key) == 64
+    assert plan.cluster_key not in json.dumps(plan.document())
+    assert [call.operation for call in plan.network_calls] == [
+        "create_security_group",
+        "authorize_security_group_ingress",
+    ]
+    launch = plan.calls()[-1].request
+    assert (launch["MinCount"], launch["MaxCount"]) == (2, 2)
+    assert plan.cluster_key not in launch["UserData"]
+    lines = dict(plan.describe())
+    assert lines["instance"].startswith("2 x g5.8xlarge at $")
+    assert "an hour each" in lines["instance"]
+    assert lines["launcher"] == "torchrun (1 process on each of 2 hosts)"
+    one = sandbox.plan(sandbox.training(instance_type="g5.8xlarge"))
+    assert one.cluster_key == ""
+    assert plan.max_cost_usd(plan.target) == pytest.approx(2 * (one.max_cost_usd(one.target) or 0))
+    assert any("Elastic Fabric Adapters" in warning for warning in plan.warnings)
+
+
+def test_an_existing_security_group_gets_the_rule_for_several_hosts(sandbox: EC2PlanningSandbox) -> None:
+    ec2 = sandbox.emulator.client("ec2")
+    (call,) = sandbox.plan().network_calls
+    group = getattr(ec2, call.operation)(**call.request)["GroupId"]
+    several = sandbox.training(instance_count=2)
+    try:
+        plan = sandbox.plan(several)
+        (call,) = plan.network_calls
+        assert plan.security_groups == (group,)
+        getattr(ec2, call.operation)(**call.request)
+        assert sandbox.plan(several).network_calls == ()
+    finally:
+        ec2.delete_security_group(GroupId=group)
+
+
+def test_hosts_in_security_groups_of_the_job_get_a_note(sandbox: EC2PlanningSandbox) -> None:
+    plan = sandbox.plan(sandbox.training(instance_count=2, ec2={"security_groups": "sg-0123456789abcdef0"}))
+    assert plan.network_calls == ()
+    assert any("only if sg-0123456789abcdef0 allow" in warning for warning in plan.warnings)
+
+
 def test_given_subnets_keep_their_order(sandbox: EC2PlanningSandbox) -> None:
     known = [zone.subnet for zone in sandbox.plan().target.zones]
     job = sandbox.training(ec2={"subnets": known[1::-1], "security_groups": "sg-0123456789abcdef0"})
@@ -160,7 +205,6 @@ def test_a_missing_subnet_is_named(sandbox: EC2PlanningSandbox) -> None:
     ("keys", "message"),
     [
         ({"image": "mine:1"}, "container image.*not support on EC2"),
-        ({"instance_count": 2}, "2 hosts, and GPUproof supports one"),
         ({"inputs": {"code": "data"}}, "input channel code"),
         ({"instance_type": "trn1.2xlarge"}, "trainium accelerators"),
         ({"instance_type": "p3.2xlarge"}, "no AWS Deep Learning AMI(.|\n)*Python is older than 3.9"),

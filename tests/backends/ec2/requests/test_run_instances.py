@@ -71,6 +71,16 @@ def test_one_instance_is_launched_and_terminates_when_it_shuts_down() -> None:
     assert (built["ImageId"], built["InstanceType"], built["UserData"]) == (AMI.id, "g5.xlarge", USER_DATA)
 
 
+def test_all_hosts_are_launched_or_none() -> None:
+    several = plan(instance_count=4)
+    built = request(several)
+    assert (built["MinCount"], built["MaxCount"]) == (4, 4)
+    assert "Placement" not in built
+    assert built["ClientToken"] != request()["ClientToken"]
+    call = launch_call(several, TARGET, ZONE, USER_DATA)
+    assert call.what == "launch 4 instances g5.xlarge in us-east-1a"
+
+
 def test_there_is_no_way_in() -> None:
     built = request()
     assert "KeyName" not in built

@@ -117,6 +117,44 @@ class TestSeveralHosts:
         found = outcome_of(several, living, {"algo-1": end("Completed"), "algo-2": HostReport()}, NOW)
         assert found.status == "InProgress"
 
+    def test_the_first_failure_is_the_reason(self) -> None:
+        reports = {
+            "algo-1": end("Failed", NOW, failure_reason="lost algo-2"),
+            "algo-2": end("Failed", NOW - 60, failure_reason="no data", exit_code=3),
+        }
+        found = outcome_of(launch(instance_count=2), {}, reports, NOW)
+        assert (found.reason, found.exit_code, found.ended) == ("no data", 3, NOW)
+
+    def test_an_interruption_is_the_reason_that_the_others_failed(self) -> None:
+        reports = {
+            "algo-1": end("Failed", NOW - 60, failure_reason="lost algo-2"),
+            "algo-2": end("Stopped", NOW, interrupted=True, failure_reason="taken back"),
+        }
+        found = outcome_of(launch(instance_count=2), {}, reports, NOW)
+        assert (found.status, found.interrupted, found.reason) == ("Stopped", True, "taken back")
+
+    def test_a_time_limit_is_the_reason_that_the_others_were_stopped(self) -> None:
+        limit = end("Stopped", NOW)
+        reports = {
+            "algo-1": end("Stopped", NOW - 1),
+            "algo-2": HostReport(end={**limit.end, "secondary_status": "MaxRuntimeExceeded"}),
+        }
+        assert outcome_of(launch(instance_count=2), {}, reports, NOW).secondary_status == "MaxRuntimeExceeded"
+
+    def test_an_instance_that_vanished_is_the_reason_once_the_others_have_ended(self) -> None:
+        several = launch(instance_count=2, instances=("i-1", "i-2"))
+        instances = {"i-1": instance("running"), "i-2": instance(code="Server.SpotInstanceTermination")}
+        assert outcome_of(several, instances, {}, NOW).status == "InProgress"
+        reports = {"algo-1": end("Failed", failure_reason="lost algo-2"), "algo-2": HostReport()}
+        found = outcome_of(several, instances, reports, NOW)
+        assert (found.status, found.interrupted, found.ended) == ("Stopped", True, NOW)
+
+    def test_a_host_that_has_ended_with_a_report_leaves_the_run_in_progress(self) -> None:
+        several = launch(instance_count=2, instances=("i-1", "i-2"))
+        instances = {"i-1": instance(code="Client.InstanceInitiatedShutdown"), "i-2": instance("running")}
+        found = outcome_of(several, instances, {"algo-1": end("Completed")}, NOW)
+        assert (found.status, found.reason) == ("InProgress", None)
+
     def test_every_instance_is_billed(self) -> None:
         bill = bill_of(launch(instance_count=2, usd_per_hour=3.6), NOW - 100, NOW)
         assert bill is not None

@@ -39,16 +39,26 @@ power_off() {
     sleep 60
 }
 
-report() {
-    printf '{"version": 1, "status": "Failed", "secondary_status": "Failed", "failure_reason": "%s", "exit_code": null, "started": null, "script_started": null, "ended": %s, "interrupted": false, "stopped": false, "notes": []}\n' \
-        "$1" "$(date +%s)" >"$state/end.json"
-    aws s3 cp --only-show-errors "$state/end.json" "$end_uri"
+# The number of this instance among those of its launch; empty if that is unknown.
+launch_index() {
+    local address=http://169.254.169.254/latest token
+    token=$(curl -sf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$address/api/token") &&
+        curl -sf -m 5 -H "X-aws-ec2-metadata-token: $token" "$address/meta-data/ami-launch-index"
 }
 
-functions=$(declare -f watchdog power_off report)
+report() {
+    local index=0
+    ((hosts == 1)) || index=$(launch_index)
+    [[ $index =~ ^[0-9]+$ ]] || return
+    printf '{"version": 1, "status": "Failed", "secondary_status": "Failed", "failure_reason": "%s", "exit_code": null, "started": null, "script_started": null, "ended": %s, "interrupted": false, "stopped": false, "notes": []}\n' \
+        "$1" "$(date +%s)" >"$state/end.json"
+    aws s3 cp --only-show-errors "$state/end.json" "$hosts_uri/algo-$((index + 1))/end.json"
+}
+
+functions=$(declare -f watchdog power_off launch_index report)
 export HOME=${HOME:-/root} AWS_PAGER= AWS_DEFAULT_REGION=$region AWS_REGION=$region
 setsid bash -c "$functions
-limit=$limit silence=$silence state=$state end_uri=$end_uri
+limit=$limit silence=$silence state=$state hosts=$hosts hosts_uri=$hosts_uri
 watchdog" </dev/null >/dev/console 2>&1 &
 
 why="user data ended early"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.backends.remote.agent_job import DEFAULT_GRACE_SECONDS, unused_rule
 from gpuproof.catalogue.prices import cost_text
+from gpuproof.jobs.distribution.launchers import NONE
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.units import Duration
 
@@ -29,6 +30,7 @@ def job_warnings(job: Job, target: EC2Target) -> list[str]:
         *job.warnings,
         *_cost_warnings(job, target),
         *_setting_warnings(job, target),
+        *_host_warnings(job, target),
         *_gpu_warnings(job, target),
         *target.launch.notes,
     ]
@@ -38,7 +40,7 @@ def _cost_warnings(job: Job, target: EC2Target) -> Iterator[str]:
     if job.max_duration is None:
         most = ""
         if target.price is not None:
-            most = f", which may cost {cost_text(target.price, max_runtime(job) / 3600)}"
+            most = f", which may cost {cost_text(target.price, max_runtime(job) / 3600 * job.instance_count)}"
         yield (
             f"no max_duration: the instance shuts down after {DEFAULT_DURATION}{most}; "
             "set --max-duration to change that"
@@ -58,6 +60,15 @@ def _setting_warnings(job: Job, target: EC2Target) -> Iterator[str]:
         yield f"the spot price of {target.name} is ${spot:.4g} an hour now, more than max_price ({most})"
     if target.ami.row is not None and target.instance is not None and not target.instance.gpu_count:
         yield f"{target.name} has no GPU; AWS provides this AMI for instances with one"
+
+
+def _host_warnings(job: Job, target: EC2Target) -> Iterator[str]:
+    if job.instance_count == 1:
+        return
+    if target.launch.launcher == NONE:
+        yield f"each of the {job.instance_count} hosts runs the script; see SM_HOSTS and SM_CURRENT_HOST"
+    if target.instance is not None and target.instance.efa_interfaces:
+        yield f"{target.name} has Elastic Fabric Adapters, which GPUproof does not use on EC2: the hosts communicate over TCP"
 
 
 def _gpu_warnings(job: Job, target: EC2Target) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Builds the RunInstances request: one instance that terminates when it shuts down, with an encrypted volume and IMDSv2."""
+"""Builds the RunInstances request: instances that terminate when they shut down, with encrypted volumes and IMDSv2.
+
+All hosts of a job are in one request, for which EC2 launches all of them or none: `MinCount` is `MaxCount`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ NEW_GROUP = "ID of the new security group"
 
 
 def launch_call(plan: LaunchInput, target: EC2Target, zone: Zone, user_data: str) -> ApiCall:
-    """The call that launches the instance; see `run_instances_request`."""
+    """The call that launches the instances; see `run_instances_request`."""
     where = f" in {zone.name}" if zone.name else ""
-    spot = "spot instance" if plan.spot else "instance"
+    spot, count = "spot " if plan.spot else "", plan.job.instance_count
+    what = f"the {spot}instance {target.name}" if count == 1 else f"{count} {spot}instances {target.name}"
     request = run_instances_request(plan, target, zone, user_data)
-    return ApiCall("ec2", "run_instances", request, f"launch the {spot} {target.name}{where}")
+    return ApiCall("ec2", "run_instances", request, f"launch {what}{where}")
 
 
 def run_instances_request(
@@ -28,12 +32,12 @@ def run_instances_request(
 ) -> dict[str, Any]:
     """The request of RunInstances.
 
-    Its `ClientToken` is a digest of the rest: EC2 answers a repeated request with the same instance, and a changed one
-    has another token.
+    Its `ClientToken` is a digest of the rest: EC2 answers a repeated request with the same instances, and a changed
+    one has another token.
 
     Args:
-        user_data: the program that the instance runs when it boots; boto3 encodes it.
-        attempt: 1, or more for another instance with an equal request.
+        user_data: the program that each instance runs when it boots; boto3 encodes it.
+        attempt: 1, or more for other instances with an equal request.
 
     Raises:
         InvalidJob: the job's tags exceed EC2's limits.
@@ -41,8 +45,8 @@ def run_instances_request(
     request: dict[str, Any] = {
         "ImageId": target.ami.id,
         "InstanceType": target.name,
-        "MinCount": 1,
-        "MaxCount": 1,
+        "MinCount": plan.job.instance_count,
+        "MaxCount": plan.job.instance_count,
         # Whatever shuts the instance down ends it, and with it its costs.
         "InstanceInitiatedShutdownBehavior": "terminate",
         "IamInstanceProfile": plan.profile.specification,

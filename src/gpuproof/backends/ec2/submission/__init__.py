@@ -1,1 +1,1 @@
-"""Executes a plan: one instance, or nothing; what EC2 refuses in one zone or type is tried in the next."""
+"""Executes a plan: all instances, or nothing; what EC2 refuses in one zone or type is tried in the next."""

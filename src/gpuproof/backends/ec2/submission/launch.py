@@ -1,9 +1,9 @@
-"""Launches one instance and never a second one, and terminates it after an error or an interrupt."""
+"""Launches the instances of a run once and never again, and terminates them after an error or an interrupt."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
@@ -29,15 +29,22 @@ class Launcher:
         run_id: the run, by whose tag its instances are found.
         progress: told about each step.
         sleep: waits for a number of seconds.
+        count: number of instances of each launch.
     """
 
     def __init__(
-        self, aws: Aws, run_id: str, progress: SubmitProgress, sleep: Callable[[float], None]
+        self,
+        aws: Aws,
+        run_id: str,
+        progress: SubmitProgress,
+        sleep: Callable[[float], None],
+        count: int = 1,
     ) -> None:
         self._aws = aws
         self._run_id = run_id
         self._progress = progress
         self._sleep = sleep
+        self._count = count
         self._unanswered: set[str] = set()
         self._instances: set[str] = set()
 
@@ -46,11 +53,11 @@ class Launcher:
         """Whether there is an instance, or a request whose outcome is unknown."""
         return bool(self._unanswered or self._instances)
 
-    def launch(self, request: Mapping[str, Any]) -> str:
-        """Launch an instance; returns its id.
+    def launch(self, request: Mapping[str, Any]) -> tuple[str, ...]:
+        """Launch all instances, or none; returns their ids in EC2's order, in which they get their hosts' names.
 
-        After a lost response the instance is looked up, and the same request repeated: its client token makes EC2
-        return the instance that the first one launched.
+        After a lost response the instances are looked up, and the same request repeated: its client token makes EC2
+        return the instances that the first one launched.
 
         Raises:
             AwsRefused: EC2 refused the request.
@@ -60,7 +67,7 @@ class Launcher:
         for attempt in range(1, _ATTEMPTS + 1):
             self._unanswered.add(token)  # before the request, which may be interrupted
             try:
-                (launched,) = self._aws.run_instances(request)
+                launched = self._aws.run_instances(request)
             except (AwsRefused, AwsUnreachable) as error:
                 if not error.maybe_done:
                     # A repeated request is answered as the first one, whose response was lost, unless it is throttled.
@@ -69,19 +76,19 @@ class Launcher:
                     raise
                 self._progress.step("check whether the instance was launched before the connection was lost")
                 found = self._lookup(token)
-                if found is not None:
+                if found:
                     return self._answered(token, found)
                 if attempt == _ATTEMPTS:
                     raise
             else:
-                return self._answered(token, launched["InstanceId"])
+                return self._answered(token, launched)
         raise AssertionError("unreachable")
 
     def terminate(self) -> list[str]:
         """Terminate the instances and wait until they have ended; returns messages about what could not be done."""
         if not self.may_have_launched:
             return []
-        self._progress.step("terminate the instance")
+        self._progress.step("terminate the instance" if self._count == 1 else "terminate the instances")
         ids: list[str] = []
         why = "interrupted repeatedly."
         for _ in range(_ATTEMPTS):
@@ -100,19 +107,25 @@ class Launcher:
             return []
         names = " ".join(ids or sorted(self._instances)) or "INSTANCE"
         command = f"aws ec2 terminate-instances --instance-ids {names} --region {self._aws.region}"
-        return [f"the instance of {self._run_id}: {why} Terminate it: {command}"]
+        if self._count == 1:
+            return [f"the instance of {self._run_id}: {why} Terminate it: {command}"]
+        return [f"the instances of {self._run_id}: {why} Terminate them: {command}"]
 
-    def _answered(self, token: str, instance: str) -> str:
-        self._instances.add(instance)
+    def _answered(self, token: str, launched: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        ordered = sorted(launched, key=lambda one: one.get("AmiLaunchIndex", 0))
+        ids = tuple(one["InstanceId"] for one in ordered)
+        self._instances.update(ids)
         self._unanswered.discard(token)
-        return instance
+        return ids
 
-    def _lookup(self, token: str) -> str | None:
-        """The instance that a request launched; None if there is none."""
-        for one in self._aws.tagged_instances(values=[self._run_id]):
-            if one.get("ClientToken") == token:
-                return one["InstanceId"]
-        return None
+    def _lookup(self, token: str) -> list[dict[str, Any]]:
+        """The instances that a request launched; none if not all of them are visible yet."""
+        found = [
+            one
+            for one in self._aws.tagged_instances(values=[self._run_id])
+            if one.get("ClientToken") == token
+        ]
+        return found if len(found) == self._count else []
 
     def _find(self) -> list[str]:
         """All instances of the run that are not terminated; the known ones if EC2 does not list them."""
@@ -124,15 +137,16 @@ class Launcher:
             return sorted(self._instances)
 
     def _find_living(self) -> list[str]:
+        found: set[str] = set()
         for seconds in _LOOKUP_DELAYS:
             if seconds:
                 self._sleep(seconds)
-            found = {
+            found |= {
                 one["InstanceId"] for one in self._aws.tagged_instances(values=[self._run_id], living=True)
             }
-            if found or not self._unanswered:
+            if len(found) >= self._count or not self._unanswered:
                 return sorted(found | self._instances)
-        return sorted(self._instances)
+        return sorted(found | self._instances)
 
     def _terminate(self, ids: list[str]) -> None:
         for delay in _LOOKUP_DELAYS:

@@ -1,4 +1,4 @@
-"""One submission: stores the run's files, launches its instance in the first zone that has one, or leaves nothing."""
+"""One submission: stores the run's files, launches its instances in the first zone that has them, or leaves nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.submission.capacity import UsedQuotas, no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.errors import next_attempt, zones_with_capacity
 from gpuproof.backends.ec2.submission.launch import Launcher
+from gpuproof.backends.ec2.submission.network import create_network
 from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.errors import NoCapacity, UnavailableType
@@ -26,7 +27,7 @@ from gpuproof.errors import GPUproofError
 
 @dataclass(frozen=True)
 class Launched:
-    """An instance that was launched.
+    """The instances that were launched.
 
     Args:
         record: its record, which is in the bucket.
@@ -51,7 +52,7 @@ def submit_once(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> Launched:
-    """Create everything in the plan, and the instance last.
+    """Create everything in the plan, and the instances last.
 
     Without capacity in a zone, the next zone is tried, then the next instance type; without quota, the next type.
 
@@ -83,7 +84,8 @@ class _Submission:
         self._progress = progress
         self._created = clock()
         self._files = RunFiles(aws, plan.bucket, plan.uploads, progress)
-        self._launcher = Launcher(aws, plan.run_id, progress, sleep)
+        self._launcher = Launcher(aws, plan.run_id, progress, sleep, plan.job.instance_count)
+        self._sleep = sleep
 
     def run(self, before: tuple[UnavailableType, ...]) -> Launched:
         for target in self._plan.targets:
@@ -92,29 +94,12 @@ class _Submission:
         try:
             self._files.create_bucket()
             self._files.upload()
-            self._create_security_group()
+            self._plan = create_network(self._aws, self._plan, self._progress, self._sleep)
             self._files.fill_code_channel(self._plan.code_calls())
             return self._launch(list(before))
         except BaseException as error:
             self._roll_back(error)
             raise
-
-    def _create_security_group(self) -> None:
-        """Create the security group of all runs in the VPC, which is kept."""
-        for call in self._plan.network_calls:
-            self._progress.step(call.what)
-            try:
-                group: str | None = execute(self._aws, call).get("GroupId")
-            except (AwsRefused, AwsUnreachable) as error:
-                duplicate = isinstance(error, AwsRefused) and error.code == "InvalidGroup.Duplicate"
-                if not duplicate and not error.maybe_done:
-                    raise
-                # Another run, or the request whose response was lost, has created it.
-                group = self._aws.security_group(call.request["GroupName"], call.request["VpcId"])
-                if group is None:
-                    raise
-            if group is not None:
-                self._plan = self._plan.with_security_group(group)
 
     def _launch(self, tried: list[UnavailableType]) -> Launched:
         used = UsedQuotas(self._plan, self._catalogue)
@@ -147,8 +132,7 @@ class _Submission:
         call = self._launch_call(target, zone)
         self._write_record(record)
         self._progress.step(call.what)
-        instance = self._launcher.launch(call.request)
-        record = replace(record, instances=(instance,))
+        record = replace(record, instances=self._launcher.launch(call.request))
         self._write_record(record)
         return Launched(record, target, zone, tried)
 

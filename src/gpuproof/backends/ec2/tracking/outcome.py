@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuproof.agent.state import COMPLETED, FAILED, IN_PROGRESS, STOPPED, STOPPING
@@ -11,6 +11,7 @@ from gpuproof.backends.aws.ec2 import tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.tracking.host_reports import HostReport
 from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time
+from gpuproof.backends.hosts import host_names
 
 STOP_TAG = "gpuproof:stop"
 """Tag of an instance that asks its host to stop the job; its value is the time of the request."""
@@ -70,26 +71,22 @@ def outcome_of(
         reports: what each host has written, by host.
         now: in seconds since the epoch.
     """
-    ended = [one for one in reports.values() if one.end]
-    if len(ended) >= launch.instance_count:
-        return _reported_end(ended)
+    hosts = host_names(launch.instance_count)
+    ends = [_reported_end(reports[host]) for host in hosts if host in reports and reports[host].end]
+    if len(ends) == len(hosts):
+        return _merged(ends)
     if not launch.instances:
         return _without_instances(launch, now)
     if instances is None:
         return _unseen(launch, reports, now)
-    described = [instances.get(name) for name in launch.instances]
-    for one in described:
-        if _has_ended(one, launch, now):
-            reason = state_reason(one)
-            return Outcome(
-                reason.status,
-                "Interrupted" if reason.is_reclaimed else reason.status,
-                reason.text,
-                reason.code,
-                ended=None if one is None else transition_time(one),
-                interrupted=reason.is_reclaimed,
-            )
-    return _in_progress([one for one in described if one is not None], reports)
+    left: list[Mapping[str, Any] | None] = [
+        instances.get(name)
+        for host, name in zip(hosts, launch.instances, strict=False)
+        if host not in reports or not reports[host].end
+    ]
+    if left and all(_has_ended(one, launch, now) for one in left):
+        return _merged([*ends, *map(_unreported_end, left)])
+    return _in_progress([one for one in left if one is not None], reports)
 
 
 def living_instances(
@@ -104,20 +101,54 @@ def living_instances(
     )
 
 
-def _reported_end(ended: Sequence[HostReport]) -> Outcome:
-    """The end of a run whose hosts have all reported theirs: the worst of them."""
-    worst = min(ended, key=lambda one: _rank(str(one.end.get("status"))))
-    status = str(worst.end.get("status"))
-    code = worst.end.get("exit_code")
-    interrupted = any(one.end.get("interrupted") for one in ended)
+def _merged(ends: Sequence[Outcome]) -> Outcome:
+    """The end of a run whose hosts have all ended: the first failure, since the other hosts fail because of it.
+
+    An interruption comes before failures: a host that is taken away lets the others fail. Of those that were stopped, one
+    that says more than `Stopped` was stopped first.
+    """
+
+    def order(one: Outcome) -> tuple[bool, int, bool, float]:
+        return (
+            not one.interrupted,
+            _rank(one.status),
+            one.secondary_status == one.status,
+            one.ended or 0.0,
+        )
+
+    first = min(ends, key=order)
+    return replace(
+        first,
+        ended=max((one.ended or 0.0 for one in ends), default=0.0) or None,
+        notes=tuple(dict.fromkeys(note for one in ends for note in one.notes)),
+    )
+
+
+def _reported_end(report: HostReport) -> Outcome:
+    """The end of a host that has reported it."""
+    end, status = report.end, str(report.end.get("status"))
+    code = end.get("exit_code")
     return Outcome(
         status if status in _WORST_FIRST else FAILED,
-        str(worst.end.get("secondary_status") or status),
-        worst.end.get("failure_reason") or None,
-        ended=max((one.end_time("ended") or 0.0 for one in ended), default=0.0) or None,
+        str(end.get("secondary_status") or status),
+        end.get("failure_reason") or None,
+        ended=report.end_time("ended"),
         exit_code=code if isinstance(code, int) else None,
-        interrupted=interrupted,
-        notes=tuple(dict.fromkeys(str(note) for one in ended for note in one.end.get("notes") or ())),
+        interrupted=bool(end.get("interrupted")),
+        notes=tuple(map(str, end.get("notes") or ())),
+    )
+
+
+def _unreported_end(instance: Mapping[str, Any] | None) -> Outcome:
+    """The end of an instance whose host has left no report."""
+    reason = state_reason(instance)
+    return Outcome(
+        reason.status,
+        "Interrupted" if reason.is_reclaimed else reason.status,
+        reason.text,
+        reason.code,
+        ended=None if instance is None else transition_time(instance),
+        interrupted=reason.is_reclaimed,
     )
 
 
