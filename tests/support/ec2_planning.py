@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
@@ -12,9 +16,29 @@ from gpuproof.backends.ec2.planner import Planner
 from gpuproof.backends.ec2.planning.profile import DEFAULT_NAME, SERVICE
 from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
-from support.aws_emulator import REGION, RunningEmulator
+from support.aws_emulator import REGION, RunningEmulator, running_emulator
 
+_FOREIGN = (
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SESSION_TOKEN",
+    "GPUPROOF_BUCKET",
+    "GPUPROOF_INSTANCE_PROFILE",
+    "GPUPROOF_ROLE_ARN",
+)
 SCRIPT = "import torch\nprint(torch.cuda.is_available())\n"
+
+
+@contextlib.contextmanager
+def emulated_account(folder: Path) -> Iterator[RunningEmulator]:
+    """An AWS with GPUproof's instance profile; the environment's endpoint leads to it."""
+    with running_emulator(folder, stop_grace=1.0) as running, pytest.MonkeyPatch.context() as patch:
+        for name in _FOREIGN:
+            patch.delenv(name, raising=False)
+        for name, value in running.credentials.items():
+            patch.setenv(name, value)
+        create_instance_profile(running)
+        yield running
 
 
 class EC2PlanningSandbox:

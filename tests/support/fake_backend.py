@@ -34,6 +34,7 @@ class FakePlan:
     queue: str | None
     run_id: str | None = "fake-1"
     warnings: tuple[str, ...] = ("nothing really runs",)
+    offer: None = None
 
     def describe(self) -> Iterable[tuple[str, str]]:
         return [("queue", str(self.queue)), *(("note", text) for text in self.warnings)]

@@ -15,6 +15,7 @@ from gpuproof.backends.record import RunRecord
 
 if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
+    from gpuproof.backends.offer import Offer
     from gpuproof.backends.progress import SubmitProgress
     from gpuproof.explain import Explanation, Report
     from gpuproof.jobs.script_job import AnyJob
@@ -256,6 +257,11 @@ class Plan(Protocol):
         """What the user should know before the run starts."""
         ...
 
+    @property
+    def offer(self) -> Offer | None:
+        """What its first instance type costs; `None` on a backend that costs nothing."""
+        ...
+
     def describe(self) -> Iterable[tuple[str, str]]:
         """The plan as labels and texts, including the warnings (label `note`)."""
         ...
@@ -312,10 +318,12 @@ class PlanOptions:
     Args:
         fresh: start without an earlier run's checkpoints.
         flags: values of the backend's own flags, by `Flag.destination`.
+        check_quota: leave out instance types whose quota is known to be too small, if that takes more requests.
     """
 
     fresh: bool = False
     flags: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    check_quota: bool = False
 
 
 P = TypeVar("P", bound=Plan)

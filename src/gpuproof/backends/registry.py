@@ -21,6 +21,9 @@ BACKENDS = {
 }
 """Class of each backend by name, in the order in which runs are looked for. The first is the default."""
 
+CHEAPEST = "cheapest"
+"""What `--on` takes besides: the cheapest of `compared_backends` for the job."""
+
 
 def default_backend() -> str:
     """The name of the backend that runs a job if none is named."""
@@ -52,6 +55,11 @@ def searched_backends(name: str | None = None, region: str | None = None) -> lis
     if region is not None:
         return [backend for backend in known if backend.has_regions]
     return [backend for backend in known if backend.is_configured()]
+
+
+def compared_backends() -> list[type[Backend[Any]]]:
+    """The backends that `--on cheapest` chooses from: those in the user's AWS account."""
+    return [backend for name in BACKENDS if (backend := load_backend(name)).has_regions]
 
 
 def find_run(name: str | None, backend: str | None = None, region: str | None = None) -> Run:

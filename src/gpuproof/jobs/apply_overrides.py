@@ -89,7 +89,7 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     if changes.instance_type is not None:
         data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
     data |= _distribution(job, changes)
-    data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot)
+    data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot, gpu=changes.gpu)
     data["sagemaker"] = _with(
         job.sagemaker,
         role=changes.role,
@@ -100,8 +100,6 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     # A flag is for the backend that runs the job.
     data["ec2"] = _with(job.ec2, instance_profile=changes.role, bucket=changes.bucket)
     if changes.gpu is not None:
-        asked: dict[str, Any] = {**dict(data["resources"]), "gpu": changes.gpu}
-        data["resources"] = asked
         data["instance_type"] = changes.instance_type
     try:
         return resolve_paths(type(job).model_validate(data), folder)
@@ -144,9 +142,12 @@ def _distribution(job: Job, changes: Overrides) -> dict[str, Any]:
 
 
 def _with(part: Any, **given: Any) -> Any:
-    """A nested mapping with the given flags applied, to be validated again; unchanged if there are none."""
+    """A nested mapping with the given flags applied, to be validated again; unchanged if there are none.
+
+    Keys that neither the file nor a flag sets stay unset: `spot: false` differs from no `spot`.
+    """
     said = {key: value for key, value in given.items() if value is not None}
-    return {**dict(part), **said} if said else part
+    return {**{key: getattr(part, key) for key in part.model_fields_set}, **said} if said else part
 
 
 def _pairs(flag: str, texts: Sequence[str], example: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.hosts import host_names
+from gpuproof.backends.offer import Offer
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
@@ -87,6 +88,11 @@ class EC2Plan(DisplayedPlan):
     def target(self) -> EC2Target:
         """The instance type that is tried first."""
         return self.targets[0]
+
+    @property
+    def offer(self) -> Offer:
+        """What the first instance type costs."""
+        return self.target.offer(self.job.instance_count, spot=self.spot)
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.launch_settings import LaunchSettings
+from gpuproof.backends.offer import Offer
 from gpuproof.catalogue.model import Ami, Instance, Price
+from gpuproof.catalogue.prices import mark
 
 
 @dataclass(frozen=True)
@@ -112,3 +114,14 @@ class EC2Target:
         if self.spot_price is not None:
             return self.spot_price
         return self.price.usd_per_hour if self.price is not None else None
+
+    def offer(self, hosts: int, *, spot: bool) -> Offer:
+        """What a number of hosts costs; the on-demand price is the upper bound of an unknown spot price."""
+        price = self.usd_per_hour
+        return Offer(
+            instance_type=self.name,
+            usd_per_hour=None if price is None else price * hosts,
+            spot=spot,
+            is_limit=spot and self.spot_price is None,
+            is_derived=self.spot_price is None and bool(mark(self.price)),
+        )

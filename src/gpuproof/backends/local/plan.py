@@ -69,6 +69,7 @@ class LocalPlan(DisplayedPlan):
     cluster_key: str
     warnings: tuple[str, ...]
     run_id: None = None
+    offer: None = None
 
     @property
     def remote_inputs(self) -> dict[str, S3Prefix]:

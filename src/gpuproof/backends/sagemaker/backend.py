@@ -30,7 +30,10 @@ class SageMakerBackend(RemoteBackend):
         from gpuproof.backends.sagemaker.planner import Planner
         from gpuproof.jobs.script_job import expanded
 
-        return Planner(self.aws, self.cache).plan(expanded(job), fresh=options is not None and options.fresh)
+        options = options or PlanOptions()
+        return Planner(self.aws, self.cache).plan(
+            expanded(job), fresh=options.fresh, check_quota=options.check_quota
+        )
 
     def submit(self, plan: SageMakerPlan, progress: SubmitProgress) -> Iterator[SageMakerRun]:
         """Start the run; see `gpuproof.backends.sagemaker.submit.submit`."""

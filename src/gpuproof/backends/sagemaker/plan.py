@@ -12,6 +12,7 @@ from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.display import DisplayedPlan
+from gpuproof.backends.offer import Offer
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls
@@ -74,6 +75,19 @@ class SageMakerPlan(DisplayedPlan):
     def target(self) -> Target:
         """The instance type that is tried first."""
         return self.targets[0]
+
+    @property
+    def offer(self) -> Offer:
+        """What the first instance type costs; the on-demand price is the upper bound of the spot price."""
+        price = self.target.candidate.price
+        spot = isinstance(self.job, TrainingJob) and self.job.resources.spot
+        return Offer(
+            instance_type=self.target.name,
+            usd_per_hour=None if price is None else price.usd_per_hour * self.job.instance_count,
+            spot=spot,
+            is_limit=spot,
+            is_derived=bool(mark(price)),
+        )
 
     @property
     def kind(self) -> SageMakerKind:

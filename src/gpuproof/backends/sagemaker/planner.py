@@ -15,12 +15,13 @@ from gpuproof.backends.remote.planning.job_files import (
     reject_secret_inputs,
     split_inputs,
 )
+from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints
 from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
-from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
+from gpuproof.backends.sagemaker.planning.instance_types import InstanceChoice, choose_instance_types
 from gpuproof.backends.sagemaker.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.backends.sagemaker.planning.warnings import job_warnings
@@ -32,6 +33,9 @@ from gpuproof.errors import InvalidJob
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
+
+_QUOTA_EXCEEDED = "ResourceLimitExceeded"
+"""The error with which SageMaker rejects a job."""
 
 
 class Planner:
@@ -48,12 +52,13 @@ class Planner:
         self._cache = cache
         self._catalogue = catalogue or Catalogue.load()
 
-    def plan(self, job: Job, *, fresh: bool = False) -> SageMakerPlan:
+    def plan(self, job: Job, *, fresh: bool = False, check_quota: bool = False) -> SageMakerPlan:
         """Decide everything about a run. Makes requests to AWS, but creates nothing.
 
         Args:
             job: with absolute paths.
             fresh: start without an earlier run's checkpoints.
+            check_quota: leave out instance types whose quota is too small, where its code is known.
 
         Raises:
             GPUproofError: the job cannot run on SageMaker.
@@ -61,6 +66,8 @@ class Planner:
         _check_job(job)
         region = check_region(self._aws, self._catalogue)
         choice = choose_instance_types(job, self._catalogue, region)
+        if check_quota:
+            choice = self._within_quotas(job, choice)
         tree = collect_source(job)
         targets, target_warnings = self._targets(job, tree, choice.candidates, region)
         local, remote = split_inputs(job)
@@ -101,6 +108,29 @@ class Planner:
         for target in targets:
             create_request(plan.request(target))
         return plan
+
+    def _within_quotas(self, job: Job, choice: InstanceChoice) -> InstanceChoice:
+        """The instance types without those whose quota is too small.
+
+        Raises:
+            NoCapacity: none is left.
+        """
+        spot = job.resources.spot and isinstance(job, TrainingJob)
+        quota = QuotaCheck(
+            self._aws,
+            self._catalogue,
+            code=_QUOTA_EXCEEDED,
+            spot=spot,
+            count=job.instance_count,
+            use=job.kind,
+        )
+        problems = [(one, quota.problem(one.name)) for one in choice.candidates]
+        left = tuple(one for one, problem in problems if problem is None)
+        unavailable = [problem for _, problem in problems if problem is not None]
+        if not left:
+            raise no_quota(unavailable)
+        left_out = [f"{one.summary}: it is not tried" for one in unavailable]
+        return InstanceChoice(left, (*left_out, *choice.warnings))
 
     def _targets(
         self, job: Job, tree: SourceTree, candidates: tuple[Candidate, ...], region: str

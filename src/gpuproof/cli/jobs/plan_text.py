@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.api_call import format_calls
 from gpuproof.backends.interrupts import DeferredInterrupt
+from gpuproof.cli.jobs.cheapest import show_choice, with_candidates
 from gpuproof.util.humanize import format_bytes, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Plan, Run
+    from gpuproof.backends.cheapest.choose import Choice
     from gpuproof.backends.errors import NoCapacity
     from gpuproof.terminal.console import Console
 
@@ -24,12 +26,14 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.label(label, text)
 
 
-def show_dry_run(plan: Plan, console: Console, *, as_json: bool) -> None:
-    """Print a plan and its API calls, as text or as JSON."""
+def show_dry_run(plan: Plan, console: Console, *, as_json: bool, choice: Choice | None = None) -> None:
+    """Print a plan and its API calls, as text or as JSON; and what was compared, if the backend was chosen."""
     if as_json:
-        print(json.dumps(plan.document(), indent=2, default=str))
+        print(with_candidates(json.dumps(plan.document(), indent=2, default=str), choice))
         return
     console.label("dry run", f"of '{plan.job.name}': nothing was created")
+    if choice is not None:
+        show_choice(choice, console)
     show_plan(plan, console)
     _show_files(plan, console)
     calls = plan.calls()
@@ -53,13 +57,15 @@ def _show_files(plan: Plan, console: Console) -> None:
         console.print(f"{'':>10}  and {len(files) - _MOST_FILES:,} more: --format json lists all")
 
 
-def show_detached(run: Run, plan: Plan, console: Console, *, as_json: bool) -> None:
+def show_detached(
+    run: Run, plan: Plan, console: Console, *, as_json: bool, choice: Choice | None = None
+) -> None:
     """Print how to continue with a run that is not followed."""
     if as_json:
         document = {"version": 1, "id": run.id, run.address_label: run.address}
         if run.instance_type is not None:
             document["instance_type"] = run.instance_type
-        print(json.dumps(document, indent=2))
+        print(with_candidates(json.dumps(document, indent=2), choice))
         return
     if run.is_remote:
         console.label(run.address_label, run.address)

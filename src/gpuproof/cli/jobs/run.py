@@ -11,12 +11,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.backends.registry import BACKENDS, default_backend, load_backend, reject_foreign_flags
+from gpuproof.backends.registry import (
+    BACKENDS,
+    CHEAPEST,
+    default_backend,
+    load_backend,
+    reject_foreign_flags,
+)
 from gpuproof.cli.arguments import add_json_flag
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Backend, Plan, Run
+    from gpuproof.backends.cheapest.choose import Choice
     from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.jobs.script_job import AnyJob
@@ -33,7 +40,8 @@ def add_parser(commands: Subparsers) -> None:
         usage="gpuproof run [TARGET [NAME]] [flags] [-- SCRIPT ARGUMENTS]",
         epilog="examples:\n  gpuproof run train.py -- --epochs 5\n  gpuproof run\n  gpuproof run jobs/gpuproof.yaml train -p epochs=5\n"
         "  gpuproof run --on sagemaker --gpu A10G:1 --dry-run\n"
-        "  gpuproof run train.py --on ec2 --instance-type g5.xlarge",
+        "  gpuproof run train.py --on ec2 --instance-type g5.xlarge\n"
+        "  gpuproof run train.py --on cheapest --gpu A10G:1 --dry-run",
         allow_abbrev=False,
     )
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a gpuproof.yaml or its folder")
@@ -44,8 +52,8 @@ def add_parser(commands: Subparsers) -> None:
     how.add_argument(
         "--on",
         default=default_backend(),
-        choices=list(BACKENDS),
-        help=f"the backend; local is this machine (default: {default_backend()})",
+        choices=[*BACKENDS, CHEAPEST],
+        help=f"the backend; local is this machine, {CHEAPEST} compares the prices of those on AWS (default: {default_backend()})",
     )
     how.add_argument("--fresh", action="store_true", help="start without an earlier run's checkpoints")
     how.add_argument("--no-check", action="store_true", help="skip `gpuproof check`")
@@ -69,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from gpuproof.backends.base import PlanOptions
+    from gpuproof.cli.jobs.cheapest import choose, show_choice
     from gpuproof.cli.jobs.plan_text import show_dry_run
     from gpuproof.terminal.console import Console
 
@@ -77,25 +85,49 @@ def _run(arguments: argparse.Namespace) -> int:
     job = _read_job(arguments)
     as_json = arguments.format == "json"
     console = Console(output=sys.stderr.buffer if as_json else None)
-    backend = load_backend(arguments.on).open(region=job.resources.region, notify=console.progress)
+    if arguments.on == CHEAPEST:
+        _check(job, arguments, console, is_remote=True)
+        choice = choose(job, console, fresh=arguments.fresh, as_json=as_json)
+        backend, plan = choice.backend, choice.plan
+    else:
+        choice = None
+        backend = load_backend(arguments.on).open(region=job.resources.region, notify=console.progress)
+        plan = _plan(backend, job, arguments, console)
+    if arguments.dry_run:
+        show_dry_run(plan, console, as_json=as_json, choice=choice)
+        return ExitCode.OK
+    if choice is not None:
+        show_choice(choice, console)
+    return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach, choice=choice)
+
+
+def _plan(backend: Backend[Any], job: AnyJob, arguments: argparse.Namespace, console: Console) -> Plan:
+    """Check and plan a job on a backend."""
+    from gpuproof.backends.base import PlanOptions
+
     flags = {flag.destination: getattr(arguments, flag.destination) for flag in backend.flags}
     options = PlanOptions(fresh=arguments.fresh, flags=flags)
     if backend.is_remote:
         # Findings come before the requests that planning makes.
         _check(job, arguments, console, is_remote=True)
-        plan = backend.plan(job, options)
-    else:
-        plan = backend.plan(job, options)
-        _check(job, arguments, console, is_remote=False, python=flags.get("python"))
-    if arguments.dry_run:
-        show_dry_run(plan, console, as_json=as_json)
-        return ExitCode.OK
-    return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach)
+        return backend.plan(job, options)
+    plan = backend.plan(job, options)
+    _check(job, arguments, console, is_remote=False, python=flags.get("python"))
+    return plan
 
 
-def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: bool, detach: bool) -> int:
+def _submit(
+    backend: Backend[Any],
+    plan: Plan,
+    console: Console,
+    *,
+    as_json: bool,
+    detach: bool,
+    choice: Choice | None = None,
+) -> int:
     """Submit a plan and follow its runs; returns the exit code."""
     from gpuproof.backends.errors import NoCapacity
+    from gpuproof.cli.jobs.cheapest import with_candidates
     from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
 
     progress = ConsoleProgress(console)
@@ -109,7 +141,7 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
             console.end_progress()
             if detach:
                 _introduce_run(current, plan, console)
-                show_detached(current, plan, console, as_json=as_json)
+                show_detached(current, plan, console, as_json=as_json, choice=choice)
                 return ExitCode.OK
             # Imported here so that a local run's agent starts at the same time.
             from gpuproof.cli.follow import follow_run
@@ -124,7 +156,7 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
     except NoCapacity as error:
         console.end_progress()
         if as_json:
-            print(no_capacity_document(error, last))
+            print(with_candidates(no_capacity_document(error, last), choice))
         raise
     except KeyboardInterrupt:
         # Interrupted while no run was being followed.
@@ -139,7 +171,7 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
     if as_json:
         from gpuproof.cli.follow import final_document
 
-        print(final_document(last))
+        print(with_candidates(final_document(last), choice))
     return code
 
 

@@ -9,19 +9,22 @@ from dataclasses import dataclass, replace
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami import AmiChooser
 from gpuproof.backends.ec2.planning.instance_types import Candidate
-from gpuproof.backends.ec2.planning.quota import QuotaCheck
 from gpuproof.backends.ec2.planning.volume import volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, Zone
-from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, script_uses
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, InvalidJob
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job
+
+_QUOTA_EXCEEDED = "VcpuLimitExceeded"
+"""The error with which EC2 rejects a launch."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ class TargetPlanner:
         self._job = job
         self._zones = zones
         self._clock = clock
-        self._quota = QuotaCheck(aws, catalogue, spot=job.resources.spot, count=job.instance_count)
+        self._quota = QuotaCheck(
+            aws, catalogue, code=_QUOTA_EXCEEDED, spot=job.resources.spot, count=job.instance_count
+        )
 
     def plan(
         self,
@@ -167,11 +172,7 @@ class TargetPlanner:
             first, *others = errors
             more = "".join(f"\n{error.message}" for error in others)
             return InvalidJob(f"{first.message}{more}", remedy=first.remedy)
-        summaries = "\n".join([*(one.summary for one in unavailable), *(error.message for error in errors)])
-        hints = "\n".join(dict.fromkeys(one.quota_hint for one in unavailable))
-        return NoCapacity(
-            f"The account's quotas allow no instance of the job:\n{summaries}", hints, unavailable
-        )
+        return no_quota(unavailable, errors)
 
 
 def _has_local_disk(candidate: Candidate) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuproof.backends.ec2.plan import EC2Plan
-from gpuproof.backends.ec2.planning.quota import quota_hint
 from gpuproof.backends.ec2.submission.errors import find_error
 from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.quota import quota_hint
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.quotas import Quota
 

@@ -1,0 +1,209 @@
+"""Chooses the backend on which a job is cheapest. The time limit is the same everywhere, so the price per hour decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.backends.aws.errors import AwsUnreachable, NoCredentials
+from gpuproof.backends.base import Backend, Plan, PlanOptions
+from gpuproof.backends.cheapest.candidate import Candidate
+from gpuproof.backends.errors import failure_group
+from gpuproof.backends.offer import Offer
+from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.jobs.script_job import expanded
+from gpuproof.jobs.spec import Job, TrainingJob
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import AnyJob
+
+_SAGEMAKER_PREFIX = "ml."
+_EXIT_CODES = (ExitCode.AWS_REFUSED, ExitCode.UNDECIDED, ExitCode.USAGE)
+"""The first of these that a backend failed with is that of `NowhereToRun`: a larger quota may be all that is needed."""
+
+
+class NowhereToRun(GPUproofError):
+    """No backend can run the job; the message has the reason for each.
+
+    Args:
+        candidates: everything that was compared.
+    """
+
+    def __init__(self, message: str, remedy: str | None, candidates: Sequence[Candidate]) -> None:
+        super().__init__(message, remedy)
+        self.candidates = tuple(candidates)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The backend that was chosen for a job.
+
+    Args:
+        backend: runs the job.
+        plan: of the job on it.
+        candidates: everything that was compared; the chosen one is first.
+    """
+
+    backend: Backend[Any]
+    plan: Plan
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def text(self) -> str:
+        """The choice in two lines: what was chosen, and the others, except spot capacity at an unknown price."""
+        first, *others = self.candidates
+        shown = [one for one in _without_repetition(others) if one.offer is None or not one.offer.is_limit]
+        return "\n".join([first.summary, *(["; ".join(one.summary for one in shown)] if shown else [])])
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan, or the error of planning, on one backend in one market."""
+
+    backend: Backend[Any]
+    spot: bool
+    plan: Plan | None
+    error: GPUproofError | None = None
+
+    @property
+    def offer(self) -> Offer | None:
+        return self.plan.offer if self.plan is not None else None
+
+    @property
+    def price(self) -> float | None:
+        return self.offer.usd_per_hour if self.offer is not None else None
+
+    def candidate(self, reason: str, *, chosen: bool = False) -> Candidate:
+        return Candidate(self.backend.name, self.backend.location, self.spot, self.offer, chosen, reason)
+
+
+def choose_backend(
+    backends: Sequence[type[Backend[Any]]],
+    job: AnyJob,
+    *,
+    fresh: bool = False,
+    notify: Callable[[str], None] | None = None,
+) -> Choice:
+    """Plan a job on each backend, on demand and with spot capacity, and choose the cheapest. Creates nothing.
+
+    Spot capacity is chosen only if the job requests it or names a checkpoint: an interruption loses the work of others.
+
+    Args:
+        backends: to compare, in the job's region; the first of several with the same price is chosen.
+        job: with absolute paths.
+        fresh: start without an earlier run's checkpoints.
+        notify: called with each step.
+
+    Raises:
+        GPUproofError: none of them can run the job.
+    """
+    portable = _portable(expanded(job))
+    planned = [
+        one
+        for backend in backends
+        for one in _plan_on(
+            backend.open(region=job.resources.region, notify=notify), portable, fresh, notify or _ignore
+        )
+    ]
+    against_spot = _objection_to_spot(portable)
+    usable = [one for one in planned if one.price is not None and not (one.spot and against_spot)]
+    if not usable:
+        raise _nowhere(planned, against_spot)
+    # At the same price, or up to it, spot capacity precedes.
+    chosen = min(usable, key=lambda one: (one.price or 0.0, not one.spot))
+    assert chosen.plan is not None
+    lowest = chosen.price or 0.0
+    others = [
+        one.candidate(_reason_against(one, lowest, against_spot)) for one in planned if one is not chosen
+    ]
+    because = "the lowest price" if len(usable) > 1 else "the only one that the job can use"
+    return Choice(chosen.backend, chosen.plan, (chosen.candidate(because, chosen=True), *others))
+
+
+def _plan_on(
+    backend: Backend[Any], job: Job, fresh: bool, notify: Callable[[str], None]
+) -> Iterator[_Planned]:
+    """The plans on a backend: on demand, and with spot capacity if it has any for the job."""
+    options = PlanOptions(
+        fresh=fresh, flags={flag.destination: flag.default for flag in backend.flags}, check_quota=True
+    )
+    for spot in (False, True):
+        notify(f"Planning {backend.location}{' with spot capacity' if spot else ''} …")
+        resources = job.resources.model_copy(update={"spot": spot})
+        try:
+            plan = backend.plan(job.model_copy(update={"resources": resources}), options)
+        except GPUproofError as error:
+            if isinstance(error, NoCredentials) or getattr(error, "is_sign_in", False):
+                raise  # the others have the same account
+            yield _Planned(backend, spot, None, error)
+            if isinstance(error, AwsUnreachable):
+                return  # a second attempt would take as long
+        else:
+            if not spot or (plan.offer is not None and plan.offer.spot):
+                yield _Planned(backend, spot, plan)
+
+
+def _portable(job: Job) -> Job:
+    """The job with SageMaker's names of instance types, which every backend on AWS takes."""
+    names = [*((job.instance_type,) if job.instance_type is not None else ()), *job.fallbacks]
+    own = [f"{_SAGEMAKER_PREFIX}{name.removeprefix(_SAGEMAKER_PREFIX)}" for name in names]
+    if job.instance_type is None:
+        return job.model_copy(update={"fallbacks": tuple(own)})
+    return job.model_copy(update={"instance_type": own[0], "fallbacks": tuple(own[1:])})
+
+
+def _objection_to_spot(job: Job) -> str | None:
+    """Why the job must not run with spot capacity; None if it may."""
+    if job.resources.spot:
+        return None
+    if "spot" in job.resources.model_fields_set:
+        return "the job excludes spot capacity (--spot allows it)"
+    if isinstance(job, TrainingJob) and job.checkpoint is not None:
+        return None
+    return "an interruption would lose the work of a job without checkpoint (--spot allows it)"
+
+
+def _reason_against(one: _Planned, lowest: float, against_spot: str | None) -> str:
+    if one.error is not None:
+        return one.error.message
+    if one.spot and against_spot:
+        return against_spot
+    if one.price is None:
+        return "its price is unknown"
+    more = one.price / lowest - 1 if lowest else 0.0
+    return f"{more:.0%} more" if more >= 0.005 else "not cheaper"
+
+
+def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofError:
+    """The error of a job that can run nowhere: the one that all backends have, or one that lists theirs."""
+    errors = [one.error for one in planned if one.error is not None]
+    if len(errors) == len(planned) and len({(failure_group(one), one.message) for one in errors}) == 1:
+        return errors[0]
+    candidates = [one.candidate(_reason_against(one, 0.0, against_spot)) for one in planned]
+    lines = "\n".join(one.text for one in _without_repetition(candidates))
+    remedies = [one.remedy for one in errors if one.remedy]
+    if any(one.plan is not None and one.price is None for one in planned):
+        remedies.append(
+            "gpuproof catalogue refresh reads prices; --on with a backend's name runs the job without one."
+        )
+    nowhere = NowhereToRun(
+        f"No backend can run the job:\n{lines}", "\n".join(dict.fromkeys(remedies)) or None, candidates
+    )
+    codes = {one.exit_code for one in errors}
+    nowhere.exit_code = next((code for code in _EXIT_CODES if code in codes), ExitCode.FAILED)
+    return nowhere
+
+
+def _ignore(text: str) -> None:
+    """Take a step without showing it."""
+
+
+def _without_repetition(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, without spot capacity where the same reason excludes the backend on demand."""
+    failed = {(one.backend, one.reason) for one in candidates if one.offer is None and not one.spot}
+    return [
+        one
+        for one in candidates
+        if not (one.spot and one.offer is None and (one.backend, one.reason) in failed)
+    ]
