@@ -1,26 +1,23 @@
-"""`gpuproof run --on ec2` from the command to the verdict: the user data of the launched instance boots on a simulated one."""
+"""`gpuproof run --on ec2` from the command to the verdict, with the emulator's instances, which boot their user data."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.simulated_instance import SimulatedInstance, require_simulated_instance
+from support.simulated_instance import aws_cli_in_path, require_simulated_instance
 
 pytestmark = pytest.mark.slow
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 240.0
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -49,7 +46,10 @@ max_duration: 1h
 def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
     """An account with an instance profile."""
     require_simulated_instance()
-    with running_emulator(tmp_path_factory.mktemp("account")) as emulator:
+    with (
+        aws_cli_in_path(),
+        running_emulator(tmp_path_factory.mktemp("account"), words=("--boot-instances",)) as emulator,
+    ):
         iam, name = emulator.client("iam"), "gpuproof-ec2"
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
         iam.create_instance_profile(InstanceProfileName=name)
@@ -76,9 +76,13 @@ class Project:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "rows.csv").write_text("1,2,3\n")
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command of `gpuproof`."""
-        return subprocess.Popen(
+    def run(self, *words: str, code: int = 0) -> str:
+        """The output of a command of `gpuproof`.
+
+        Args:
+            code: the expected exit code.
+        """
+        done = subprocess.run(
             [sys.executable, "-m", "gpuproof", *words],
             cwd=self.folder,
             env=self._environment,
@@ -86,30 +90,16 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            timeout=_PATIENCE_S,
+            check=False,
         )
-
-    def run(self, *words: str) -> str:
-        """The output of a command that succeeds."""
-        started = self.start(*words)
-        printed, _ = started.communicate(timeout=_PATIENCE_S)
-        assert started.returncode == 0, printed
-        return printed
+        assert done.returncode == code, f"{done.stdout}\n{self.consoles()}"
+        return done.stdout
 
     def write(self, script: str) -> None:
         """Write the job."""
         (self.folder / "train.py").write_text(script)
         (self.folder / "gpuproof.yaml").write_text(JOB)
-
-    def launched(self) -> str:
-        """The id of the instance that is launched next."""
-        found: list[str] = []
-
-        def is_there() -> bool:
-            found[:] = self.instances("running")
-            return bool(found)
-
-        until(is_there, "a launched instance")
-        return found[0]
 
     def instances(self, state: str) -> list[str]:
         """The ids of the instances in a state."""
@@ -117,20 +107,18 @@ class Project:
         pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
         return [one["InstanceId"] for page in pages for one in page["Instances"]]
 
-    def boot(self, instance: str, folder: Path) -> SimulatedInstance:
-        """A machine that boots the user data of an instance."""
-        answer = self.account.client("ec2").describe_instance_attribute(
-            InstanceId=instance, Attribute="userData"
-        )
-        script = base64.b64decode(answer["UserData"]["Value"]).decode()
-        job: Any = SimpleNamespace(emulator=self.account, user_data=script)
-        machine = SimulatedInstance(folder, job)
-        machine.metadata(**{"meta-data/instance-id": instance})
-        return machine
+    def wait_until_terminated(self) -> None:
+        """Wait until no instance runs: the command ends as soon as the instance has reported the end of the job."""
+        end = time.monotonic() + _PATIENCE_S
+        while any(self.instances(state) for state in ("pending", "running", "shutting-down")):
+            assert time.monotonic() < end, self.consoles()
+            time.sleep(0.2)
 
-    def power_off(self, instance: str) -> None:
-        """What EC2 does when the machine has shut down."""
-        self.account.client("ec2").terminate_instances(InstanceIds=[instance])
+    def consoles(self) -> str:
+        """What all instances have printed."""
+        ec2 = self.account.client("ec2")
+        found = [one for state in ("running", "terminated") for one in self.instances(state)]
+        return "\n".join(ec2.get_console_output(InstanceId=one)["Output"] for one in found)
 
 
 @pytest.fixture
@@ -138,23 +126,9 @@ def project(account: RunningEmulator, tmp_path: Path) -> Project:
     return Project(account, tmp_path / "project")
 
 
-def until(is_true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
-
-
 def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: Path) -> None:
     project.write(TRAIN)
-    command = project.start("run", "--on", "ec2", "--no-check")
-    instance = project.launched()
-    with project.boot(instance, tmp_path / "machine") as machine:
-        machine.wait_until_off()
-        console = machine.console
-    project.power_off(instance)
-    printed, _ = command.communicate(timeout=_PATIENCE_S)
-    assert command.returncode == 0, f"{printed}\n{console}"
+    printed = project.run("run", "--on", "ec2", "--no-check")
     assert "rows: 1,2,3\n" in printed
     assert "variable: vanilla\n" in printed
     assert "Completed" in printed
@@ -167,18 +141,12 @@ def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: 
     assert "Completed" in project.run("show", run_id)
     project.run("pull", run_id, "--to", str(tmp_path / "pulled"), "-x")
     assert (tmp_path / "pulled" / "model" / "weights").read_text() == "trained"
+    project.wait_until_terminated()
     project.run("rm", run_id)
     assert "There are no runs" in project.run("ps", "--on", "ec2")
-    assert project.instances("running") == []
 
 
-def test_a_script_that_fails_ends_with_its_exception(project: Project, tmp_path: Path) -> None:
+def test_a_script_that_fails_ends_with_its_exception(project: Project) -> None:
     project.write("raise ValueError('no rows')\n")
-    command = project.start("run", "--on", "ec2", "--no-check")
-    instance = project.launched()
-    with project.boot(instance, tmp_path / "machine") as machine:
-        machine.wait_until_off()
-    project.power_off(instance)
-    printed, _ = command.communicate(timeout=_PATIENCE_S)
-    assert command.returncode == 1, printed
+    printed = project.run("run", "--on", "ec2", "--no-check", code=1)
     assert "ValueError: no rows" in printed

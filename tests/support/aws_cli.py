@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from gpuproof.emulator.execution.instances.aws_cli import find_aws_cli
 from gpuproof.util.atomic import replacing
 
 _PACKAGE = "awscli"
@@ -22,16 +22,7 @@ def aws_cli() -> str:
 
     Its botocore is older than the one of the tests, so that both cannot be in one environment.
     """
-    return _installed() or _own()
-
-
-def _installed() -> str:
-    found = shutil.which("aws")
-    if found and "shims" in Path(found).parts:
-        # A shim of pyenv starts a shell script first, and takes ten times as long.
-        versions = Path(found).parents[1] / "versions"
-        found = next((str(path) for path in sorted(versions.glob("*/bin/aws"))), None)
-    return found or ""
+    return find_aws_cli() or _own()
 
 
 def _own() -> str:

@@ -9,6 +9,8 @@ Every request except `health` needs the header `Authorization: Bearer TOKEN` wit
 | `POST /_gpuproof/faults` | adds a fault; the body has its members, such as `{"kind": "throttling", "count": 3}` |
 | `DELETE /_gpuproof/faults` | removes all faults |
 | `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
+| `POST /_gpuproof/spot-interruption` | announces that a spot instance is reclaimed (`{"instance": "i-…", "seconds": 120}`), and \
+terminates it then; with `--boot-instances` |
 | `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
 | `DELETE /_gpuproof/requests` | clears that list |
 | `POST /_gpuproof/reset` | ends all jobs and endpoints and clears all state, as a fresh start does |
@@ -26,6 +28,8 @@ from gpuproof.emulator.faults.fault import Fault, InvalidFault
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response
 
 PREFIX = "/_gpuproof/"
+
+_NOTICE_S = 120.0  # between EC2's notice and the end of a spot instance
 
 
 def is_authorized(environ: Mapping[str, Any], token: str) -> bool:
@@ -57,6 +61,9 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
             case "POST quotas":
                 quotas.set({name: float(value) for name, value in request.document().items()})
                 return json_response(request, {})
+            case "POST spot-interruption":
+                _interrupt_spot(emulator, request.document())
+                return json_response(request, {})
             case "GET requests":
                 return json_response(request, {"requests": list(requests)})
             case "DELETE requests":
@@ -75,3 +82,12 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
         return json_error(request, AwsError("BadRequest", str(error)))
     except AwsError as error:
         return json_error(request, error)
+
+
+def _interrupt_spot(emulator: Emulator, document: Mapping[str, Any]) -> None:
+    if emulator.instances is None:
+        raise AwsError("UnsupportedOperation", "The emulator was started without --boot-instances.")
+    unknown = sorted(set(document) - {"instance", "seconds"})
+    if unknown or "instance" not in document:
+        raise ValueError(f"unknown member '{unknown[0]}'" if unknown else "instance is missing")
+    emulator.instances.interrupt_spot(str(document["instance"]), float(document.get("seconds", _NOTICE_S)))

@@ -1,4 +1,4 @@
-"""What a first job needs: the IAM role of a new emulator, and the environment variables of its users."""
+"""What a first job needs: the IAM role of a new emulator, an instance profile, and the environment variables of its users."""
 
 from __future__ import annotations
 
@@ -23,16 +23,6 @@ SageMaker:
       Session:
         DefaultS3Bucket: sagemaker-{DEFAULT_REGION}-{ACCOUNT}
 """
-_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "sagemaker.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    ],
-}
 
 
 def user_environment(url: str, token: str, state: Path) -> dict[str, str]:
@@ -60,8 +50,26 @@ def create_role(iam: Any) -> None:
     Args:
         iam: an IAM client.
     """
+    _create_role(iam, NAME, "sagemaker.amazonaws.com")
+
+
+def create_instance_profile(iam: Any) -> None:
+    """Create the instance profile that GPUproof uses if none is named.
+
+    Args:
+        iam: an IAM client.
+    """
+    from gpuproof.backends.ec2.planning.profile import DEFAULT_NAME, SERVICE  # loads pydantic
+
+    _create_role(iam, DEFAULT_NAME, SERVICE)
+    iam.create_instance_profile(InstanceProfileName=DEFAULT_NAME)
+    iam.add_role_to_instance_profile(InstanceProfileName=DEFAULT_NAME, RoleName=DEFAULT_NAME)
+
+
+def _create_role(iam: Any, name: str, service: str) -> None:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     iam.create_role(
-        RoleName=NAME,
-        AssumeRolePolicyDocument=json.dumps(_TRUST),
+        RoleName=name,
+        AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
         Description="A role for jobs, created by the emulator.",
     )

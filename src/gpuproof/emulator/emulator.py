@@ -7,11 +7,12 @@ from pathlib import Path
 
 from gpuproof.emulator.auth.key_ring import KeyRing
 from gpuproof.emulator.auth.signature import SignatureVerifier
-from gpuproof.emulator.bootstrap import create_role
+from gpuproof.emulator.bootstrap import create_instance_profile, create_role
 from gpuproof.emulator.clients import Clients
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof.emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
 from gpuproof.emulator.faults.fault import Fault, Faults
 from gpuproof.emulator.moto_journal import Journal
@@ -49,6 +50,7 @@ class Emulator:
         self.journal = _moto_journal(_make_folder(options.state / "moto"))
         self.jobs = JobSupervisor(self.context)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
+        self.instances = InstanceSupervisor(self.context, self.journal) if options.boot_instances else None
 
     def restore(self) -> bool:
         """Restore the state in which the emulator last ended; call it before the first request.
@@ -64,8 +66,7 @@ class Emulator:
         """End all jobs and containers, and return to the state of a fresh start; no other request may be in progress."""
         from moto.moto_api._internal.models import moto_api_backend  # loads slowly
 
-        self.jobs.shutdown()
-        self.endpoints.shutdown()
+        self._end_all()
         self.context.store.clear()
         self.context.faults.reset()
         self.context.quotas.reset()
@@ -76,13 +77,21 @@ class Emulator:
     def create_role(self) -> None:
         """Create the role of a new emulator, if it is to have one; requests must be served meanwhile."""
         if self.context.options.role:
-            create_role(self.context.clients.get("iam", DEFAULT_REGION))
+            iam = self.context.clients.get("iam", DEFAULT_REGION)
+            create_role(iam)
+            if self.instances is not None:
+                create_instance_profile(iam)
 
     def shutdown(self) -> None:
         """End all jobs and containers. Requests must still be served meanwhile: logs and artifacts are uploaded here."""
+        self._end_all()
+        self.journal.close()
+
+    def _end_all(self) -> None:
         self.jobs.shutdown()
         self.endpoints.shutdown()
-        self.journal.close()
+        if self.instances is not None:
+            self.instances.shutdown()
 
 
 def _moto_journal(folder: Path) -> Journal:

@@ -22,6 +22,7 @@ class Options:
         hold: seconds for which an SDK's Describe request is held while its job runs and nothing changes.
         max_hosts: maximum number of instances of one job.
         role: whether a new emulator gets a role that SageMaker may assume.
+        boot_instances: whether EC2 instances that are launched with user data boot it.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
     """
 
@@ -34,4 +35,5 @@ class Options:
     hold: float = 20.0
     max_hosts: int = 8
     role: bool = True
+    boot_instances: bool = False
     checkpoint_interval: float = 1.0

@@ -39,9 +39,11 @@ def serve(
         fresh: whether to delete the existing state first.
 
     Raises:
-        GPUproofError: the port or the state folder is in use, or moto is not installed.
+        GPUproofError: the port or the state folder is in use, moto is not installed, or instances cannot boot here.
     """
     _remove_aws_settings()
+    if options.boot_instances:
+        _require_instances()
     try:
         from werkzeug.serving import make_server  # installed with the extra
 
@@ -81,12 +83,24 @@ def serve(
             if not had_state:
                 emulator.create_role()
             emulator.endpoints.restore()
+            if emulator.instances is not None:
+                emulator.instances.terminate_lost()
             announce(user_environment(url, token, options.state))
             stop.wait()
         finally:
             emulator.shutdown()
             server.shutdown()
             server.server_close()
+
+
+def _require_instances() -> None:
+    from gpuproof.emulator.execution.instances.requirements import boot_failure, missing_requirement
+
+    if reason := missing_requirement() or boot_failure():
+        raise GPUproofError(
+            f"--boot-instances: {reason}.",
+            remedy="Without the option, EC2 instances are only recorded.",
+        )
 
 
 def _remove_aws_settings() -> None:

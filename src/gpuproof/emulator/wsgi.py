@@ -27,7 +27,7 @@ from gpuproof.emulator.operations.recorded import is_recorded, record_only
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response, xml_error
 from gpuproof.emulator.routing import OperationName, identify_operation, is_s3
 from gpuproof.emulator.service_model import filter_members, operation_model, validate
-from gpuproof.emulator.services import dispatch
+from gpuproof.emulator.services import dispatch, ec2_boot
 
 _MAX_RECORDED = 100_000  # requests
 _DOCTYPE = b"<!doctype html>"
@@ -106,9 +106,12 @@ class Application:
                 return self._handle_sagemaker(request, operation)
             if operation.service == "sagemaker-runtime":
                 return self._emulator.endpoints.invoke(request)
-            if handler := dispatch.find_handler(request, operation):
-                return handler(self._emulator.context, self._emulator.journal, request)
-            return self._handle_moto(request, operation)
+            instances = self._emulator.instances
+            if instances is not None and operation.service == "ec2":
+                return ec2_boot.handle(
+                    instances, operation.operation, request, lambda: self._handle_other(request, operation)
+                )
+            return self._handle_other(request, operation)
         except AwsError as error:
             return _error_response(request, operation, error)
         except ConnectionError:
@@ -117,6 +120,11 @@ class Application:
             traceback.print_exc()
             failure = AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500)
             return _error_response(request, operation, failure)
+
+    def _handle_other(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
+        if handler := dispatch.find_handler(request, operation):
+            return handler(self._emulator.context, self._emulator.journal, request)
+        return self._handle_moto(request, operation)
 
     def _handle_moto(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         try:

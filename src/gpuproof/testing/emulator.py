@@ -113,6 +113,10 @@ class Emulator:
         """Set service quotas, by name or code."""
         self._call_admin_api("POST", "quotas", values)
 
+    def interrupt_spot(self, instance: str, seconds: float = 120.0) -> None:
+        """Announce to a simulated spot instance (`--boot-instances`) that it is reclaimed in so many seconds."""
+        self._call_admin_api("POST", "spot-interruption", {"instance": instance, "seconds": seconds})
+
     @property
     def requests(self) -> list[dict[str, Any]]:
         """The requests so far (service, operation, name, status and so on), without the emulator's own."""

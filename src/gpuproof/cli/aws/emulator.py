@@ -8,6 +8,8 @@ Its state survives a restart.
 Faults can be injected from the start, or while it runs (POST URL/_gpuproof/faults, Authorization: Bearer TOKEN):
   gpuproof emulator --fault throttling,operation=CreateTrainingJob,count=3
   gpuproof emulator --fault 'capacity,instance=ml.p5.*' --quota 'ml.g5.xlarge for training job usage=0'
+
+With --boot-instances, EC2 instances boot their user data on simulated machines, as root on Linux.
 """
 
 from __future__ import annotations
@@ -78,6 +80,11 @@ def add_parser(commands: Subparsers) -> None:
         help="a service quota, by name or code; may be repeated",
     )
     parser.add_argument(
+        "--boot-instances",
+        action="store_true",
+        help="boot the user data of EC2 instances, as root on Linux; otherwise they are only recorded",
+    )
+    parser.add_argument(
         "--stop-grace",
         type=float,
         default=120.0,
@@ -143,6 +150,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         hold=arguments.hold,
         max_hosts=arguments.most_hosts,
         role=not arguments.no_role,
+        boot_instances=arguments.boot_instances,
     )
 
 

@@ -1,4 +1,4 @@
-"""The inside of a simulated EC2 instance: `simulated_instance.py` starts it with a file of settings.
+"""The inside of a simulated EC2 instance: `machine.py` starts it with a file of settings.
 
 It enters the instance's network, covers the machine's file systems with overlays, becomes process 1 of a namespace of its own,
 serves the metadata service, and runs user data as cloud-init does. When it ends, the kernel ends everything in the instance.
@@ -7,25 +7,24 @@ serves the metadata service, and runs user data as cloud-init does. When it ends
 from __future__ import annotations
 
 import ctypes
-import http.server
 import json
 import os
-import secrets
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from gpuproof.agent.hosts import HostEntry, enter_host
 from gpuproof.agent.hosts.rtnetlink import RtNetlink
+from gpuproof.emulator.execution.instances.metadata_server import ADDRESS, serve_metadata
 from gpuproof.util.namespaces import MS_BIND, MS_REC, mount, unshare
 from gpuproof.util.process_tree import die_with_parent
 
-_METADATA = "169.254.169.254"
 _NEWPID = 0x20000000
 _SPECIAL = ("/proc", "/sys", "/dev", "/run")
 _SHARED = "run/simulation"
+_MODE = 0o755
 _POLL_S = 0.02
 
 
@@ -39,7 +38,7 @@ def main() -> int:
     if child == 0:
         try:
             _be_init(spec)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the forked child must not return
             import traceback
 
             traceback.print_exc()
@@ -48,19 +47,20 @@ def main() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _be_init(spec: dict) -> None:
+def _be_init(spec: dict[str, Any]) -> None:
     die_with_parent()
     shared = Path(spec["shared"])
     _enter_root(shared, Path(spec["disk"]), spec["small_disk_bytes"], local_disk=spec["local_disk"])
     with RtNetlink() as devices:
-        devices.add_address("lo", _METADATA, 32)
-    server = http.server.ThreadingHTTPServer((_METADATA, 80), _Metadata)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        devices.add_address("lo", ADDRESS, 32)
+    known = Path(f"/{_SHARED}/metadata.json")
+    serve_metadata(known)
+    for path, content in spec["files"].items():
+        _write_program(Path(path), content)
     script = Path("/var/lib/cloud/instance/scripts/part-001")
-    script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text(_known()["user-data"])
-    script.chmod(0o700)
-    with open("/dev/console", "ab") as console:
+    _write_program(script, json.loads(known.read_text())["user-data"])
+    Path(f"/{_SHARED}/booted").touch()
+    with Path("/dev/console").open("ab") as console:
         subprocess.Popen(
             [str(script)],
             stdin=subprocess.DEVNULL,
@@ -96,7 +96,7 @@ def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool
         mount("/dev/null", str(trigger), None, MS_BIND)
     mount("sysfs", f"{root}/sys", "sysfs", 0)
     mount("/dev", f"{root}/dev", None, MS_BIND | MS_REC)
-    mount("tmpfs", f"{root}/dev/shm", "tmpfs", 0)
+    mount("tmpfs", f"{root}/dev/shm", "tmpfs", 0)  # noqa: S108 - the instance's own
     mount(str(shared / "console"), f"{root}/dev/console", None, MS_BIND)
     mount("tmpfs", f"{root}/run", "tmpfs", 0)
     (root / _SHARED).mkdir()
@@ -124,7 +124,7 @@ def _mount_points(disk: Path) -> list[str]:
 
 def _cover(point: str, root: Path, layers: Path) -> None:
     target = f"{root}{point}"
-    if os.path.isdir(point):
+    if Path(point).is_dir():
         for name in ("upper", "work"):
             (layers / name).mkdir(parents=True)
         options = f"lowerdir={point},upperdir={layers}/upper,workdir={layers}/work"
@@ -140,35 +140,12 @@ def _cover(point: str, root: Path, layers: Path) -> None:
         pass  # of no use for the instance
 
 
-def _known() -> dict[str, str]:
-    return json.loads(Path(f"/{_SHARED}/metadata.json").read_text())
-
-
-class _Metadata(http.server.BaseHTTPRequestHandler):
-    """IMDSv2: nothing without a token."""
-
-    _token = secrets.token_hex(8)
-    _header = "X-aws-ec2-metadata-token"
-
-    def do_PUT(self) -> None:
-        valid = self.path == "/latest/api/token" and self.headers.get(f"{self._header}-ttl-seconds")
-        self._answer(200 if valid else 400, self._token if valid else "")
-
-    def do_GET(self) -> None:
-        if self.headers.get(self._header) != self._token:
-            self._answer(401, "")
-            return
-        text = _known().get(self.path.removeprefix("/latest/"))
-        self._answer(404 if text is None else 200, text or "")
-
-    def _answer(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+def _write_program(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not through a link to a file that others use.
+    path.unlink(missing_ok=True)
+    path.write_text(content)
+    path.chmod(_MODE)
 
 
 if __name__ == "__main__":
