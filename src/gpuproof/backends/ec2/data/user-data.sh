@@ -28,9 +28,9 @@ power_off() {
     echo "gpuproof: $1"
     [[ -e $state/ended ]] || (report "$1") &
     local waited
-    for waited in {1..60}; do
+    for waited in {1..300}; do
         kill -0 $! 2>/dev/null || break
-        sleep 0.5
+        sleep 0.1
     done
     shutdown -h now
     sleep 120
