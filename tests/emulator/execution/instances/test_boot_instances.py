@@ -88,7 +88,7 @@ def test_an_instance_runs_its_user_data_and_its_shutdown_terminates_it(emulator:
         InstanceInitiatedShutdownBehavior="terminate",
     )
     instance.wait_for(lambda: "GPU 0: NVIDIA A10G" in instance.console)
-    assert instance.state == "running"
+    instance.wait_for(lambda: instance.state == "running")
     emulator.client("ec2").create_tags(
         Resources=[instance.id], Tags=[{"Key": "colour", "Value": "dark green"}]
     )
@@ -101,10 +101,12 @@ def test_a_spot_instance_is_warned_and_reclaimed(emulator: RunningEmulator) -> N
     script = WAIT_FOR.format(before="", path="meta-data/spot/instance-action", after="sleep 600")
     instance = Instance(emulator, script, InstanceMarketOptions={"MarketType": "spot"})
     instance.wait_for(lambda: instance.state == "running")
-    emulator.interrupt_spot(instance.id, 5.0)
+    emulator.interrupt_spot(instance.id, 3600.0)
+    instance.wait_for(lambda: 'found {"action": "terminate"' in instance.console)
+    assert instance.state == "running"
+    emulator.interrupt_spot(instance.id, 0.0)
     instance.wait_for(lambda: instance.state == "terminated")
     assert instance.description["StateReason"]["Code"] == "Server.SpotInstanceTermination"
-    assert 'found {"action": "terminate"' in instance.console
 
 
 def test_a_request_ends_a_machine(emulator: RunningEmulator) -> None:

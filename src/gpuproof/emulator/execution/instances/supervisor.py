@@ -129,7 +129,7 @@ class InstanceSupervisor:
                 self._show_metadata(instance)
 
     def interrupt_spot(self, instance_id: str, seconds: float) -> None:
-        """Announce that a spot instance is reclaimed, and terminate it then.
+        """Announce that a spot instance is reclaimed, and terminate it then. A later announcement replaces an earlier one.
 
         Args:
             seconds: from the notice to the end.
@@ -146,7 +146,7 @@ class InstanceSupervisor:
             if not instance.launch.is_spot:
                 raise AwsError("UnsupportedOperation", f"{instance_id} is not a spot instance.")
             if instance.reclaim is not None:
-                return
+                instance.reclaim.cancel()
             instance.metadata |= spot_notice(seconds)
             self._show_metadata(instance)
             end = _End("terminated", RECLAIMED)
