@@ -27,6 +27,7 @@ COMMANDS = {
     "ps": Command("jobs.ps", "list runs"),
     "show": Command("jobs.show", "show one run: its state, verdict and artifacts"),
     "logs": Command("jobs.logs", "print a run's output; -f follows it until the run ends"),
+    "shell": Command("jobs.shell", "open a shell on the instance of a run on EC2"),
     "stop": Command("jobs.stop", "stop a run"),
     "wait": Command("jobs.wait", "wait until a run has ended"),
     "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),

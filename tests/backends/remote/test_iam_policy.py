@@ -32,6 +32,9 @@ SERVICES = (
     "ec2",
     "ssm",
 )
+SESSION_AGENT = "UpdateInstanceInformation$|(Create|Open)(Control|Data)Channel$"
+"""What the agent of Systems Manager does on an instance; AWS's own policies allow it on everything."""
+
 SCOPE = Scope(account="123456789012", region="eu-west-1")
 EC2 = Scope(backend="ec2", account="123456789012", region="eu-west-1")
 BOTH = pytest.mark.parametrize("scope", [SCOPE, EC2], ids=["sagemaker", "ec2"])
@@ -57,7 +60,8 @@ def called_operations() -> set[str]:
     paths = (path for room in ROOMS for path in (places / room).rglob("*.py") if path.name not in OTHERS)
     trees = (ast.parse(path.read_text()) for path in paths)
     texts = {text for tree in trees for node in ast.walk(tree) for text in spelled(node)}
-    return {text for text in texts if text in operations()}
+    # The AWS CLI writes them with hyphens.
+    return {name for text in texts if (name := text.replace("-", "_")) in operations()}
 
 
 def spelled(node: ast.AST) -> Iterator[str]:
@@ -112,7 +116,8 @@ def test_nothing_is_allowed_on_everything_that_could_be_narrowed(scope: Scope, m
         if one["Resource"] == ["*"]:
             # Actions for which AWS knows no resource, or that only read.
             assert all(
-                re.search(r":(List|Get|Describe|Search|PutMetricData)", name) for name in one["Action"]
+                re.search(rf":(List|Get|Describe|Search|PutMetricData|{SESSION_AGENT})", name)
+                for name in one["Action"]
             )
 
 
@@ -231,9 +236,20 @@ def test_the_role_of_instances_can_be_passed_to_ec2_alone() -> None:
     assert "Condition" not in trust
 
 
-def test_the_role_of_instances_has_files_and_logs_and_nothing_else() -> None:
+def test_sessions_are_opened_only_on_instances_of_runs_and_only_ones_own_are_ended() -> None:
+    policy = user_policy(EC2)
+    (opened,) = allowed(policy, "ssm:StartSession", "arn:aws:ec2:eu-west-1:123456789012:instance/i-1")
+    assert opened["Condition"] == {"StringLike": {"ssm:resourceTag/gpuproof:run": ["*"]}}
+    documents = "arn:aws:ssm:eu-west-1:123456789012:document"
+    assert allowed(policy, "ssm:StartSession", f"{documents}/SSM-SessionManagerRunShell")
+    assert not allowed(policy, "ssm:StartSession", f"{documents}/AWS-StartPortForwardingSession")
+    (ended,) = [one for one in statements(policy) if "ssm:TerminateSession" in one["Action"]]
+    assert all("/${aws:user" in one for one in ended["Resource"])
+
+
+def test_the_role_of_instances_has_files_logs_and_sessions_and_nothing_else() -> None:
     actions = {action for one in statements(role_policy(EC2)) for action in one["Action"]}
-    assert {action.partition(":")[0] for action in actions} == {"s3", "logs"}
+    assert {action.partition(":")[0] for action in actions} == {"s3", "logs", "ssm", "ssmmessages"}
     assert not any("Delete" in action for action in actions)
 
 

@@ -109,6 +109,11 @@ class EC2Calls(AwsSession):
             answer = self._request("ec2", "get_console_output", request, instance)
         return answer.get("Output") or ""  # botocore has decoded it
 
+    def is_connected(self, instance: str) -> bool:
+        """Whether the agent of Systems Manager on an instance has connected, so that a session can be opened."""
+        answer = self._request("ssm", "get_connection_status", {"Target": instance}, instance)
+        return answer.get("Status") == "connected"
+
     def image(self, image: str) -> dict[str, Any] | None:
         """The description of an AMI; None if it does not exist in the region or may not be read."""
         try:

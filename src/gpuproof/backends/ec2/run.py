@@ -12,6 +12,7 @@ from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
+from gpuproof.backends.ec2.session import session_command
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
@@ -183,6 +184,21 @@ class EC2Run(RemoteRun):
                 f"{error.message} {self.id} was not stopped: it is still running, and billed.",
                 f"{error.remedy or ''}\nThen: gpuproof stop {self.cli_name}".strip(),
             ) from error
+
+    def shell_command(self, host: str) -> tuple[str, ...]:
+        """The command of the AWS CLI that opens a session on one of its hosts, through Systems Manager.
+
+        Raises:
+            UsageError: it has ended, or has no such host.
+            GPUproofError: a session cannot be opened now.
+        """
+        record = self.describe().record
+        if record.has_ended:
+            raise UsageError(
+                f"{self.id} has ended ({record.status}): its instance is terminated.",
+                remedy=f"gpuproof logs {self.cli_name}",
+            )
+        return session_command(self._aws, self._launch, self._instances or {}, host, self._now())
 
     def remove(self) -> str:
         """Delete its files in the bucket, except for its checkpoints.

@@ -33,6 +33,8 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
         "Null": {f"aws:ResourceTag/{_RUN}": "false"},
         "ForAllValues:StringEquals": {"aws:TagKeys": ["gpuproof:stop"]},
     },
+    # Systems Manager's own key: it is the one of the instance that a session is opened on.
+    "tagged-target": {"StringLike": {f"ssm:resourceTag/{_RUN}": ["*"]}},
     "tagged-at-launch": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
     "tagged-with-group": {"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}},
     "own-security-group": {"StringEquals": {"aws:ResourceTag/gpuproof:kind": "security-group"}},
@@ -227,6 +229,12 @@ def _resources(kind: str, scope: Scope) -> list[str]:
             return [f"{ec2}:security-group/*"]
         case "aws-parameters":
             return [f"arn:{partition}:ssm:{region}::parameter/aws/service/*"]
+        case "session-document":
+            return [f"arn:{partition}:ssm:{region}:{account}:document/SSM-SessionManagerRunShell"]
+        case "own-sessions":
+            # The ids of sessions begin with the user's name, or with the name of the role's session.
+            sessions = f"arn:{partition}:ssm:{region}:{account}:session"
+            return [f"{sessions}/${{aws:username}}-*", f"{sessions}/${{aws:userid}}-*"]
         case "ec2-quotas":
             return [f"arn:{partition}:servicequotas:{region}:{account}:ec2/*"]
         case "bucket":

@@ -36,7 +36,7 @@ _NOTES = {
     },
     "ec2": {
         "user": _USER_NOTE,
-        "role": f"for the instances' role {{role}}: their files in the bucket, and logs.\n{_PUT_ROLE}",
+        "role": f"for the instances' role {{role}}: their files in the bucket, logs, and sessions of `gpuproof shell`.\n{_PUT_ROLE}",
         "trust": f"trust policy of the role {{role}}: only EC2 may assume it.\n{_CREATE_ROLE}; "
         "aws iam create-instance-profile --instance-profile-name {role}; "
         "aws iam add-role-to-instance-profile --instance-profile-name {role} --role-name {role}",

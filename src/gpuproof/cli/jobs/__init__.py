@@ -1,1 +1,1 @@
-"""Commands about runs: `run`, `ps`, `show`, `logs`, `stop`, `wait`, `pull`, `rm`."""
+"""Commands about runs: `run`, `ps`, `show`, `logs`, `shell`, `stop`, `wait`, `pull`, `rm`."""
