@@ -135,6 +135,7 @@ class FakeRuns:
     """The runs that were submitted in this process."""
 
     backend = "fake"
+    notes: tuple[str, ...] = ()
     known: ClassVar[dict[str, FakeRun]] = {}
 
     def records(self) -> Iterator[RunRecord]:

@@ -215,6 +215,11 @@ class RunStore(Protocol):
 
     backend: str
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Remarks for the user on the last listing: the runs that it left out because they could not be read."""
+        ...
+
     def records(self) -> Iterator[RunRecord]:
         """All runs, newest first."""
         ...

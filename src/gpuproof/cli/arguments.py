@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -110,12 +111,15 @@ def list_runs(arguments: argparse.Namespace, *, has_ended: bool) -> list[Run]:
     else:
         backends = [load_backend(arguments.on or default_backend())]
     stores = [backend.open(region=arguments.region).runs() for backend in backends]
-    return [
+    found = [
         runs.run(record)
         for runs in stores
         for record in list(runs.records())
         if record.has_ended is has_ended
     ]
+    for note in (note for runs in stores for note in runs.notes):
+        print(f"gpuproof: {note}", file=sys.stderr)
+    return found
 
 
 def add_format_flag(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.backends.base import Flag, PlanOptions
 from gpuproof.backends.remote.backend import RemoteBackend
+from gpuproof.settings import cache_path
 
 if TYPE_CHECKING:
     from gpuproof.backends.ec2.plan import EC2Plan
@@ -54,4 +55,4 @@ class EC2Backend(RemoteBackend):
         """The runs in this account and region."""
         from gpuproof.backends.ec2.store import EC2RunStore
 
-        return EC2RunStore(self.aws)
+        return EC2RunStore(self.aws, cache=self._cache or cache_path())

@@ -37,6 +37,20 @@ _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov
 _REPORT_LINES = 2000
 
 
+class UnreadableLaunch(GPUproofError):
+    """The launch record of a run cannot be read, because a newer version of GPUproof has written it.
+
+    Args:
+        run_id: the run.
+    """
+
+    def __init__(self, message: str, run_id: str) -> None:
+        super().__init__(
+            message, remedy="Update GPUproof: uv tool upgrade gpuproof, or pip install -U gpuproof."
+        )
+        self.run_id = run_id
+
+
 class EC2Run(RemoteRun):
     """One training or processing job on EC2 instances; implements `gpuproof.backends.base.Run`.
 
@@ -325,7 +339,7 @@ def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:
     """The launch record of a run; None if there is none.
 
     Raises:
-        GPUproofError: it is of a newer version of GPUproof.
+        UnreadableLaunch: it is of a newer version of GPUproof.
     """
     content = aws.get_bytes(bucket, RunLayout(run_id).launch)
     if content is None:
@@ -333,7 +347,6 @@ def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:
     try:
         return LaunchRecord.parse(content)
     except ValueError as error:
-        raise GPUproofError(
-            f"{uri(bucket, RunLayout(run_id).launch)} could not be read: {error}.",
-            remedy="Update GPUproof: uv tool upgrade gpuproof, or pip install -U gpuproof.",
+        raise UnreadableLaunch(
+            f"{uri(bucket, RunLayout(run_id).launch)} could not be read: {error}.", run_id
         ) from error

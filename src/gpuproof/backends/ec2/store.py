@@ -1,4 +1,4 @@
-"""Finds and lists runs on EC2 by their launch records in the bucket; no local state is needed."""
+"""Finds and lists runs on EC2 by their launch records in the bucket; no local state is needed, but what cannot change is cached."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
 from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
-from gpuproof.backends.ec2.run import EC2Run, read_launch
-from gpuproof.backends.ec2.tracking.host_reports import read_host_reports
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.run import EC2Run, UnreadableLaunch, read_launch
+from gpuproof.backends.ec2.tracking.ended_runs import EndedRuns
+from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.records import record_of
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.hosts import host_names
@@ -32,34 +35,47 @@ class EC2RunStore:
     Args:
         aws: the client.
         make: creates the run objects; for tests.
+        cache: the user's cache folder; None to read everything from AWS.
+
+    Attributes:
+        notes: remarks for the user on the last listing.
     """
 
     backend = "ec2"
 
-    def __init__(self, aws: Aws, make: Callable[..., EC2Run] = EC2Run) -> None:
+    def __init__(
+        self, aws: Aws, make: Callable[..., EC2Run] = EC2Run, *, cache: Path | None = None
+    ) -> None:
+        self.notes: list[str] = []
+        self._cache = cache
         self._aws = aws
         self._catalogue = Catalogue.load()
         self._make = make
         self._known: dict[str, EC2Run] = {}
 
     def records(self) -> Iterator[RunRecord]:
-        """All runs, newest first: one listing of the bucket, one of the instances, and two or three small files per run."""
+        """All runs, newest first: one listing of the bucket, one of the instances, and two or three small files per run.
+
+        The files of runs that have ended are read once. Runs whose launch records cannot be read are left out, with a note.
+        """
         if (bucket := find_bucket(self._aws)) is None:
             return
-        yield from self._read(bucket, self._run_ids(bucket), self._instances())
+        launches = self._launches(bucket)
+        yield from self._read(bucket, launches, launches, self._instances())
 
     def newest(self, count: int) -> tuple[list[RunRecord], int]:
         """The newest `count` runs and all that have living instances, newest first; and the number of runs left out."""
         if (bucket := find_bucket(self._aws)) is None:
             return [], 0
-        run_ids, instances = self._run_ids(bucket), self._instances()
+        launches, instances = self._launches(bucket), self._instances()
+        run_ids = [*launches]
         living = {
             name
             for name, those in (instances or {}).items()
             if any(one.get("State", {}).get("Name") != "terminated" for one in those.values())
         }
         wanted = [*run_ids[:count], *(one for one in run_ids[count:] if one in living)]
-        return list(self._read(bucket, wanted, instances)), len(run_ids) - len(wanted)
+        return list(self._read(bucket, wanted, launches, instances)), len(run_ids) - len(wanted)
 
     def find(self, name: str | None) -> RunRecord:
         """Look up a run; see `gpuproof.backends.base.RunStore.find`.
@@ -70,7 +86,7 @@ class EC2RunStore:
         bucket = find_bucket(self._aws)
         if bucket is not None and name is not None and is_run_id(name) and self._has(bucket, name):
             return self._known[name].record
-        run_ids = [] if bucket is None else self._run_ids(bucket)
+        run_ids = [] if bucket is None else [*self._launches(bucket)]
         if bucket is None or (not run_ids and name is None):
             raise RunNotFound(
                 f"There are no runs on EC2 in {self._aws.region}.",
@@ -117,10 +133,14 @@ class EC2RunStore:
             self._known[run_id] = self._make(self._aws, launch, catalogue=self._catalogue)
         return True
 
-    def _run_ids(self, bucket: str) -> list[str]:
-        """The ids of all runs, newest first, from one listing."""
-        found = (launched_run(item.key) for item in self._aws.list_objects(bucket, LAUNCHES))
-        return sorted((one for one in found if one is not None), key=_age, reverse=True)
+    def _launches(self, bucket: str) -> dict[str, str]:
+        """The entity tags of the launch records of all runs by run, newest first, from one listing."""
+        found = {
+            run_id: item.etag
+            for item in self._aws.list_objects(bucket, LAUNCHES)
+            if (run_id := launched_run(item.key)) is not None
+        }
+        return dict(sorted(found.items(), key=lambda one: _age(one[0]), reverse=True))
 
     def _instances(self) -> dict[str, dict[str, dict[str, Any]]] | None:
         """Descriptions of the instances of all runs by run and id; None if the user may not describe instances."""
@@ -138,23 +158,43 @@ class EC2RunStore:
         self,
         bucket: str,
         run_ids: Iterable[str],
+        launches: Mapping[str, str],
         instances: Mapping[str, Mapping[str, Mapping[str, Any]]] | None,
     ) -> Iterator[RunRecord]:
         """The records of runs, in their order; runs that were removed in the meantime are left out."""
+        self.notes = []
+        ended = EndedRuns(None if self._cache is None else self._cache / "ec2-runs" / bucket)
+        ended.remove_others(launches)
 
-        def read(run_id: str) -> RunRecord | None:
-            launch = read_launch(self._aws, bucket, run_id)
-            if launch is None:
-                return None
-            hosts = host_names(launch.instance_count)
-            reports = read_host_reports(self._aws, bucket, run_id, hosts, with_state=True)
+        def read(run_id: str) -> RunRecord | UnreadableLaunch | None:
+            if (files := ended.get(run_id, launches[run_id])) is None:
+                try:
+                    files = self._files(bucket, run_id)
+                except UnreadableLaunch as error:
+                    return error
+                if files is None:
+                    return None
+                ended.add(launches[run_id], *files)
+            launch, reports = files
             known = None if instances is None else instances.get(run_id, {})
             return record_of(launch, known, reports, now=time.time())
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             left = iter(run_ids)
             while some := list(islice(left, _READ_AT_ONCE)):
-                yield from (record for record in pool.map(read, some) if record is not None)
+                for found in pool.map(read, some):
+                    if isinstance(found, RunRecord):
+                        yield found
+                    elif found is not None:
+                        self.notes.append(f"{found.run_id} is not listed: {found.message} {found.remedy}")
+
+    def _files(self, bucket: str, run_id: str) -> tuple[LaunchRecord, dict[str, HostReport]] | None:
+        """The launch record and the reports of a run; None if it was removed."""
+        launch = read_launch(self._aws, bucket, run_id)
+        if launch is None:
+            return None
+        hosts = host_names(launch.instance_count)
+        return launch, read_host_reports(self._aws, bucket, run_id, hosts, with_state=True)
 
 
 def _removed(run_id: str) -> RunNotFound:

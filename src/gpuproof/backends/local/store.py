@@ -16,6 +16,7 @@ class LocalRunStore(RunFolders):
     """The local runs; implements `gpuproof.backends.base.RunStore`."""
 
     backend = "local"
+    notes: tuple[str, ...] = ()
 
     def newest(self, count: int) -> tuple[list[RunRecord], int]:
         """The newest `count` runs and all that have not ended, newest first; and the number of runs left out."""

@@ -46,6 +46,7 @@ class SageMakerRunStore:
     """
 
     backend = "sagemaker"
+    notes: tuple[str, ...] = ()
 
     def __init__(self, aws: Aws, make: Callable[..., SageMakerRun] = SageMakerRun) -> None:
         self._aws = aws

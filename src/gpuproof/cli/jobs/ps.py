@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuproof.cli.arguments import add_backend_flags, add_command, add_format_flag
 from gpuproof.errors import ExitCode, GPUproofError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NEWEST = 20
 _REMOTE_SECONDS = 30.0
+T = TypeVar("T")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -40,10 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     backends = _listed_backends(arguments)
     records: list[RunRecord] = []
     older = 0
+    notes: list[str] = []
     failures: dict[str, tuple[list[str], GPUproofError]] = {}
     for backend in backends:
         try:
-            found, more = _list_runs(backend, arguments)
+            found, more, remarks = _list_runs(backend, arguments)
         except GPUproofError as error:
             if len(backends) == 1 or not backend.is_remote:
                 raise
@@ -52,13 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
             continue
         records += found
         older += more
+        notes += remarks
+    for note in notes:
+        print(f"gpuproof: {note}", file=sys.stderr)
     for locations, error in failures.values():
         print(
             f"gpuproof: runs {' and '.join(locations)} are not listed: {error.message} "
             "(use --on local to list only local runs)",
             file=sys.stderr,
         )
-    problems = [error.message for _, error in failures.values()]
+    problems = [*notes, *(error.message for _, error in failures.values())]
     records, more = newest_records(records, len(records) if arguments.all else _NEWEST)
     older += more
     if arguments.format == "json":
@@ -83,26 +88,27 @@ def _listed_backends(arguments: argparse.Namespace) -> list[type[Backend[Any]]]:
     return [one for one in known if one.is_configured() or (arguments.region is not None and one.has_regions)]
 
 
-def _list_runs(backend: type[Backend[Any]], arguments: argparse.Namespace) -> tuple[list[RunRecord], int]:
-    """The runs of a backend, and the number of older ones."""
+def _list_runs(
+    backend: type[Backend[Any]], arguments: argparse.Namespace
+) -> tuple[list[RunRecord], int, Sequence[str]]:
+    """The runs of a backend, the number of older ones, and remarks on runs that could not be read."""
 
-    def request() -> tuple[list[RunRecord], int]:
+    def request() -> tuple[list[RunRecord], int, Sequence[str]]:
         runs = backend.open(region=arguments.region).runs()
-        return (list(runs.records()), 0) if arguments.all else runs.newest(_NEWEST)
+        records, older = (list(runs.records()), 0) if arguments.all else runs.newest(_NEWEST)
+        return records, older, runs.notes
 
     return _within(_REMOTE_SECONDS, request) if backend.is_remote else request()
 
 
-def _within(
-    seconds: float, request: Callable[[], tuple[list[RunRecord], int]]
-) -> tuple[list[RunRecord], int]:
+def _within(seconds: float, request: Callable[[], T]) -> T:
     """The result of a request within a time limit, so that a slow network does not delay the list of local runs."""
     import queue
     import threading
 
     from gpuproof.backends.aws import AwsUnreachable
 
-    results: queue.Queue[tuple[list[RunRecord], int] | BaseException] = queue.Queue()
+    results: queue.Queue[T | BaseException] = queue.Queue()
 
     def work() -> None:
         try:

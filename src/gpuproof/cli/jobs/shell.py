@@ -16,7 +16,7 @@ from gpuproof.cli.arguments import RUN_HELP, add_command
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.backends.ec2.run import Ec2Run
+    from gpuproof.backends.ec2.run import EC2Run
     from gpuproof.cli.arguments import Subparsers
 
 _BACKEND = "ec2"
@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     os.execvp(command[0], command)
 
 
-def _find_run(name: str | None, region: str | None) -> Ec2Run:
+def _find_run(name: str | None, region: str | None) -> EC2Run:
     from gpuproof.backends import registry  # as in `cli.arguments`
 
     try:
-        return cast("Ec2Run", registry.find_run(name, _BACKEND, region))
+        return cast("EC2Run", registry.find_run(name, _BACKEND, region))
     except RunNotFound:
         if name is not None:
             _reject_other_backend(name, region)
