@@ -15,7 +15,7 @@ from gpuproof.agent.ec2_host.checkpoints import Checkpoints
 from gpuproof.agent.ec2_host.cluster_hosts import ClusterHosts, HostsMissing, named_host
 from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
 from gpuproof.agent.ec2_host.downloads import NothingFound, download_channel, download_folder
-from gpuproof.agent.ec2_host.driver import DriverUnusable, wait_for_driver
+from gpuproof.agent.ec2_host.driver import DriverUnusable, check_gpus, wait_for_driver
 from gpuproof.agent.ec2_host.job_process import JobProcess
 from gpuproof.agent.ec2_host.local_disk import use_local_disk
 from gpuproof.agent.ec2_host.log_stream import LogStream
@@ -96,6 +96,7 @@ class EC2Host:
         self._reports.enter("Starting")
         if parameters.gpus:
             wait_for_driver(parameters.gpus, parameters.driver_wait, self._watch.wait)
+            check_gpus(parameters)
         if (note := use_local_disk(_ML)) is not None:
             self._end.notes.append(note)
         write_contract(_ML, parameters)

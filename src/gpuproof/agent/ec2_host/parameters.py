@@ -35,6 +35,9 @@ class HostParameters:
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
+        gpu_name: their model in the catalogue, such as `A10G`; empty if unknown.
+        min_driver: the oldest NVIDIA driver on which the framework can use a GPU; empty if unknown.
+        min_driver_for: what needs it, for the user.
         retry_for: seconds for which calls to AWS that failed are repeated.
         watch_interval: seconds between two looks at the instance's tags and at notices of its interruption.
         checkpoint_interval: seconds between two uploads of checkpoints.
@@ -59,6 +62,9 @@ class HostParameters:
     pythons: tuple[str, ...] = ()
     driver_wait: float = 120.0
     gpus: int = 0
+    gpu_name: str = ""
+    min_driver: str = ""
+    min_driver_for: str = ""
     retry_for: float = 300.0
     watch_interval: float = 5.0
     checkpoint_interval: float = 60.0

@@ -149,6 +149,7 @@ class EC2Plan(DisplayedPlan):
         """The parameters of the host's program on an instance type."""
         job = self.job
         is_training = isinstance(job, TrainingJob)
+        need = target.ami.driver
         return HostParameters(
             run_id=self.run_id,
             region=self.region,
@@ -165,6 +166,9 @@ class EC2Plan(DisplayedPlan):
             pythons=target.ami.pythons,
             gpus=target.gpus if target.expected.count != 0 else 0,
             hosts=host_names(job.instance_count),
+            gpu_name=(target.instance.gpu_model or "") if target.instance is not None else "",
+            min_driver=need.driver if need is not None else "",
+            min_driver_for=need.because if need is not None else "",
         )
 
     def record(

@@ -12,6 +12,19 @@ from gpuproof.catalogue.prices import mark
 
 
 @dataclass(frozen=True)
+class DriverNeed:
+    """The oldest NVIDIA driver on which a framework's version can use a GPU.
+
+    Args:
+        driver: such as `525.60.13`.
+        because: what needs it, for the user: `torch 2.9 (CUDA 12.6)`.
+    """
+
+    driver: str
+    because: str
+
+
+@dataclass(frozen=True)
 class ChosenAmi:
     """A machine image.
 
@@ -25,6 +38,7 @@ class ChosenAmi:
         root_device: name of the root volume's device.
         snapshot_gb: size of the root snapshot in GiB, below which EC2 rejects the volume; 0 if unknown.
         note: a warning about the image.
+        driver: the oldest NVIDIA driver on which the job's framework can use a GPU; None if unknown.
     """
 
     id: str
@@ -36,6 +50,7 @@ class ChosenAmi:
     root_device: str = "/dev/sda1"
     snapshot_gb: int = 0
     note: str | None = None
+    driver: DriverNeed | None = None
 
 
 @dataclass(frozen=True)

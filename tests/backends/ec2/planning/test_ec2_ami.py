@@ -6,6 +6,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.planning.ami_rows import base_rows, framework_rows
+from gpuproof.backends.ec2.planning.driver_need import driver_need
 from gpuproof.backends.ec2.planning.instance_types import Candidate, choose_instance_types
 from gpuproof.backends.ec2.planning.volume import GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
@@ -148,3 +149,18 @@ def test_a_framework_without_an_image_is_installed_from_requirements(sandbox: EC
     plan = sandbox.plan(job)
     assert "ARM64 Base" in plan.target.ami.name
     assert any("requirements.txt installs it when the job starts" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "arch", "driver"),
+    [("torch==2.9", "x86_64", "525.60.13"), ("torch==1.0.1", "x86_64", None), ("torch", "x86_64", None)],
+)
+def test_the_driver_for_a_framework_is_that_of_its_least_demanding_build(
+    requirement: str, arch: str, driver: str | None
+) -> None:
+    need = driver_need(requirement, arch, CATALOGUE)
+    assert (need.driver if need is not None else None) == driver
+
+
+def test_a_build_without_cuda_needs_no_driver() -> None:
+    assert driver_need("tensorflow==2.21", "arm64", CATALOGUE) is None

@@ -61,6 +61,8 @@ def test_the_hosts_parameters_follow_from_the_plan(sandbox: EC2PlanningSandbox) 
     assert parameters.checkpoints == f"s3://{sandbox.bucket}/gpuproof/checkpoints/small/{plan.run_id}/"
     assert parameters.output == f"s3://{sandbox.bucket}/{plan.layout.output}"
     assert (parameters.gpus, parameters.instance_type) == (1, "g5.xlarge")
+    assert parameters.gpu_name == "A10G"
+    assert parameters.min_driver_for.startswith("torch ")
     assert parameters.agent_sha256 == plan.uploads.agent.digest
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.store import EC2RunStore
 from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RunLayout
+from gpuproof.cli.main import main
 from gpuproof.errors import GPUproofError, RunNotFound
 
 pytestmark = pytest.mark.slow
+
+
+def newer(ec2: Any) -> LaunchRecord:
+    """A launch that a newer version of GPUproof has recorded."""
+    launch = ec2.launch()
+    content = launch.to_bytes().replace(b'"version": 1', b'"version": 9')
+    ec2.aws.put_object(ec2.bucket, RunLayout(launch.run_id).launch, content)
+    return launch
 
 
 class TestFinding:
@@ -140,13 +153,27 @@ class TestListing:
         ec2.aws.put_object(ec2.bucket, f"{LAUNCHES}folder/x.json", b"")
         assert list(ec2.store().records()) == []
 
-    def test_a_record_of_a_newer_version_says_so(self, ec2: Any) -> None:
-        launch = ec2.launch()
-        key = RunLayout(launch.run_id).launch
-        ec2.aws.put_object(ec2.bucket, key, launch.to_bytes().replace(b'"version": 1', b'"version": 9'))
-        with pytest.raises(GPUproofError, match="another version") as caught:
-            list(ec2.store().records())
-        assert "Update GPUproof" in str(caught.value.remedy)
+    def test_a_record_of_a_newer_version_is_left_out_with_a_note(self, ec2: Any) -> None:
+        launch, known = newer(ec2), ec2.launch()
+        store = ec2.store()
+        assert [one.id for one in store.records()] == [known.run_id]
+        (note,) = store.notes
+        assert f"{launch.run_id} is not listed" in note
+        assert "another version" in note
+        assert "Update GPUproof" in note
+        with pytest.raises(GPUproofError, match="another version"):
+            store.find(launch.run_id)
+
+    def test_ps_prints_that_note(self, ec2: Any, capsys: pytest.CaptureFixture[str]) -> None:
+        launch, known = newer(ec2), ec2.launch()
+        assert main(["ps", "--on", "ec2"]) == 0
+        printed = capsys.readouterr()
+        assert f"gpuproof: {launch.run_id} is not listed" in printed.err
+        assert known.run_id in printed.out
+        assert main(["ps", "--on", "ec2", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert launch.run_id in document["problem"]
+        assert [one["id"] for one in document["runs"]] == [known.run_id]
 
     def test_of_many_runs_only_the_newest_are_read(self, ec2: Any) -> None:
         launch = ec2.launch(instances=0, created=time.time() - 9000)
@@ -158,3 +185,66 @@ class TestListing:
         assert records[0].id == "many-20260601-120319-0000"
         # Per run its launch record and the two reports that it lacks; and the bucket, the listing, the instances.
         assert len(ec2.emulator.operations()) <= 3 * 20 + 5
+
+
+class TestCache:
+    """What cannot change any more is read once."""
+
+    def listed(self, ec2: Any, cache: Path) -> tuple[list[RunRecord], int]:
+        """The records, and the number of files that were read for them."""
+        ec2.emulator.forget_requests()
+        records = list(EC2RunStore(ec2.aws, cache=cache).records())
+        return records, ec2.emulator.operations("s3").count("GetObject")
+
+    def test_files_of_a_run_that_has_ended(self, ec2: Any, tmp_path: Path) -> None:
+        launch, running = ec2.launch(), ec2.launch()
+        ec2.end(launch)
+        ec2.boot(running)
+        first, reads = self.listed(ec2, tmp_path)
+        assert reads == 3 + 3  # launch record and two reports; the run in progress has no end.json
+        second, reads = self.listed(ec2, tmp_path)
+        assert reads == 3
+        assert [one.document for one in second if one.has_ended] == [
+            one.document for one in first if one.has_ended
+        ]
+
+    def test_a_launch_record_that_was_changed_is_read_again(self, ec2: Any, tmp_path: Path) -> None:
+        launch = ec2.launch()
+        ec2.end(launch)
+        self.listed(ec2, tmp_path)
+        ec2.write(replace(launch, job_name="renamed"))
+        (record,), _ = self.listed(ec2, tmp_path)
+        assert record.job_name == "renamed"
+
+    def test_a_run_whose_instance_was_reclaimed_is_read_again(self, ec2: Any, tmp_path: Path) -> None:
+        launch = ec2.launch(spot=True)
+        ec2.end(launch, "Stopped", interrupted=True)
+        _, first = self.listed(ec2, tmp_path)
+        assert self.listed(ec2, tmp_path)[1] == first
+
+    def test_a_removed_run_is_forgotten(self, ec2: Any, tmp_path: Path) -> None:
+        launch = ec2.launch()
+        ec2.end(launch)
+        self.listed(ec2, tmp_path)
+        assert [path for path in tmp_path.rglob("*") if path.is_file()]
+        ec2.look_at(launch).remove()
+        assert self.listed(ec2, tmp_path) == ([], 0)
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    @pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 1, "etag": 3}', b"\xff"])
+    def test_a_damaged_file_is_replaced(self, ec2: Any, tmp_path: Path, content: bytes) -> None:
+        launch = ec2.launch()
+        ec2.end(launch)
+        self.listed(ec2, tmp_path)
+        (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+        file.write_bytes(content)
+        (record,), reads = self.listed(ec2, tmp_path)
+        assert (record.status, reads) == ("Completed", 3)
+        assert self.listed(ec2, tmp_path)[1] == 0
+
+    def test_a_folder_that_cannot_be_written_is_no_error(self, ec2: Any, tmp_path: Path) -> None:
+        launch = ec2.launch()
+        ec2.end(launch)
+        file = tmp_path / "file"
+        file.touch()
+        assert len(self.listed(ec2, file)[0]) == 1

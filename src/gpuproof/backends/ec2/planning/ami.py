@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
+from gpuproof.backends.ec2.planning.driver_need import driver_need
 from gpuproof.backends.ec2.planning.instance_types import Candidate
-from gpuproof.backends.ec2.target import ChosenAmi
+from gpuproof.backends.ec2.target import ChosenAmi, DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
@@ -68,6 +69,10 @@ class AmiChooser:
         Raises:
             InvalidJob: there is none.
         """
+        chosen = self._choose(candidate)
+        return replace(chosen, driver=self._driver_need(chosen))
+
+    def _choose(self, candidate: Candidate) -> ChosenAmi:
         if self._own is not None:
             return self._own_ami(self._own, candidate)
         framework = self._framework
@@ -85,6 +90,15 @@ class AmiChooser:
                 note,
             )
         raise self._no_framework(framework, candidate, rows)
+
+    def _driver_need(self, chosen: ChosenAmi) -> DriverNeed | None:
+        """The driver for the framework: for the version that the job names, or else for the one in the image."""
+        framework = self._framework
+        name = FRAMEWORKS.get(framework.name) if framework is not None else None
+        if framework is None or name is None:
+            return None
+        version = framework.version or (chosen.row.version if chosen.row is not None else "")
+        return driver_need(f"{name}=={version}", chosen.arch, self._catalogue) if version else None
 
     def _first(self, rows: AmiRows, candidate: Candidate, because: str, note: str | None = None) -> ChosenAmi:
         """The first of the AMIs that exists in the region."""
