@@ -33,7 +33,9 @@ def answers(*gpus: str) -> str:
     """A script that answers the query with these lines, and `-L` with their names."""
     lines = "\n".join(gpus)
     names = "\n".join(f"GPU {index}: {one.partition(',')[0]}" for index, one in enumerate(gpus))
-    return f"case \"$1\" in --query-gpu=*) cat <<'END'\n{lines}\nEND\n;; -L) cat <<'END'\n{names}\nEND\n;; esac"
+    return (
+        f"case \"$1\" in --query-gpu=*) cat <<'END'\n{lines}\nEND\n;; -L) cat <<'END'\n{names}\nEND\n;; esac"
+    )
 
 
 def test_the_right_gpus_and_a_newer_driver_pass(nvidia_smi: Install, parameters: Parameters) -> None:

@@ -15,10 +15,8 @@ _PAUSE_S = 1.0
 _ANSWER_S = 60.0
 _MEMORY = re.compile(r"-\d+GB$")
 
-MODELS = (
-    ("K520", "K80", "M60", "V100", "T4", "T4G", "A10G", "A100", "L4", "L40S")
-    + ("H100", "H200", "B200", "GB200", "B300", "RTX PRO 6000", "RTX PRO 4500")
-)
+_CURRENT = ("T4", "T4G", "A10G", "A100", "L4", "L40S", "H100", "H200", "B200", "GB200", "B300")
+MODELS = ("K520", "K80", "M60", "V100", *_CURRENT, "RTX PRO 6000", "RTX PRO 4500")
 """The NVIDIA GPUs of the catalogue, as words of the names that drivers report."""
 
 

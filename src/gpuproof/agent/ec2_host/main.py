@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
@@ -23,6 +24,7 @@ from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.ec2_host.report import End, Reports
 from gpuproof.agent.ec2_host.results import HostResults
+from gpuproof.agent.ec2_host.uv_environment import EnvironmentFailed, make_environment
 from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
 from gpuproof.agent.log_markers import MESSAGE_MARKER
 from gpuproof.agent.paths import CONTRACT_ROOT
@@ -30,6 +32,7 @@ from gpuproof.agent.state import COMPLETED, FAILED, STOPPED
 
 _ML = Path(CONTRACT_ROOT)
 _LOGS = Path("/opt/gpuproof/log")
+_ENVIRONMENT = Path("/opt/gpuproof/python")
 _STEP_S = 0.1
 _DATA = (AwsFailed, NothingFound)
 
@@ -102,6 +105,11 @@ class EC2Host:
         write_contract(_ML, parameters)
         self._reports.enter("Downloading")
         prefix = f"s3://{parameters.bucket}/{parameters.prefix}code/"
+        if parameters.env_packages:
+            python = make_environment(
+                _ENVIRONMENT, parameters.env_python, parameters.env_packages, self._watch.wait
+            )
+            self._parameters = replace(parameters, pythons=(str(python), *parameters.pythons))
         download_folder(self._aws, prefix, _ML / code_folder(parameters))
         for path, address in parameters.inputs.items():
             download_channel(self._aws, address, _ML / path)
@@ -184,7 +192,7 @@ class EC2Host:
 
 
 def _describe(error: BaseException) -> str:
-    if isinstance(error, (AwsFailed, DriverUnusable, HostsMissing, OSError)):
+    if isinstance(error, (AwsFailed, DriverUnusable, EnvironmentFailed, HostsMissing, OSError)):
         return str(error)
     traceback.print_exception(type(error), error, error.__traceback__)
     return f"InternalServerError: {type(error).__name__}: {error}"

@@ -33,6 +33,8 @@ class HostParameters:
         checkpoints: the prefix that `/opt/ml/checkpoints` is synchronized with; empty for none.
         log_group: the group of CloudWatch Logs; the stream is `RUN_ID/HOST`.
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
+        env_python: version of Python of an environment that uv makes for the script, such as `3.11`; empty for none.
+        env_packages: requirements of that environment.
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
         gpu_name: their model in the catalogue, such as `A10G`; empty if unknown.
@@ -60,6 +62,8 @@ class HostParameters:
     checkpoints: str = ""
     log_group: str = "/gpuproof/ec2"
     pythons: tuple[str, ...] = ()
+    env_python: str = ""
+    env_packages: tuple[str, ...] = ()
     driver_wait: float = 120.0
     gpus: int = 0
     gpu_name: str = ""
@@ -86,7 +90,7 @@ class HostParameters:
             raise ValueError(f"{path} has another version than this agent ({VERSION})")
         try:
             known: dict[str, Any] = {**values}
-            known.update(hosts=tuple(known["hosts"]), pythons=tuple(known["pythons"]))
+            known.update({name: tuple(known[name]) for name in ("hosts", "pythons", "env_packages")})
             return cls(**known)
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} is not complete: {error}") from error

@@ -149,7 +149,7 @@ class EC2Plan(DisplayedPlan):
         """The parameters of the host's program on an instance type."""
         job = self.job
         is_training = isinstance(job, TrainingJob)
-        need = target.ami.driver
+        need, own = target.ami.driver, target.ami.environment
         return HostParameters(
             run_id=self.run_id,
             region=self.region,
@@ -164,6 +164,8 @@ class EC2Plan(DisplayedPlan):
             output=self.output if is_training else "",
             checkpoints=self.checkpoints or "",
             pythons=target.ami.pythons,
+            env_python=own.python if own is not None else "",
+            env_packages=own.packages if own is not None else (),
             gpus=target.gpus if target.expected.count != 0 else 0,
             hosts=host_names(job.instance_count),
             gpu_name=(target.instance.gpu_model or "") if target.instance is not None else "",

@@ -43,9 +43,7 @@ class EC2RunStore:
 
     backend = "ec2"
 
-    def __init__(
-        self, aws: Aws, make: Callable[..., EC2Run] = EC2Run, *, cache: Path | None = None
-    ) -> None:
+    def __init__(self, aws: Aws, make: Callable[..., EC2Run] = EC2Run, *, cache: Path | None = None) -> None:
         self.notes: list[str] = []
         self._cache = cache
         self._aws = aws

@@ -25,6 +25,19 @@ class DriverNeed:
 
 
 @dataclass(frozen=True)
+class OwnEnvironment:
+    """A Python environment that uv makes on the instance.
+
+    Args:
+        python: the version of Python, such as `3.11`.
+        packages: requirements, such as `torch==2.3.*`.
+    """
+
+    python: str
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ChosenAmi:
     """A machine image.
 
@@ -39,6 +52,7 @@ class ChosenAmi:
         snapshot_gb: size of the root snapshot in GiB, below which EC2 rejects the volume; 0 if unknown.
         note: a warning about the image.
         driver: the oldest NVIDIA driver on which the job's framework can use a GPU; None if unknown.
+        environment: for the script; None if it runs in the image's own.
     """
 
     id: str
@@ -51,6 +65,7 @@ class ChosenAmi:
     snapshot_gb: int = 0
     note: str | None = None
     driver: DriverNeed | None = None
+    environment: OwnEnvironment | None = None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     command = found.shell_command(arguments.host)
     sys.stdout.flush()
     # Not a child: Ctrl-C and the size of the terminal concern the session alone.
-    os.execvp(command[0], command)
+    os.execvp(command[0], command)  # noqa: S606 - a shell has no part in it
 
 
 def _find_run(name: str | None, region: str | None) -> EC2Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote.logs import LogReader
 from support.ec2_host_jobs import HostJobs
+from support.local_wheels import local_wheels
 from support.simulated_instance import SimulatedInstance
 
 pytestmark = pytest.mark.slow
@@ -148,3 +150,17 @@ def test_a_spot_notice_saves_the_checkpoints_and_a_second_instance_goes_on(
     assert job.end["status"] == "Completed"
     assert "from step 3" in jobs.output(job)
     assert job.archive(f"{job.layout.output}{job.layout.run_id}/output/model.tar.gz") == {"steps.txt": b"5"}
+
+
+def test_the_script_runs_in_an_environment_that_uv_has_made(jobs: HostJobs, tmp_path: Path) -> None:
+    wheels = local_wheels(tmp_path / "wheels")
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    script = "import sys, tiny; print('number', tiny.NUMBER, 'in', sys.prefix)"
+    job = jobs.new(script, env_python=python, env_packages=("tiny==1.2.*",))
+    uv = f'#!/bin/sh\nexec {wheels.uv} "$@"\n'
+    with SimulatedInstance(
+        tmp_path / "instance", job, stubs={"uv": uv}, environment=wheels.environment
+    ) as instance:
+        instance.wait_until_off()
+    assert (job.end["status"], job.end["failure_reason"]) == ("Completed", "")
+    assert "number 42 in /opt/gpuproof/python/environment" in jobs.output(job)

@@ -11,6 +11,7 @@ from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
 from gpuproof.backends.ec2.planning.driver_need import driver_need
 from gpuproof.backends.ec2.planning.instance_types import Candidate
+from gpuproof.backends.ec2.planning.own_environment import own_environment
 from gpuproof.backends.ec2.target import ChosenAmi, DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
@@ -79,6 +80,10 @@ class AmiChooser:
         if framework is None:
             return self._first(base_rows(candidate, self._catalogue), candidate, "no framework is imported")
         rows = framework_rows(framework, candidate, self._catalogue)
+        if (rows.version is not None or not rows.rows) and (
+            own := self._own_environment(framework, candidate)
+        ):
+            return own
         if rows.rows:
             return self._first(rows, candidate, framework.because, self._framework_note(framework, rows))
         if self._is_required(framework):
@@ -99,6 +104,18 @@ class AmiChooser:
             return None
         version = framework.version or (chosen.row.version if chosen.row is not None else "")
         return driver_need(f"{name}=={version}", chosen.arch, self._catalogue) if version else None
+
+    def _own_environment(self, framework: Framework, candidate: Candidate) -> ChosenAmi | None:
+        """An image without a framework, for a version that no image has; None if its environment cannot be planned."""
+        environment = own_environment(framework, candidate, self._catalogue)
+        if environment is None:
+            return None
+        note = (
+            f"AWS has no AMI with {framework.name} {framework.version} for {candidate.name}: uv installs "
+            f"{' and '.join(environment.packages)} for Python {environment.python} when the job starts"
+        )
+        chosen = self._first(base_rows(candidate, self._catalogue), candidate, framework.because, note)
+        return replace(chosen, environment=environment)
 
     def _first(self, rows: AmiRows, candidate: Candidate, because: str, note: str | None = None) -> ChosenAmi:
         """The first of the AMIs that exists in the region."""

@@ -20,7 +20,11 @@ def driver_need(requirement: str, arch: str, catalogue: Catalogue) -> DriverNeed
     framework, version, _ = parsed
     needs: list[DriverNeed] = []
     for build in catalogue.tables.builds:
-        if (build.framework, build.version, build.arch) != (framework, version, arch) or build.device == "cpu":
+        if (build.framework, build.version, build.arch) != (
+            framework,
+            version,
+            arch,
+        ) or build.device == "cpu":
             continue
         floor = catalogue.driver_floor(build.cuda) if build.cuda else None
         if floor is None:
