@@ -87,7 +87,12 @@ def _with_gpuproof(emulator: Emulator, folder: Path) -> Reading:
     done = subprocess.run(
         [sys.executable, "-m", "gpuproof", "run", "--on", "ec2"],
         cwd=folder,
-        env={**inherited, **emulator.credentials, "GPUPROOF_STATE_DIR": str(folder.parent / "state")},
+        env={
+            **inherited,
+            **emulator.credentials,
+            "GPUPROOF_STATE_DIR": str(folder.parent / "state"),
+            "GPUPROOF_CACHE_DIR": str(folder.parent / "cache"),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -71,6 +71,7 @@ class Project:
             },
             **account.credentials,
             "GPUPROOF_STATE_DIR": str(folder.parent / "state"),
+            "GPUPROOF_CACHE_DIR": str(account.state.parent / "cache"),
             "NO_COLOR": "1",
         }
         (folder / "data").mkdir(parents=True)
