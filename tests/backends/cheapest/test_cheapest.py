@@ -157,9 +157,9 @@ def test_no_quota_anywhere_lists_all_of_them(quotas: RunningEmulator, sandbox: E
 
 
 def test_a_framework_that_no_ami_has_leaves_sagemaker(sandbox: EC2PlanningSandbox) -> None:
-    choice = choose(sandbox, framework="pytorch", framework_version="2.3")
+    choice = choose(sandbox, framework="tensorflow", framework_version="2.13")
     assert choice.backend.name == "sagemaker"
-    assert "no AWS Deep Learning AMI with pytorch 2.3" in by_name(choice)["ec2", False].reason
+    assert "no AWS Deep Learning AMI with tensorflow 2.13" in by_name(choice)["ec2", False].reason
     # The reason of EC2 on demand is not repeated for its spot capacity.
     assert choice.text.count("not on EC2") == 1
 
