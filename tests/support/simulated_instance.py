@@ -60,6 +60,7 @@ class SimulatedInstance(Machine):
         local_disk: whether there is an NVMe disk, mounted as on Deep Learning AMIs.
         small_disk_bytes: size of the file systems at `/opt/ml` and `/opt/gpuproof`.
         network: whether it reaches anything.
+        programs: further programs that come first in `PATH`, as shell scripts by name.
         environment: further variables of user data.
         host: a network of several instances, and the name in it of this one; its own if None.
         index: the number of the instance among those of its launch.
@@ -76,6 +77,7 @@ class SimulatedInstance(Machine):
         local_disk: bool = False,
         small_disk_bytes: int | None = None,
         network: bool = True,
+        programs: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         host: tuple[HostNetwork, str] | None = None,
         index: int = 0,
@@ -94,7 +96,10 @@ class SimulatedInstance(Machine):
                 **role_metadata(_ROLE, keys["Credentials"]),
             },
             environment={"AWS_ENDPOINT_URL": emulator.url, **(environment or {})},
-            programs={"nvidia-smi": nvidia_smi or stub_nvidia_smi(["NVIDIA A10G"] * gpus)},
+            programs={
+                "nvidia-smi": nvidia_smi or stub_nvidia_smi(["NVIDIA A10G"] * gpus),
+                **(programs or {}),
+            },
             egress=_egress(emulator if network else None),
             host=host,
             aws_cli=aws_cli(),

@@ -159,7 +159,7 @@ def test_the_script_runs_in_an_environment_that_uv_has_made(jobs: HostJobs, tmp_
     job = jobs.new(script, env_python=python, env_packages=("tiny==1.2.*",))
     uv = f'#!/bin/sh\nexec {wheels.uv} "$@"\n'
     with SimulatedInstance(
-        tmp_path / "instance", job, stubs={"uv": uv}, environment=wheels.environment
+        tmp_path / "instance", job, programs={"uv": uv}, environment=wheels.environment
     ) as instance:
         instance.wait_until_off()
     assert (job.end["status"], job.end["failure_reason"]) == ("Completed", "")
