@@ -19,7 +19,9 @@ _COMPRESSED = (
     *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
     *(
         "gpuproof/agent/local_hosts/",
+        "gpuproof/agent/mpi/",
         "gpuproof/agent/requirements/",
+        "gpuproof/agent/stall/",
         "gpuproof/gpu/probes/",
         "gpuproof/runtime/",
         "gpuproof/serve/",
