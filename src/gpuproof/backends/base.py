@@ -37,9 +37,8 @@ class Live:
     """A sample of a running job, for the progress line.
 
     Args:
-        sample: `seconds` since the script started and, where known, `gpus` (a list of `index`, `utilization` in
-            percent, `memory_used` and `memory_total` in bytes), `cores` (number of busy cores), `rss` (bytes), `cost`
-            (USD so far) and `message` (the backend's own status message).
+        sample: `seconds` since the script started and, where known, `gpus` (each `index`, `utilization` in percent, `memory_used`
+            and `memory_total` in bytes), busy `cores`, `rss` in bytes, `cost` in USD and the backend's status `message`.
     """
 
     sample: dict[str, Any]
