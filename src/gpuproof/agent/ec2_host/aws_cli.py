@@ -42,7 +42,7 @@ class AwsCli:
     Args:
         wait: called while a program runs, and between attempts.
         retry_for: seconds for which calls that failed are repeated.
-        clock: seconds, of a clock that nobody sets.
+        clock: seconds, of a monotonic clock.
     """
 
     def __init__(self, wait: Wait, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,7 +19,7 @@ class Checkpoints:
         folder: `/opt/ml/checkpoints`.
         address: the `s3://` prefix; empty for none.
         interval: seconds between two uploads.
-        clock: seconds, of a clock that nobody sets.
+        clock: seconds, of a monotonic clock.
     """
 
     def __init__(

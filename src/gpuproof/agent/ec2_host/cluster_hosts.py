@@ -60,7 +60,7 @@ class ClusterHosts:
         metadata: the metadata service.
         folder: a folder for what the other hosts have written.
         wait: called between looks at S3.
-        clock: seconds, of a clock that nobody sets.
+        clock: seconds, of a monotonic clock.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class JobProcess:
         code: the folder with the agent, the source and `job.json`.
         parameters: the host's.
         log: reads the output.
-        clock: seconds, of a clock that nobody sets.
+        clock: seconds, of a monotonic clock.
 
     Raises:
         OSError: it cannot be started.

@@ -25,7 +25,7 @@ _CREATING = ("create_", "run_", "request_", "import_")
 """Prefixes of operations that create a new resource on every request."""
 
 _REPEATABLE = ("create_tags",)
-"""Operations with such a prefix that may be repeated all the same."""
+"""Operations with such a prefix that may be repeated nevertheless."""
 
 _TOKENS = {
     "s3": ("ContinuationToken", "NextContinuationToken"),
