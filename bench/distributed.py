@@ -235,7 +235,9 @@ def gpuproof(folder: Path, case: Case) -> float:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     collect_agents()
     if done.returncode:
-        sys.exit(f"{case.name}: `{' '.join(command)}` exited with {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(
+            f"{case.name}: `{' '.join(command)}` exited with {done.returncode}\n{done.stdout}{done.stderr}"
+        )
     return first_step(done.stdout) - began
 
 

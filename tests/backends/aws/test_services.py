@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, LogEvent, NoCredentials
-from gpuproof.backends.aws.iam import trusted_services
+from gpuproof.backends.aws.services.iam import trusted_services
 from support.faulty_aws import FakeResponse, FaultyAws, Request, json_answer, json_error, query_error
 
 pytestmark = pytest.mark.slow

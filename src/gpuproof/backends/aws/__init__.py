@@ -1,6 +1,6 @@
 """The AWS client of all backends, with typed methods for every request that GPUproof makes.
 
-`Aws` is the client; there is a module for each service. Failed requests become errors with AWS's error code and a
+`Aws` is the client; `services` has a module for each service. Failed requests become errors with AWS's error code and a
 remedy from `data/remedies.csv`. boto3 is imported with the first request.
 """
 
@@ -11,10 +11,10 @@ from gpuproof.backends.aws.s3_object import CONNECTIONS, S3Object
 
 if TYPE_CHECKING:
     from gpuproof.backends.aws.client import Aws
-    from gpuproof.backends.aws.cloudwatch_logs import LogEvent, LogStream
     from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable, NoCredentials
-    from gpuproof.backends.aws.iam import Caller, Role
-    from gpuproof.backends.aws.sagemaker import SageMakerKind
+    from gpuproof.backends.aws.services.cloudwatch_logs import LogEvent, LogStream
+    from gpuproof.backends.aws.services.iam import Caller, Role
+    from gpuproof.backends.aws.services.sagemaker import SageMakerKind
 
 __all__ = [
     "CONNECTIONS",
@@ -34,12 +34,12 @@ _HOMES = {
     "Aws": "client",
     "AwsRefused": "errors",
     "AwsUnreachable": "errors",
-    "Caller": "iam",
-    "LogEvent": "cloudwatch_logs",
-    "LogStream": "cloudwatch_logs",
+    "Caller": "services.iam",
+    "LogEvent": "services.cloudwatch_logs",
+    "LogStream": "services.cloudwatch_logs",
     "NoCredentials": "errors",
-    "Role": "iam",
-    "SageMakerKind": "sagemaker",
+    "Role": "services.iam",
+    "SageMakerKind": "services.sagemaker",
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpuproof.backends.aws.cloudwatch_logs import LogCalls
-from gpuproof.backends.aws.ec2 import EC2Calls
-from gpuproof.backends.aws.iam import IdentityCalls
-from gpuproof.backends.aws.s3 import S3Calls
-from gpuproof.backends.aws.s3_transfer import TransferCalls
-from gpuproof.backends.aws.sagemaker import SageMakerCalls
-from gpuproof.backends.aws.tagging import TaggingCalls
+from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
+from gpuproof.backends.aws.services.ec2 import EC2Calls
+from gpuproof.backends.aws.services.iam import IdentityCalls
+from gpuproof.backends.aws.services.s3 import S3Calls
+from gpuproof.backends.aws.services.s3_transfer import TransferCalls
+from gpuproof.backends.aws.services.sagemaker import SageMakerCalls
+from gpuproof.backends.aws.services.tagging import TaggingCalls
 
 
 class Aws(TransferCalls, S3Calls, SageMakerCalls, EC2Calls, LogCalls, TaggingCalls, IdentityCalls):

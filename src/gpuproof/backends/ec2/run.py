@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second

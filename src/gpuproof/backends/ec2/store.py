@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
-from gpuproof.backends.aws.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.run import EC2Run, UnreadableLaunch, read_launch
 from gpuproof.backends.ec2.tracking.ended_runs import EndedRuns

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.aws.s3 import encryption
+from gpuproof.backends.aws.services.s3 import encryption
 from gpuproof.backends.remote.s3_layout import CODE_TAGS, RunLayout, object_key
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.s3_transfer import PART
+from gpuproof.backends.aws.services.s3_transfer import PART
 from gpuproof.backends.remote.s3_layout import manifest_key
 from gpuproof.backends.remote.upload import upload_plan
 from gpuproof.backends.remote.upload.content_hash import hash_file, pack_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuproof.backends.aws.ec2 import RUN_TAG
+from gpuproof.backends.aws.services.ec2 import RUN_TAG
 from gpuproof.backends.ec2.launch_input import LaunchInput
 from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.errors import InvalidJob

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuproof.agent.state import COMPLETED, FAILED, IN_PROGRESS, STOPPED, STOPPING
-from gpuproof.backends.aws.ec2 import tag_dict
+from gpuproof.backends.aws.services.ec2 import tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.tracking.host_reports import HostReport
 from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time

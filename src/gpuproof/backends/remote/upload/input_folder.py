@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.backends.aws import CONNECTIONS
-from gpuproof.backends.aws.s3_transfer import ByteCounter, run_in_threads
+from gpuproof.backends.aws.services.s3_transfer import ByteCounter, run_in_threads
 from gpuproof.backends.remote.upload.content_hash import HashedFile, hash_file, unreadable_error
 from gpuproof.errors import UsageError
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
-from gpuproof.backends.aws.s3_transfer import PART, ByteCounter, run_in_threads
+from gpuproof.backends.aws.services.s3_transfer import PART, ByteCounter, run_in_threads
 from gpuproof.backends.remote.s3_layout import (
     KEPT_DAYS,
     input_prefix,

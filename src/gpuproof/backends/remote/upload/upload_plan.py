@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuproof.backends.agent_archive import agent_file
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.aws.s3 import encryption
+from gpuproof.backends.aws.services.s3 import encryption
 from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, object_key, uri
 from gpuproof.backends.remote.upload.content_hash import HashedFile, hash_file, pack_source
 from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.ec2 import RUN_TAG
+from gpuproof.backends.aws.services.ec2 import RUN_TAG
 from support.faulty_aws import (
     FakeResponse,
     FaultyAws,

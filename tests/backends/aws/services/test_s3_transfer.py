@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpuproof.backends.aws.s3_transfer import ByteCounter, TransferCancelled, run_in_threads
+from gpuproof.backends.aws.services.s3_transfer import ByteCounter, TransferCancelled, run_in_threads
 
 
 def test_every_task_is_done_once_by_several_threads() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from gpuproof.backends.aws.s3 import encryption
 from gpuproof.backends.aws.s3_object import CONNECTIONS
+from gpuproof.backends.aws.services.s3 import encryption
 from gpuproof.backends.aws.session import AwsSession
 
 T = TypeVar("T")

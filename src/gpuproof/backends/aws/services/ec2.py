@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused
-from gpuproof.backends.aws.iam import Role, read_role
+from gpuproof.backends.aws.services.iam import Role, read_role
 from gpuproof.backends.aws.session import AwsSession
 
 RUN_TAG = "gpuproof:run"

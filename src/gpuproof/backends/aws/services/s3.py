@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from gpuproof.backends.aws.error_translation import stream_errors
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_object import S3Object
-from gpuproof.backends.aws.s3_stream import ObjectStream
+from gpuproof.backends.aws.services.s3_stream import ObjectStream
 from gpuproof.backends.aws.session import AwsSession
 
 _ATTEMPTS = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.s3_transfer import PART
+from gpuproof.backends.aws.services.s3_transfer import PART
 from support.faulty_aws import FakeResponse, FaultyAws, disconnect, xml_error
 from support.s3_server import Bucket, MotoServer
 
