@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 
 
 class Time:

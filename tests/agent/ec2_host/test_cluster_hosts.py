@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli
-from gpuproof.agent.ec2_host.cluster_hosts import ClusterHosts, HostsMissing, named_host
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.setup.cluster_hosts import ClusterHosts, HostsMissing, named_host
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli
 from gpuproof.agent.ec2_host.watch import Ended, Reason
 
 Make = Callable[..., HostParameters]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.ec2_host.driver import MODELS, DriverUnusable, check_gpus, wait_for_driver
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.setup.driver import MODELS, DriverUnusable, check_gpus, wait_for_driver
 from gpuproof.catalogue import Catalogue
 
 Parameters = Callable[..., HostParameters]

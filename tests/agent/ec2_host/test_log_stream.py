@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuproof.agent.ec2_host.log_stream import LogStream
+from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 
 # Keeps each request, and has no log group at first.
 RECORD = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.ec2_host.uv_environment import EnvironmentFailed, make_environment
+from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make_environment
 from support.local_wheels import LocalWheels, local_wheels
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"

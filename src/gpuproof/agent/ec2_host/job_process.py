@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Callable
 
-from gpuproof.agent.ec2_host.log_stream import LogStream
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 
 _AGENT = "gpuproof-agent.pyz"
 _ENVIRONMENT = "environment.json"

@@ -11,20 +11,20 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
-from gpuproof.agent.ec2_host.checkpoints import Checkpoints
-from gpuproof.agent.ec2_host.cluster_hosts import ClusterHosts, HostsMissing, named_host
 from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
-from gpuproof.agent.ec2_host.downloads import NothingFound, download_channel, download_folder
-from gpuproof.agent.ec2_host.driver import DriverUnusable, check_gpus, wait_for_driver
 from gpuproof.agent.ec2_host.job_process import JobProcess
-from gpuproof.agent.ec2_host.local_disk import use_local_disk
-from gpuproof.agent.ec2_host.log_stream import LogStream
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
-from gpuproof.agent.ec2_host.report import End, Reports
-from gpuproof.agent.ec2_host.results import HostResults
-from gpuproof.agent.ec2_host.uv_environment import EnvironmentFailed, make_environment
+from gpuproof.agent.ec2_host.setup.cluster_hosts import ClusterHosts, HostsMissing, named_host
+from gpuproof.agent.ec2_host.setup.driver import DriverUnusable, check_gpus, wait_for_driver
+from gpuproof.agent.ec2_host.setup.local_disk import use_local_disk
+from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make_environment
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
+from gpuproof.agent.ec2_host.transfer.checkpoints import Checkpoints
+from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel, download_folder
+from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
+from gpuproof.agent.ec2_host.transfer.report import End, Reports
+from gpuproof.agent.ec2_host.transfer.results import HostResults
 from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
 from gpuproof.agent.log_markers import MESSAGE_MARKER
 from gpuproof.agent.paths import CONTRACT_ROOT

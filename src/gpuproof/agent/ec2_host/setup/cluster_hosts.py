@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli, Wait
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, Wait
 from gpuproof.agent.ec2_host.watch import Ended, Event, Reason
 from gpuproof.agent.isolation.hosts_file import HOSTS_FILE, hosts_file, read_hosts_file
 from gpuproof.agent.state import STOPPED

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuproof.agent.ec2_host.aws_cli import Wait
+from gpuproof.agent.ec2_host.transfer.aws_cli import Wait
 
 _STEP_S = 0.2
 _LINES = 15

@@ -8,8 +8,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any, Callable
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 
 VERSION = 1
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli
 
 _SYNC = ("s3", "sync", "--only-show-errors")
 

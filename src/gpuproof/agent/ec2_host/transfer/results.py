@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError, PackResult, pack
-from gpuproof.agent.ec2_host.aws_cli import AwsCli
 from gpuproof.agent.ec2_host.contract_files import code_folder
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli
 from gpuproof.agent.failure import LIMIT
 from gpuproof.agent.paths import ContainerPaths, RunPaths
 from gpuproof.agent.state import STOPPED

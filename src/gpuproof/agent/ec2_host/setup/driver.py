@@ -7,8 +7,8 @@ import subprocess
 import time
 from typing import Callable
 
-from gpuproof.agent.ec2_host.aws_cli import Wait
 from gpuproof.agent.ec2_host.parameters import HostParameters
+from gpuproof.agent.ec2_host.transfer.aws_cli import Wait
 from gpuproof.util.versions import version_key
 
 _PAUSE_S = 1.0

@@ -11,7 +11,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Callable
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli, AwsFailed
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.log_markers import MESSAGE_MARKER
 
 # Limits of PutLogEvents: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html

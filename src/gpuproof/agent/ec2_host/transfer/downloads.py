@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpuproof.agent.ec2_host.aws_cli import AwsCli
+from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli
 
 _QUIET = "--only-show-errors"
 
