@@ -15,6 +15,14 @@ from gpuproof.backends.agent_job import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.ec2.plan_description import (
+    instances_text,
+    limit_text,
+    network_text,
+    spot_text,
+    target_document,
+    volume_text,
+)
 from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
@@ -29,13 +37,9 @@ from gpuproof.backends.remote.output_names import output_name
 from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
-from gpuproof.catalogue.prices import DERIVED, is_old, mark
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
-from gpuproof.settings import today
-from gpuproof.units import Duration
-from gpuproof.util.humanize import format_usd
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
@@ -260,19 +264,19 @@ class EC2Plan(DisplayedPlan):
         yield "script", " ".join([job.entry_point, *script_arguments(self.agent_job(target))])
         yield "code", self.tree.describe()
         yield "image", " ".join([target.ami.id, target.ami.name, f"({target.ami.because})"])
-        yield "instance", self._instances_text()
+        yield "instance", instances_text(self.targets, job.instance_count, self.region)
         yield "GPU", gpu_text(job, target.expected)
         if (launcher := target.launch.describe(target.gpus, job.instance_count)) is not None:
             yield "launcher", launcher
         yield from input_lines(job, self.input_addresses, self.uploads.folders)
         yield from output_lines(job, self.output, self.outputs, self.checkpoints)
         yield "profile", profile.name + (f" ({profile.because})" if profile.because else "")
-        yield "network", self._network_text()
-        yield "volume", self._volume_text()
+        yield "network", network_text(target, self.security_groups, job.instance_count)
+        yield "volume", volume_text(target)
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
-        yield "limit", self._limit_text()
+        yield "limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
         if self.spot:
-            yield "spot", self._spot_text()
+            yield "spot", spot_text(job, self.retries, has_checkpoints=bool(self.checkpoints))
         for warning in self.warnings:
             yield "note", warning
 
@@ -284,20 +288,7 @@ class EC2Plan(DisplayedPlan):
             "run": self.run_id,
             "region": self.region,
             "retry_spot": self.retries.limit,
-            "instance_types": [
-                {
-                    "name": target.name,
-                    "most_usd": self.max_cost_usd(target),
-                    "usd_per_hour": target.price.usd_per_hour if target.price else None,
-                    "price_kind": target.price.kind if target.price else None,
-                    "price_as_of": target.price.as_of if target.price else None,
-                    "spot_usd_per_hour": target.spot_price,
-                    "image": target.ami.id,
-                    "zones": [zone.name for zone in target.zones],
-                    "volume_gib": target.volume_gb,
-                }
-                for target in self.targets
-            ],
+            "instance_types": [target_document(target, self.max_cost_usd(target)) for target in self.targets],
             "order": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
@@ -325,70 +316,6 @@ class EC2Plan(DisplayedPlan):
         if isinstance(self.job, TrainingJob):
             return {}
         return {_below_root(self.job.outputs[key].path): address for key, address in self.outputs.items()}
-
-    def _instances_text(self) -> str:
-        count = f"{self.job.instance_count} x " if self.job.instance_count > 1 else ""
-        each = " each" if count else ""
-        first, *others = [f"{target.name}{self._price_text(target, each)}" for target in self.targets]
-        prices = [target.price for target in self.targets if target.price]
-        as_of = ""
-        if prices:
-            oldest = min(prices, key=lambda price: price.as_of)
-            old = " (more than a year ago)" if is_old(oldest, today()) else ""
-            as_of = f"; list prices in {self.region} as of {oldest.as_of}{old}"
-            if any(map(mark, prices)):
-                as_of += f"; {DERIVED} is derived from similar prices"
-        rest = f"\nelse {', '.join(others)}" if others else ""
-        return f"{count}{first}{as_of}{rest}"
-
-    def _price_text(self, target: EC2Target, each: str) -> str:
-        listed = target.price
-        on_demand = "" if listed is None else f"{mark(listed)}{format_usd(listed.usd_per_hour)}"
-        if target.spot_price is None:
-            return f" at {on_demand} an hour{each}" if on_demand else ""
-        spot = f" at {format_usd(target.spot_price)} an hour{each} now"
-        return f"{spot} (on demand {on_demand})" if on_demand else spot
-
-    def _network_text(self) -> str:
-        zones = ", ".join(zone.name for zone in self.target.zones)
-        new = "a new security group without inbound rules"
-        if self.job.instance_count > 1:
-            new = "a new security group, open among its own instances"
-        groups = ", ".join(self.security_groups) or new
-        return f"{zones}; {groups}"
-
-    def _volume_text(self) -> str:
-        size = f"{self.target.volume_gb} GiB gp3, encrypted, deleted with the instance"
-        instance = self.target.instance
-        if not self.target.local_disk or instance is None:
-            return size
-        return f"{size}; /opt/ml on the instance's local disk ({instance.local_disk // 10**9:,} GB)"
-
-    def _limit_text(self) -> str:
-        text = f"shuts down after {Duration(int(self.max_duration))}"
-        if self.retries.limit:
-            text += f", {self.retries.text}"
-        costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
-        if not costs:
-            return text
-        highest, dearest = max(costs, key=lambda one: one[0])
-        amounts = [
-            f"{mark(self.target.price)}{format_usd(self.max_cost_usd(self.target))} on {self.target.name}"
-        ]
-        if dearest is not self.target and highest > (self.max_cost_usd(self.target) or 0):
-            amounts.append(f"{mark(dearest.price)}{format_usd(highest)} on {dearest.name}")
-        if self.max_cost_usd(self.target) is None:
-            del amounts[0]
-        return f"{text}; at most {', '.join(amounts)}, and the volume"
-
-    def _spot_text(self) -> str:
-        text = "spot capacity: cheaper, but may be reclaimed"
-        if self.retries.limit:
-            text += f"; {self.retries.text}" + (", from its checkpoints" if self.checkpoints else "")
-        elif self.checkpoints:
-            text += "; the next run of the job continues from its checkpoints"
-        most = self.job.resources.max_price
-        return text if most is None else f"{text}; at most {most} an hour"
 
 
 def _below_root(path: str) -> str:

@@ -1,0 +1,121 @@
+"""What a plan on EC2 shows: its instance types with their prices, its network, volume and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuproof.backends.ec2.spot_retries import SpotRetries
+from gpuproof.backends.ec2.target import EC2Target
+from gpuproof.catalogue.prices import DERIVED, is_old, mark
+from gpuproof.jobs.spec import Job
+from gpuproof.settings import today
+from gpuproof.units import Duration
+from gpuproof.util.humanize import format_usd
+
+
+def instances_text(targets: Sequence[EC2Target], hosts: int, region: str) -> str:
+    """The instance types in their order, with their prices."""
+    count = f"{hosts} x " if hosts > 1 else ""
+    each = " each" if count else ""
+    first, *others = [f"{target.name}{_price_text(target, each)}" for target in targets]
+    prices = [target.price for target in targets if target.price]
+    as_of = ""
+    if prices:
+        oldest = min(prices, key=lambda price: price.as_of)
+        old = " (more than a year ago)" if is_old(oldest, today()) else ""
+        as_of = f"; list prices in {region} as of {oldest.as_of}{old}"
+        if any(map(mark, prices)):
+            as_of += f"; {DERIVED} is derived from similar prices"
+    rest = f"\nelse {', '.join(others)}" if others else ""
+    return f"{count}{first}{as_of}{rest}"
+
+
+def network_text(target: EC2Target, groups: Sequence[str], hosts: int) -> str:
+    """The zones and the security groups of an instance type.
+
+    Args:
+        groups: ids of the security groups; empty if a group is created.
+    """
+    zones = ", ".join(zone.name for zone in target.zones)
+    new = "a new security group without inbound rules"
+    if hosts > 1:
+        new = "a new security group, open among its own instances"
+    return f"{zones}; {', '.join(groups) or new}"
+
+
+def volume_text(target: EC2Target) -> str:
+    """The root volume, and the local disk that takes its place for the job's files."""
+    size = f"{target.volume_gb} GiB gp3, encrypted, deleted with the instance"
+    instance = target.instance
+    if not target.local_disk or instance is None:
+        return size
+    return f"{size}; /opt/ml on the instance's local disk ({instance.local_disk // 10**9:,} GB)"
+
+
+def limit_text(
+    targets: Sequence[EC2Target],
+    max_cost_usd: Callable[[EC2Target], float | None],
+    max_duration: float,
+    retries: SpotRetries,
+) -> str:
+    """The time limit, and the highest possible cost on the first and on the most expensive instance type.
+
+    Args:
+        max_cost_usd: the highest possible cost on an instance type; None if its price is unknown.
+        max_duration: in seconds.
+    """
+    text = f"shuts down after {Duration(int(max_duration))}"
+    if retries.limit:
+        text += f", {retries.text}"
+    costs = [(cost, target) for target in targets if (cost := max_cost_usd(target)) is not None]
+    if not costs:
+        return text
+    first, first_cost = targets[0], max_cost_usd(targets[0])
+    highest, dearest = max(costs, key=lambda one: one[0])
+    amounts: list[str] = []
+    if first_cost is not None:
+        amounts.append(f"{mark(first.price)}{format_usd(first_cost)} on {first.name}")
+    if dearest is not first and highest > (first_cost or 0):
+        amounts.append(f"{mark(dearest.price)}{format_usd(highest)} on {dearest.name}")
+    return f"{text}; at most {', '.join(amounts)}, and the volume"
+
+
+def spot_text(job: Job, retries: SpotRetries, *, has_checkpoints: bool) -> str:
+    """How a job with spot capacity goes on after an interruption, and its highest price."""
+    text = "spot capacity: cheaper, but may be reclaimed"
+    if retries.limit:
+        text += f"; {retries.text}" + (", from its checkpoints" if has_checkpoints else "")
+    elif has_checkpoints:
+        text += "; the next run of the job continues from its checkpoints"
+    most = job.resources.max_price
+    return text if most is None else f"{text}; at most {most} an hour"
+
+
+def target_document(target: EC2Target, max_cost_usd: float | None) -> dict[str, Any]:
+    """An instance type as JSON.
+
+    Args:
+        max_cost_usd: the highest possible cost on it; None if its price is unknown.
+    """
+    price = target.price
+    return {
+        "name": target.name,
+        "most_usd": max_cost_usd,
+        "usd_per_hour": price.usd_per_hour if price else None,
+        "price_kind": price.kind if price else None,
+        "price_as_of": price.as_of if price else None,
+        "spot_usd_per_hour": target.spot_price,
+        "image": target.ami.id,
+        "zones": [zone.name for zone in target.zones],
+        "volume_gib": target.volume_gb,
+    }
+
+
+def _price_text(target: EC2Target, each: str) -> str:
+    listed = target.price
+    on_demand = "" if listed is None else f"{mark(listed)}{format_usd(listed.usd_per_hour)}"
+    if target.spot_price is None:
+        return f" at {on_demand} an hour{each}" if on_demand else ""
+    spot = f" at {format_usd(target.spot_price)} an hour{each} now"
+    return f"{spot} (on demand {on_demand})" if on_demand else spot
