@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuproof.jobs import kinds
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
-from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec import KNOWN_FRAMEWORKS
 from gpuproof.jobs.spec_ec2 import EC2Settings
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
@@ -41,39 +42,48 @@ def json_schema() -> dict[str, Any]:
             "propertyNames": {"enum": ["jobs", "defaults"]},
             **_if_default("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
         },
-        "else": _either("TrainingJob", "ProcessingJob", otherwise="training"),
+        "else": _by_kind("", otherwise=kinds.DEFAULT),
         "$defs": definitions,
     }
 
 
 def _definitions() -> dict[str, Any]:
     definitions: dict[str, Any] = {}
-    for model in (TrainingJob, ProcessingJob, SageMakerDistribution):
+    models = dict(kinds.load_models())
+    for model in (*models.values(), SageMakerDistribution):
         schema = model.model_json_schema(ref_template="#/$defs/{model}")
         definitions.update(schema.pop("$defs", {}))
         definitions[model.__name__] = schema
     definitions = {name: _trim(schema, title=name) for name, schema in definitions.items()}
-    for name in ("TrainingJob", "ProcessingJob"):
+    jobs: dict[str, dict[str, Any]] = {}
+    for kind, model in models.items():
+        name = model.__name__
         _add_file_forms(definitions[name]["properties"])
         definitions[f"{name}UnderDefaults"] = {
             key: value for key, value in definitions[name].items() if key != "required"
         }
-    training, processing = (definitions[name]["properties"] for name in ("TrainingJob", "ProcessingJob"))
-    _add_short_forms(definitions, training, processing)
+        jobs[kind] = definitions[name]["properties"]
+    _add_short_forms(definitions, jobs)
     definitions["Defaults"] = {
         "description": "Keys that every job under jobs inherits unless it sets them itself.",
         "type": "object",
-        "properties": {
-            **processing,
-            **training,
-            "inputs": {
-                "description": "As in a training or a processing job.",
-                "anyOf": [training["inputs"], processing["inputs"]],
-            },
-        },
+        "properties": _merged_properties(jobs),
         "additionalProperties": False,
     }
     return definitions
+
+
+def _merged_properties(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The keys of all kinds of job; one that differs between them may be as in any of them."""
+    merged: dict[str, Any] = {}
+    for key in dict.fromkeys(key for properties in jobs.values() for key in properties):
+        forms = [properties[key] for properties in jobs.values() if key in properties]
+        different = [form for number, form in enumerate(forms) if form not in forms[:number]]
+        if len(different) == 1 or key == "kind":
+            merged[key] = different[0]
+        else:
+            merged[key] = {"description": f"As in the jobs that have {key}.", "anyOf": different}
+    return merged
 
 
 def _trim(schema: Any, title: str = "") -> Any:
@@ -106,21 +116,28 @@ def _trim(schema: Any, title: str = "") -> Any:
 def _add_file_forms(properties: dict[str, Any]) -> None:
     """Adds forms that are valid in a file only, such as numbers where the models require text."""
     for key in ("environment", "tags"):
-        properties[key].update(type=["object", "null"], additionalProperties=_NUMBER_OR_TEXT)
-    properties["arguments"]["items"] = _NUMBER_OR_TEXT
+        if key in properties:
+            properties[key].update(type=["object", "null"], additionalProperties=_NUMBER_OR_TEXT)
+    if "arguments" in properties:
+        properties["arguments"]["items"] = _NUMBER_OR_TEXT
     for key in ("name", "framework_version"):
+        if key not in properties:
+            continue
         types = properties[key]["type"]
         properties[key]["type"] = [*([types] if isinstance(types, str) else types), "number"]
     properties["kind"] = {
         "description": properties["kind"]["description"],
         "default": properties["kind"]["default"],
-        "enum": ["training", "processing"],
+        "enum": list(kinds.KINDS),
     }
-    properties["framework"] = {
-        "description": properties["framework"]["description"],
-        "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],
-    }
+    if "framework" in properties:
+        properties["framework"] = {
+            "description": properties["framework"]["description"],
+            "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],
+        }
     for key, part in (("resources", Resources), ("sagemaker", SageMakerSettings), ("ec2", EC2Settings)):
+        if key not in properties:
+            continue
         properties[key] = {
             "description": properties[key]["description"],
             "anyOf": [{"$ref": f"#/$defs/{part.__name__}"}, {"type": "null"}],
@@ -130,20 +147,20 @@ def _add_file_forms(properties: dict[str, Any]) -> None:
             properties[key]["type"] = ["object", "null"]
 
 
-def _add_short_forms(
-    definitions: dict[str, Any], training: dict[str, Any], processing: dict[str, Any]
-) -> None:
+def _add_short_forms(definitions: dict[str, Any], jobs: dict[str, dict[str, Any]]) -> None:
     """Adds the short forms that the models' validators expand into mappings."""
+    action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
     sdk_form = {"$ref": f"#/$defs/{SageMakerDistribution.__name__}"}
-    training["distribution"] = _or_short_form(
-        training["distribution"], Distribution.__name__, {"enum": list(LAUNCHERS)}, sdk_form
+    short_forms = (
+        ("distribution", Distribution, ({"enum": list(LAUNCHERS)}, sdk_form)),
+        ("checkpoint", Checkpoint, (_TEXT,)),
+        ("if_gpu_unused", IfGpuUnused, (action,)),
     )
-    training["checkpoint"] = _or_short_form(training["checkpoint"], Checkpoint.__name__, _TEXT)
-    for properties in (training, processing):
-        action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
-        properties["if_gpu_unused"] = _or_short_form(
-            properties["if_gpu_unused"], IfGpuUnused.__name__, action
-        )
+    for properties in jobs.values():
+        for key, part, forms in short_forms:
+            if key in properties:
+                properties[key] = _or_short_form(properties[key], part.__name__, *forms)
+    processing = jobs["processing"]
     names = {"anyOf": [{"pattern": CHANNEL_NAME}, {"pattern": f"^{PROCESSING_ROOT}(/|$)"}]}
     for key, part, short in (
         ("inputs", ProcessingInput, _TEXT),
@@ -163,12 +180,15 @@ def _or_short_form(
 
 def _jobs(suffix: str) -> dict[str, Any]:
     """Every job under `jobs`, by its own `kind`, else by that of `defaults`, else training."""
-    names = (f"TrainingJob{suffix}", f"ProcessingJob{suffix}")
-    kinds = {
-        kind: {"properties": {"jobs": {"additionalProperties": _either(*names, otherwise=kind)}}}
-        for kind in ("training", "processing")
+    by_default = {
+        kind: {"properties": {"jobs": {"additionalProperties": _by_kind(suffix, otherwise=kind)}}}
+        for kind in kinds.KINDS
     }
-    return _if_default("kind", {"const": "processing"}, kinds["processing"], kinds["training"])
+    schema = by_default[kinds.DEFAULT]
+    for kind in reversed([*kinds.KINDS]):
+        if kind != kinds.DEFAULT:
+            schema = _if_default("kind", {"const": kind}, by_default[kind], schema)
+    return schema
 
 
 def _if_default(
@@ -182,11 +202,11 @@ def _if_default(
     }
 
 
-def _either(training: str, processing: str, otherwise: str) -> dict[str, Any]:
-    says, other = (training, processing) if otherwise == "processing" else (processing, training)
-    kind = "training" if otherwise == "processing" else "processing"
-    return {
-        "if": {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]},
-        "then": {"$ref": f"#/$defs/{says}"},
-        "else": {"$ref": f"#/$defs/{other}"},
-    }
+def _by_kind(suffix: str, otherwise: str) -> dict[str, Any]:
+    """The schema of a job by its `kind`; a job without it is of kind `otherwise`."""
+    names = {kind: f"#/$defs/{model.__name__}{suffix}" for kind, model in kinds.load_models()}
+    schema: dict[str, Any] = {"$ref": names.pop(otherwise)}
+    for kind, name in reversed(names.items()):
+        says = {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
+        schema = {"if": says, "then": {"$ref": name}, "else": schema}
+    return schema

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from itertools import combinations
-from pathlib import PurePosixPath
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, field_validator
 
 from gpuproof.jobs import validators
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
+from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
+from gpuproof.jobs.job_model import JobModel
+from gpuproof.jobs.local_paths import resolve_path
 from gpuproof.jobs.spec_ec2 import EC2Settings
 from gpuproof.jobs.spec_parts import (
     CheckpointField,
@@ -35,7 +27,8 @@ from gpuproof.jobs.spec_parts import (
     expand_outputs,
 )
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
-from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems, did_you_mean
+from gpuproof.jobs.suggestions import did_you_mean
+from gpuproof.jobs.validation_errors import FieldError, FieldProblem
 from gpuproof.units import Duration
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
@@ -62,13 +55,9 @@ _Tags = dict[
 ]
 
 
-class _BaseJob(BaseModel):
-    """The keys of every kind of job. Validation raises InvalidFields, an InvalidJob, that names each invalid key."""
+class _ScriptJob(JobModel):
+    """The keys of the jobs that run a script."""
 
-    # Deferred: importing this module builds no validators; using a model builds only its own.
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    foreign_keys: ClassVar[dict[str, str]]
     max_allowed_duration: ClassVar[Duration]
 
     entry_point: Annotated[PathText, AfterValidator(validators.check_entry_point)] = Field(
@@ -176,11 +165,6 @@ class _BaseJob(BaseModel):
         description="Settings for EC2 only: instance profile, bucket, network, machine image, volume.",
     )
 
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """The keys with values of their own: a job has 30, of which most have defaults."""
-        given = self.model_fields_set - {"kind"}
-        return [(key, getattr(self, key)) for key in type(self).model_fields if key in given]
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """Unusual values that may be intended, one sentence each."""
@@ -205,25 +189,19 @@ class _BaseJob(BaseModel):
             return duration
         raise ValueError("it must be at least 1s; leave it out to let the job wait forever")
 
-    def _check_conflicts(self) -> None:
-        """Raises ValueError or FieldError if keys contradict each other."""
-
-    @model_validator(mode="after")
-    def _run_conflict_check(self) -> _BaseJob:
-        self._check_conflicts()
-        return self
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _convert_errors(cls, data: Any, handler: Callable[[Any], _BaseJob]) -> _BaseJob:
-        try:
-            return handler(data)
-        except ValidationError as error:
-            problems = collect_problems(error, cls)
-        raise InvalidFields(problems, cls.__name__)
+    def missing_files(self) -> list[FieldProblem]:
+        """The source folder or the script, if it does not exist. Inputs are checked later, because flags may replace them."""
+        source = Path(self.source_dir)
+        if not is_folder(source):
+            return [FieldProblem(("source_dir",), "'source_dir'", f": the folder {source} does not exist")]
+        script = source / self.entry_point
+        if is_file(script):
+            return []
+        rest = f": there is no {self.entry_point} in {source}{suggest_file(script)}"
+        return [FieldProblem(("entry_point",), "'entry_point'", rest)]
 
 
-class TrainingJob(_BaseJob):
+class TrainingJob(_ScriptJob):
     """A training script: hyperparameters and input channels in, a model and checkpoints out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
@@ -267,12 +245,25 @@ class TrainingJob(_BaseJob):
         description="Where checkpoints are kept after the job: a folder, an s3:// address, or both as path and s3.",
     )
 
+    def with_absolute_paths(self, folder: Path) -> Self:
+        """Returns the job with absolute local paths; relative ones start in `folder`."""
+        changes: dict[str, Any] = {
+            "source_dir": resolve_path(self.source_dir, folder),
+            "inputs": {channel: resolve_path(source, folder) for channel, source in self.inputs.items()},
+        }
+        if self.output:
+            changes["output"] = resolve_path(self.output, folder)
+        if self.checkpoint and self.checkpoint.path:
+            path = resolve_path(self.checkpoint.path, folder)
+            changes["checkpoint"] = self.checkpoint.model_copy(update={"path": path})
+        return self.model_copy(update=changes)
+
     def _check_conflicts(self) -> None:
         if self.distribution is not None:
             _check_distribution(self, self.distribution.launcher)
 
 
-class ProcessingJob(_BaseJob):
+class ProcessingJob(_ScriptJob):
     """A processing script, which prepares or evaluates data: folders in, folders out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {
@@ -300,6 +291,21 @@ class ProcessingJob(_BaseJob):
             json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
         )
     )
+
+    def with_absolute_paths(self, folder: Path) -> Self:
+        """Returns the job with absolute local paths; relative ones start in `folder`."""
+        inputs = {
+            key: mount.model_copy(update={"source": resolve_path(mount.source, folder)})
+            for key, mount in self.inputs.items()
+        }
+        outputs = {
+            key: outlet.model_copy(update={"destination": resolve_path(outlet.destination, folder)})
+            if outlet.destination
+            else outlet
+            for key, outlet in self.outputs.items()
+        }
+        source = resolve_path(self.source_dir, folder)
+        return self.model_copy(update={"source_dir": source, "inputs": inputs, "outputs": outputs})
 
     def _check_conflicts(self) -> None:
         mounts = [(("inputs", key), mount.path) for key, mount in self.inputs.items()]

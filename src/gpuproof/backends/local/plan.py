@@ -23,7 +23,7 @@ from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
 from gpuproof.gpu.nvml import count_gpus
-from gpuproof.jobs.local_paths import output_folders
+from gpuproof.jobs.output_folders import output_folders
 from gpuproof.jobs.source.secret_files import find_secret_names
 from gpuproof.jobs.source.tree import SourceTree, collect
 from gpuproof.jobs.validators import is_s3

@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from gpuproof.jobs.yaml_file.sections import Section
 
 
+_CHECKED = ("training", "processing")
+"""The kinds of job with a script that rules can read."""
+
+
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
     """The jobs of a `gpuproof.yaml`; empty if it does not describe any."""
     from gpuproof.jobs.yaml_file import reader, sections  # imports pydantic and yaml
 
     found, _ = sections.split_sections(reader.read(unit.source.encode()))
     for section in found:
-        yield _job(section, unit)
+        if section.data.get("kind", "training") in _CHECKED:
+            yield _job(section, unit)
 
 
 def problems(unit: Unit) -> list[tuple[int, str]]:

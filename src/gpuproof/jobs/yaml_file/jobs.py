@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.errors import InvalidJob, Problem, UsageError
-from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
-from gpuproof.jobs.local_paths import resolve_paths
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs import kinds
+from gpuproof.jobs.job_model import JobModel
 from gpuproof.jobs.validation_errors import (
     FieldProblem,
     InvalidFields,
@@ -19,14 +18,14 @@ from gpuproof.jobs.validation_errors import (
 )
 from gpuproof.jobs.yaml_file import reader
 from gpuproof.jobs.yaml_file.reader import MAX_BYTES, Mark
-from gpuproof.jobs.yaml_file.sections import MODELS, Section, split_sections
+from gpuproof.jobs.yaml_file.sections import Section, split_sections
 
 _TEXT_KEYS = ("name", "framework_version", "image")
 _TEXT_CONTAINERS = ("environment", "tags", "arguments")
 """Keys whose numbers are kept as the text in the file: `framework_version: 2.10` is 2.10 and not 2.1."""
 
 
-def read_jobs(file: Path) -> dict[str, Job]:
+def read_jobs(file: Path) -> dict[str, JobModel]:
     """Reads every job of a file, by key (or by name, if the file is one job); paths are absolute.
 
     Raises:
@@ -39,7 +38,7 @@ def read_jobs(file: Path) -> dict[str, Job]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     problems = list(document.problems)
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, JobModel] = {}
     if document.data is not None or not problems:
         sections, more = split_sections(document)
         problems += more
@@ -47,7 +46,7 @@ def read_jobs(file: Path) -> dict[str, Job]:
             job, more = _job(section, file.parent.absolute())
             problems += more
             if job is not None:
-                jobs[section.key or job.name] = job
+                jobs[section.key or job.key] = job
     if problems:
         raise _invalid(file, problems)
     return jobs
@@ -60,7 +59,7 @@ def _invalid(file: Path, problems: list[Problem]) -> InvalidJob:
     return InvalidJob("\n".join(lines), problems=in_order)
 
 
-def _job(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
+def _job(section: Section, folder: Path) -> tuple[JobModel | None, list[Problem]]:
     """The job with absolute paths, or all of its problems."""
     job, problems = _validate(section, folder)
     return job, [
@@ -68,11 +67,12 @@ def _job(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
     ]
 
 
-def _validate(section: Section, folder: Path) -> tuple[Job | None, list[FieldProblem]]:
-    kind = section.data.get("kind", "training")
-    if kind not in tuple(MODELS):
-        near = did_you_mean(str(kind), MODELS)
-        rest = f" must be 'training' or 'processing', not {format_value(kind)}{near}"
+def _validate(section: Section, folder: Path) -> tuple[JobModel | None, list[FieldProblem]]:
+    kind = section.data.get("kind", kinds.DEFAULT)
+    if kind not in tuple(kinds.KINDS):
+        *others, last = map(repr, kinds.KINDS)
+        near = did_you_mean(str(kind), kinds.KINDS)
+        rest = f" must be {', '.join(others)} or {last}, not {format_value(kind)}{near}"
         return None, [FieldProblem(("kind",), "'kind'", rest)]
     data, kept_paths = _keep_number_text(section)
     ambiguous = {
@@ -81,23 +81,11 @@ def _validate(section: Section, folder: Path) -> tuple[Job | None, list[FieldPro
         if mark.ambiguity and path not in kept_paths
     }
     try:
-        job = resolve_paths(MODELS[kind].model_validate(data), folder)
+        job = kinds.load_model(kind).model_validate(data).with_absolute_paths(folder)
     except InvalidFields as error:
         others = [problem for problem in error.field_problems if problem.path not in ambiguous]
         return None, [*ambiguous.values(), *others]
-    return job, [*ambiguous.values(), *_missing_files(job)]
-
-
-def _missing_files(job: Job) -> list[FieldProblem]:
-    """Missing files that the job cannot start without. Inputs are checked later, because flags may replace them."""
-    source = Path(job.source_dir)
-    if not is_folder(source):
-        return [FieldProblem(("source_dir",), "'source_dir'", f": the folder {source} does not exist")]
-    script = source / job.entry_point
-    if is_file(script):
-        return []
-    rest = f": there is no {job.entry_point} in {source}{suggest_file(script)}"
-    return [FieldProblem(("entry_point",), "'entry_point'", rest)]
+    return job, [*ambiguous.values(), *job.missing_files()]
 
 
 def _sentence(problem: FieldProblem, section: Section) -> str:

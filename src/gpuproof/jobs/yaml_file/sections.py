@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.errors import Problem
-from gpuproof.jobs import validators
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs import kinds, validators
 from gpuproof.jobs.validation_errors import KeyPath, format_value
 from gpuproof.jobs.yaml_file.reader import Document, Mark, has_path
-
-MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
-    "training": TrainingJob,
-    "processing": ProcessingJob,
-}
-"""The model of each `kind`."""
 
 _MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags", "sagemaker", "ec2")
 """Mappings that are merged key by key; any other key of a job replaces the whole default."""
@@ -97,7 +90,7 @@ def split_sections(document: Document) -> tuple[list[Section], list[Problem]]:
 def _with_defaults(
     key: str, own: dict[str, Any], defaults: dict[str, Any], all_marks: Mapping[KeyPath, Mark]
 ) -> Section:
-    kind = own.get("kind", defaults.get("kind", "training"))
+    kind = own.get("kind", defaults.get("kind", kinds.DEFAULT))
     useful = {name: value for name, value in defaults.items() if not _only_of_other_kind(name, kind)}
     data = {**useful, **own}
     for name in _MERGED:
@@ -114,8 +107,10 @@ def _with_defaults(
 
 
 def _only_of_other_kind(key: str, kind: Any) -> bool:
-    model = MODELS.get(str(kind), TrainingJob)
-    return key not in model.model_fields and any(key in other.model_fields for other in MODELS.values())
+    own = kinds.load_model(str(kind) if kind in tuple(kinds.KINDS) else kinds.DEFAULT)
+    if key in own.model_fields:
+        return False
+    return any(key in other.model_fields for _, other in kinds.load_models())
 
 
 def _below(marks: Mapping[KeyPath, Mark], prefix: KeyPath) -> dict[KeyPath, Mark]:
