@@ -18,6 +18,7 @@ HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
 _COMPRESSED = (
     *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
     *(
+        "gpuproof/agent/idle/",
         "gpuproof/agent/local_hosts/",
         "gpuproof/agent/mpi/",
         "gpuproof/agent/requirements/",
@@ -37,6 +38,8 @@ elif sys.argv[1:2] in (["--mpi-run"], ["--mpi-host"], ["--mpi-connect"]):
     from gpuproof.agent.mpi.main import main
 elif sys.argv[1:2] == ["--ec2-host"]:
     from gpuproof.agent.ec2_host.main import main
+elif sys.argv[1:2] == ["--idle-watch"]:
+    from gpuproof.agent.idle.main import main
 else:
     from gpuproof.agent.main import main
 
