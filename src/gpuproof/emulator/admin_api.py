@@ -11,6 +11,8 @@ Every request except `health` needs the header `Authorization: Bearer TOKEN` wit
 | `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
 | `POST /_gpuproof/spot-interruption` | announces that a spot instance is reclaimed (`{"instance": "i-…", "seconds": 120}`), and \
 terminates it then; with `--boot-instances` |
+| `POST /_gpuproof/scheduler/run-due` | runs the schedules of EventBridge Scheduler that are due at a time (`{"time": 1800000000}`, \
+seconds since the epoch; default: now), as if that time had come; returns what ran |
 | `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
 | `DELETE /_gpuproof/requests` | clears that list |
 | `POST /_gpuproof/reset` | ends all jobs and endpoints and clears all state, as a fresh start does |
@@ -19,6 +21,7 @@ terminates it then; with `--boot-instances` |
 from __future__ import annotations
 
 import hmac
+import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -64,6 +67,9 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
             case "POST spot-interruption":
                 _interrupt_spot(emulator, request.document())
                 return json_response(request, {})
+            case "POST scheduler/run-due":
+                moment = float(request.document().get("time", time.time()))
+                return json_response(request, {"runs": emulator.schedules.run_due(moment)})
             case "GET requests":
                 return json_response(request, {"requests": list(requests)})
             case "DELETE requests":

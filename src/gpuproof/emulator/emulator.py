@@ -14,6 +14,7 @@ from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
 from gpuproof.emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof.emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof.emulator.faults.fault import Fault, Faults
 from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.options import Options
@@ -50,6 +51,7 @@ class Emulator:
         self.journal = _moto_journal(_make_folder(options.state / "moto"))
         self.jobs = JobSupervisor(self.context)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
+        self.schedules = ScheduleRunner(self.context)
         self.instances = InstanceSupervisor(self.context, self.journal) if options.boot_instances else None
 
     def restore(self) -> bool:
@@ -67,6 +69,7 @@ class Emulator:
         from moto.moto_api._internal.models import moto_api_backend  # loads slowly
 
         self._end_all()
+        self.schedules.reset()
         self.context.store.clear()
         self.context.faults.reset()
         self.context.quotas.reset()
@@ -84,6 +87,7 @@ class Emulator:
 
     def shutdown(self) -> None:
         """End all jobs and containers. Requests must still be served meanwhile: logs and artifacts are uploaded here."""
+        self.schedules.shutdown()
         self._end_all()
         self.journal.close()
 

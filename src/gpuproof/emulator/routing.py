@@ -58,6 +58,23 @@ _S3: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
+# EventBridge Scheduler's operations: method, first part of the path, and whether a name follows.
+# Source: botocore's service model of `scheduler` (requestUri of each operation).
+_SCHEDULER: dict[tuple[str, str, bool], str] = {
+    ("POST", "schedules", True): "CreateSchedule",
+    ("GET", "schedules", True): "GetSchedule",
+    ("PUT", "schedules", True): "UpdateSchedule",
+    ("DELETE", "schedules", True): "DeleteSchedule",
+    ("GET", "schedules", False): "ListSchedules",
+    ("POST", "schedule-groups", True): "CreateScheduleGroup",
+    ("GET", "schedule-groups", True): "GetScheduleGroup",
+    ("DELETE", "schedule-groups", True): "DeleteScheduleGroup",
+    ("GET", "schedule-groups", False): "ListScheduleGroups",
+    ("POST", "tags", True): "TagResource",
+    ("DELETE", "tags", True): "UntagResource",
+    ("GET", "tags", True): "ListTagsForResource",
+}
+
 # Smithy's RPC v2 protocol, as of CloudWatch: https://smithy.io/2.0/additional-specs/protocols/smithy-rpc-v2.html
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(\w+)")
 
@@ -88,6 +105,10 @@ def identify_operation(request: AwsRequest) -> OperationName:
         return OperationName("sagemaker-runtime", _invocation(request.path))
     if service == "s3":
         return OperationName(service, _s3_operation(request))
+    if service == "scheduler":
+        first, _, rest = request.path.strip("/").partition("/")
+        if name := _SCHEDULER.get((request.method, first, bool(rest))):
+            return OperationName(service, name)
     reading = "Get" if request.method in ("GET", "HEAD") else request.method.title()
     return OperationName(service, f"{reading} {request.path}")
 

@@ -83,6 +83,7 @@ def serve(
             if not had_state:
                 emulator.create_role()
             emulator.endpoints.restore()
+            emulator.schedules.start()
             if emulator.instances is not None:
                 emulator.instances.terminate_lost()
             announce(user_environment(url, token, options.state))

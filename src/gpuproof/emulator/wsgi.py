@@ -27,7 +27,7 @@ from gpuproof.emulator.operations.recorded import is_recorded, record_only
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response, xml_error
 from gpuproof.emulator.routing import OperationName, identify_operation, is_s3
 from gpuproof.emulator.service_model import filter_members, operation_model, validate
-from gpuproof.emulator.services import dispatch, ec2_boot
+from gpuproof.emulator.services import dispatch, ec2_boot, scheduler
 
 _MAX_RECORDED = 100_000  # requests
 _DOCTYPE = b"<!doctype html>"
@@ -110,6 +110,14 @@ class Application:
             if instances is not None and operation.service == "ec2":
                 return ec2_boot.handle(
                     instances, operation.operation, request, lambda: self._handle_other(request, operation)
+                )
+            if operation.service == "scheduler":
+                return scheduler.handle(
+                    self._emulator.context,
+                    self._emulator.schedules,
+                    operation.operation,
+                    request,
+                    lambda: self._handle_other(request, operation),
                 )
             return self._handle_other(request, operation)
         except AwsError as error:

@@ -26,6 +26,7 @@ import sys
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,20 @@ class Emulator:
     def interrupt_spot(self, instance: str, seconds: float = 120.0) -> None:
         """Announce to a simulated spot instance (`--boot-instances`) that it is reclaimed in so many seconds."""
         self._call_admin_api("POST", "spot-interruption", {"instance": instance, "seconds": seconds})
+
+    def run_schedules(self, at: datetime | float | None = None) -> list[dict[str, str]]:
+        """Run the schedules of EventBridge Scheduler that are due at a time, as if it had come; each runs once.
+
+        Args:
+            at: a time with its zone, or seconds since the epoch; default: now.
+
+        Returns:
+            For each schedule that ran: `name`, `group`, `operation`, and `error` (empty if the call succeeded).
+        """
+        moment = at.timestamp() if isinstance(at, datetime) else at
+        return self._call_admin_api("POST", "scheduler/run-due", {} if moment is None else {"time": moment})[
+            "runs"
+        ]
 
     @property
     def requests(self) -> list[dict[str, Any]]:
