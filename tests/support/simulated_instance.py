@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpuproof.agent.hosts import Egress, Forward, HostNetwork, NetworkUnavailable
+from gpuproof.emulator.execution.instances.docker.settings import DockerSettings
 from gpuproof.emulator.execution.instances.machine import Machine
 from gpuproof.emulator.execution.instances.metadata import role_metadata
 from gpuproof.emulator.execution.instances.programs import nvidia_smi as stub_nvidia_smi
@@ -64,6 +65,7 @@ class SimulatedInstance(Machine):
         environment: further variables of user data.
         host: a network of several instances, and the name in it of this one; its own if None.
         index: the number of the instance among those of its launch.
+        docker: its Docker; None if the machine image has none.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class SimulatedInstance(Machine):
         environment: Mapping[str, str] | None = None,
         host: tuple[HostNetwork, str] | None = None,
         index: int = 0,
+        docker: DockerSettings | None = None,
     ) -> None:
         require_simulated_instance()
         emulator = job.emulator
@@ -105,6 +108,7 @@ class SimulatedInstance(Machine):
             aws_cli=aws_cli(),
             local_disk=local_disk,
             small_disk_bytes=small_disk_bytes,
+            docker=docker,
         )
 
     def __enter__(self) -> Self:

@@ -62,6 +62,7 @@ class NoEC2Settings:
     subnets: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
     ami: None = None
+    container: Literal[False] = False
     volume_size: None = None
     retry_spot: Literal[0] = 0
 

@@ -60,6 +60,11 @@ class EC2Settings(StrictModel):
         examples=["ami-0123456789abcdef0"],
         json_schema_extra={"pattern": AMI},
     )
+    container: bool = Field(
+        default=False,
+        description="Run in the AWS Deep Learning Container for the framework; by default in the environment of the AMI.",
+        examples=[True],
+    )
     volume_size: Annotated[int, Field(strict=True, ge=1, le=MAX_VOLUME)] | None = Field(
         default=None,
         description="Size of the root volume in GiB; by default what the image and the inputs need.",

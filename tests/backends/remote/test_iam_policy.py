@@ -247,9 +247,15 @@ def test_sessions_are_opened_only_on_instances_of_runs_and_only_ones_own_are_end
     assert all("/${aws:user" in one for one in ended["Resource"])
 
 
-def test_the_role_of_instances_has_files_logs_and_sessions_and_nothing_else() -> None:
+def test_the_role_of_instances_has_files_logs_sessions_and_images_and_nothing_else() -> None:
     actions = {action for one in statements(role_policy(EC2)) for action in one["Action"]}
-    assert {action.partition(":")[0] for action in actions} == {"s3", "logs", "ssm", "ssmmessages"}
+    assert {action.partition(":")[0] for action in actions} == {
+        "s3",
+        "logs",
+        "ssm",
+        "ssmmessages",
+        "ecr",
+    }
     assert not any("Delete" in action for action in actions)
 
 

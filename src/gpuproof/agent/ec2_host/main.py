@@ -11,8 +11,11 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
+from gpuproof.agent.ec2_host.container.docker_cli import ContainerFailed, Docker
+from gpuproof.agent.ec2_host.container.image_pull import ImagePull
+from gpuproof.agent.ec2_host.container.run_command import container_command, start_failure
 from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
-from gpuproof.agent.ec2_host.job_process import JobProcess
+from gpuproof.agent.ec2_host.job_process import JobCommand, JobProcess, host_command
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.ec2_host.setup.cluster_hosts import ClusterHosts, HostsMissing, named_host
@@ -100,12 +103,17 @@ class EC2Host:
         if parameters.gpus:
             wait_for_driver(parameters.gpus, parameters.driver_wait, self._watch.wait)
             check_gpus(parameters)
+        if parameters.image:
+            Docker(self._watch.wait).check(parameters.driver_wait, with_gpus=parameters.gpus > 0)
         if (note := use_local_disk(_ML)) is not None:
             self._end.notes.append(note)
         write_contract(_ML, parameters)
         self._reports.enter("Downloading")
         prefix = f"s3://{parameters.bucket}/{parameters.prefix}code/"
-        if parameters.env_packages:
+        if parameters.image:
+            wait, folder = self._watch.wait, self._state / "docker"
+            ImagePull(parameters.image, self._aws, wait, parameters.retry_for, folder, self._tell).run()
+        elif parameters.env_packages:
             python = make_environment(
                 _ENVIRONMENT, parameters.env_python, parameters.env_packages, self._watch.wait
             )
@@ -124,7 +132,7 @@ class EC2Host:
         self._reports.enter("Training")
         watch.raises = False
         self._end.script_started = time.time()
-        job = JobProcess(_ML / code_folder(parameters), parameters, self._log)
+        job = JobProcess(self._command(), self._log)
         stopped_by: Event | None = None
         while (code := job.poll()) is None:
             watch.wait(_STEP_S)
@@ -143,7 +151,20 @@ class EC2Host:
             self._end.status = self._end.secondary_status = COMPLETED
         else:
             self._log.finish_reading()
-            self._end.failure_reason = results.failure(code, self._log.messages)
+            messages = self._log.messages
+            if parameters.image and not messages:
+                messages = start_failure(code, list(self._log.last_lines))
+            self._end.failure_reason = results.failure(code, messages)
+
+    def _command(self) -> JobCommand:
+        code = _ML / code_folder(self._parameters)
+        build = container_command if self._parameters.image else host_command
+        return build(code, self._parameters)
+
+    def _tell(self, text: str) -> None:
+        """Print a line on the console, and add it to the job's log."""
+        print(f"gpuproof: {text}", flush=True)
+        self._log.add(f"gpuproof: {text}".encode(errors="replace"))
 
     def _stop_for(self, event: Event) -> None:
         print(f"gpuproof: {event.text}", flush=True)
@@ -192,6 +213,8 @@ class EC2Host:
 
 
 def _describe(error: BaseException) -> str:
+    if isinstance(error, ContainerFailed):
+        return f"ClientError: {error}"
     if isinstance(error, (AwsFailed, DriverUnusable, EnvironmentFailed, HostsMissing, OSError)):
         return str(error)
     traceback.print_exception(type(error), error, error.__traceback__)

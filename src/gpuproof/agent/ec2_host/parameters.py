@@ -35,6 +35,7 @@ class HostParameters:
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
         env_python: version of Python of an environment that uv makes for the script, such as `3.11`; empty for none.
         env_packages: requirements of that environment.
+        image: container image in which the job runs; empty for the AMI's own environment.
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
         gpu_name: their model in the catalogue, such as `A10G`; empty if unknown.
@@ -64,6 +65,7 @@ class HostParameters:
     pythons: tuple[str, ...] = ()
     env_python: str = ""
     env_packages: tuple[str, ...] = ()
+    image: str = ""
     driver_wait: float = 120.0
     gpus: int = 0
     gpu_name: str = ""

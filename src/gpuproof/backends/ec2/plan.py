@@ -170,6 +170,7 @@ class EC2Plan(DisplayedPlan):
             pythons=target.ami.pythons,
             env_python=own.python if own is not None else "",
             env_packages=own.packages if own is not None else (),
+            image=target.container.uri if target.container is not None else "",
             gpus=target.gpus if target.expected.count != 0 else 0,
             hosts=host_names(job.instance_count),
             gpu_name=(target.instance.gpu_model or "") if target.instance is not None else "",
@@ -264,6 +265,8 @@ class EC2Plan(DisplayedPlan):
         yield "script", " ".join([job.entry_point, *script_arguments(self.agent_job(target))])
         yield "code", self.tree.describe()
         yield "image", " ".join([target.ami.id, target.ami.name, f"({target.ami.because})"])
+        if (container := target.container) is not None:
+            yield "container", f"{container.uri} ({container.because})"
         yield "instance", instances_text(self.targets, job.instance_count, self.region)
         yield "GPU", gpu_text(job, target.expected)
         if (launcher := target.launch.describe(target.gpus, job.instance_count)) is not None:

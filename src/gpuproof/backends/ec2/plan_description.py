@@ -107,6 +107,7 @@ def target_document(target: EC2Target, max_cost_usd: float | None) -> dict[str, 
         "price_as_of": price.as_of if price else None,
         "spot_usd_per_hour": target.spot_price,
         "image": target.ami.id,
+        "container": target.container.uri if target.container is not None else None,
         "zones": [zone.name for zone in target.zones],
         "volume_gib": target.volume_gb,
     }

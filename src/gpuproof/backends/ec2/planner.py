@@ -82,7 +82,8 @@ class Planner:
         region = check_region(aws, catalogue)
         choice = choose_instance_types(job, catalogue, region)
         tree = collect_source(job)
-        framework = find_framework(job, tree, _OWN_AMI)
+        # An image has what the script needs, whatever that imports.
+        framework = find_framework(job, tree, _OWN_AMI) if job.image is None else None
         local, remote = split_inputs(job)
         uploads = plan_uploads(tree, local, remote, self._cache)
         reject_secret_inputs(job, uploads)
@@ -158,12 +159,6 @@ def _check_job(job: Job) -> None:
     Raises:
         InvalidJob: with what to do instead.
     """
-    if job.image is not None:
-        raise InvalidJob(
-            f"'{job.name}' names a container image, which GPUproof does not support on EC2.",
-            remedy="Remove image: the job runs in the framework's environment of an AWS Deep Learning AMI. "
-            "Or use --on sagemaker.",
-        )
     if isinstance(job, TrainingJob) and _CODE_CHANNEL in job.inputs:
         raise InvalidJob(
             f"'{job.name}' has an input channel {_CODE_CHANNEL}, which GPUproof uses for its own files on EC2.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.launch_settings import LaunchSettings
 from gpuproof.backends.offer import Offer
-from gpuproof.catalogue.model import Ami, Instance, Price
+from gpuproof.catalogue.model import Ami, ImageRow, Instance, Price
 from gpuproof.catalogue.prices import mark
 
 
@@ -35,6 +35,25 @@ class OwnEnvironment:
 
     python: str
     packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ContainerImage:
+    """The container image that a job runs in.
+
+    Args:
+        uri: its name, as Docker takes it.
+        because: the reason for the choice, for the user.
+        row: the catalogue's facts; None if it is none of AWS's images.
+        cuda: its version of CUDA, such as `12.8`; empty if it has none, or if that is unknown.
+        notes: warnings about it.
+    """
+
+    uri: str
+    because: str
+    row: ImageRow | None = None
+    cuda: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +136,7 @@ class EC2Target:
         ami: the machine image.
         zones: availability zones in the order in which they are tried; those that do not offer the type are left out.
         expected: the GPUs that must work on each host.
+        container: the image of the container that the job runs in; None if it runs in the AMI's environment.
         launch: the launcher and its options.
         volume_gb: size of the root volume in GiB.
         local_disk: whether the type has local NVMe disks.
@@ -129,6 +149,7 @@ class EC2Target:
     ami: ChosenAmi
     zones: tuple[Zone, ...]
     expected: ExpectedGpus
+    container: ContainerImage | None = None
     launch: LaunchSettings = field(default_factory=LaunchSettings)
     volume_gb: int = 0
     local_disk: bool = False

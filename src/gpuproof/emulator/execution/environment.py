@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuproof.emulator.clients import Clients
+from gpuproof.emulator.execution.image_interpreter import repository_of, select_interpreter
 from gpuproof.emulator.options import Options
 
 _INHERITED = (
@@ -54,11 +55,7 @@ def base_environment(options: Options, image: str, home: Path, outside: Mapping[
 
 def interpreter_for(options: Options, image: str) -> str:
     """The interpreter that replaces an image's own, chosen by the framework in the image's name."""
-    repository = repository_of(image)
-    for framework, python in options.pythons.items():
-        if framework in repository:
-            return python
-    return options.python
+    return select_interpreter(options.pythons, options.python, image)
 
 
 def role_environment(clients: Clients, region: str, role: str, name: str) -> dict[str, str]:
@@ -81,11 +78,6 @@ def role_environment(clients: Clients, region: str, role: str, name: str) -> dic
 def region_environment(region: str) -> dict[str, str]:
     """The region, in the variables that AWS SDKs read."""
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
-
-
-def repository_of(image: str) -> str:
-    """An image's repository and tag, without registry and digest."""
-    return image.partition("/")[2].partition("@")[0] or image
 
 
 def _image_environment(image: str) -> dict[str, str]:

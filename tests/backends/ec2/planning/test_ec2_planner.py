@@ -206,7 +206,6 @@ def test_a_missing_subnet_is_named(sandbox: EC2PlanningSandbox) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"image": "mine:1"}, "container image.*not support on EC2"),
         ({"inputs": {"code": "data"}}, "input channel code"),
         ({"instance_type": "trn1.2xlarge"}, "trainium accelerators"),
         ({"instance_type": "p3.2xlarge"}, "no AWS Deep Learning AMI(.|\n)*Python is older than 3.9"),

@@ -26,6 +26,8 @@ _CLOSE_S = 120.0
 _LEFT_S = 5.0
 _MARKER = MESSAGE_MARKER.encode()
 _MOST_MESSAGES = 20
+_LAST_LINES = 5
+_LAST_CHARACTERS = 500
 _THERE = ("ResourceAlreadyExistsException",)
 
 
@@ -67,6 +69,8 @@ class LogStream:
         """Why some of the output is not in CloudWatch Logs; empty if all of it is."""
         self.messages: list[str] = []
         """The agent's messages in the output: why the job failed, and notes."""
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        """The end of the output."""
         self._sender = threading.Thread(target=self._send_all, name="log sender", daemon=True)
         self._sender.start()
         self._reader: threading.Thread | None = None
@@ -81,6 +85,7 @@ class LogStream:
         moment = int(self._clock() * 1000)
         if line.startswith(_MARKER) and len(self.messages) < _MOST_MESSAGES:
             self.messages.append(line[len(_MARKER) :].decode("utf-8", "replace"))
+        self.last_lines.append(line[:_LAST_CHARACTERS].decode("utf-8", "replace"))
         with self._lock:
             for start in range(0, len(line) or 1, _MAX_EVENT_BYTES):
                 # CloudWatch Logs rejects empty events.

@@ -9,10 +9,10 @@ from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
-from gpuproof.backends.ec2.planning.driver_need import driver_need
+from gpuproof.backends.ec2.planning.driver_need import cuda_need, driver_need
 from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.own_environment import own_environment
-from gpuproof.backends.ec2.target import ChosenAmi, DriverNeed
+from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
@@ -64,14 +64,30 @@ class AmiChooser:
         self._tree = tree
         self._looked_up: dict[str, _Image | None] = {}
 
-    def choose(self, candidate: Candidate) -> ChosenAmi:
+    def choose(self, candidate: Candidate, container: ContainerImage | None = None) -> ChosenAmi:
         """The image for one instance type.
+
+        Args:
+            container: the container image that the job runs in, for which the AMI has Docker and the driver only.
 
         Raises:
             InvalidJob: there is none.
         """
+        if container is not None:
+            return self._for_container(candidate, container)
         chosen = self._choose(candidate)
         return replace(chosen, driver=self._driver_need(chosen))
+
+    def _for_container(self, candidate: Candidate, container: ContainerImage) -> ChosenAmi:
+        """A base AMI, which has Docker, the NVIDIA Container Toolkit, and a driver for the image's CUDA.
+
+        Source: AWS's release notes of the base AMIs, which list the toolkit's version (`dlami-notes` of the catalogue).
+        """
+        need = cuda_need(container.cuda, self._catalogue) if candidate.gpus else None
+        if self._own is not None:
+            return replace(self._own_ami(self._own, candidate), driver=need, pythons=())
+        rows = base_rows(candidate, self._catalogue, need)
+        return replace(self._first(rows, candidate, "Docker and the driver for the image"), driver=need)
 
     def _choose(self, candidate: Candidate) -> ChosenAmi:
         if self._own is not None:

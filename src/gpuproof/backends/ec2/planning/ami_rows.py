@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuproof.backends.ec2.planning.instance_types import Candidate
+from gpuproof.backends.ec2.target import DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
@@ -53,11 +54,25 @@ def framework_rows(framework: Framework, candidate: Candidate, catalogue: Catalo
     return AmiRows(tuple(rows), rejected, rows[0].version if rows else None)
 
 
-def base_rows(candidate: Candidate, catalogue: Catalogue) -> AmiRows:
-    """The AMIs with a driver but without a framework."""
+def base_rows(candidate: Candidate, catalogue: Catalogue, need: DriverNeed | None = None) -> AmiRows:
+    """The AMIs with a driver but without a framework.
+
+    Args:
+        need: the oldest driver; AMIs whose driver is unknown are kept.
+    """
     fitting = [row for row in _base(candidate, catalogue) if not row.framework]
     rows, rejected = _usable(fitting, candidate, catalogue)
-    return AmiRows(tuple(sorted(rows, key=_preference, reverse=True)), rejected)
+    kept = [row for row in rows if need is None or not row.driver or _is_new_enough(row.driver, need)]
+    old = [
+        f"{row.name_pattern.rstrip('*')}: {need.because} needs driver {need.driver} or later, and the AMI has {row.driver}"
+        for row in rows
+        if need is not None and row not in kept
+    ]
+    return AmiRows(tuple(sorted(kept, key=_preference, reverse=True)), (*rejected, *old))
+
+
+def _is_new_enough(driver: str, need: DriverNeed) -> bool:
+    return version_key(driver) >= version_key(need.driver)
 
 
 def _base(candidate: Candidate, catalogue: Catalogue) -> Sequence[Ami]:

@@ -31,3 +31,9 @@ def driver_need(requirement: str, arch: str, catalogue: Catalogue) -> DriverNeed
             return None
         needs.append(DriverNeed(floor.minimum, f"{framework} {version} (CUDA {build.cuda})"))
     return min(needs, key=lambda need: version_key(need.driver), default=None)
+
+
+def cuda_need(cuda: str, catalogue: Catalogue) -> DriverNeed | None:
+    """The oldest driver for a container image with a version of CUDA; None if that is unknown."""
+    floor = catalogue.driver_floor(cuda) if cuda else None
+    return None if floor is None else DriverNeed(floor.minimum, f"the image's CUDA {cuda}")

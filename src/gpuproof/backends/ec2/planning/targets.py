@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami import AmiChooser
+from gpuproof.backends.ec2.planning.container_image import container_image
 from gpuproof.backends.ec2.planning.instance_types import Candidate
-from gpuproof.backends.ec2.planning.volume import volume_gib
+from gpuproof.backends.ec2.planning.volume import IMAGE_GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
-from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, Zone
+from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, EC2Target, Zone
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.launch_settings import launch_settings, script_uses
@@ -99,10 +100,13 @@ class TargetPlanner:
                 unavailable.append(refused)
                 continue
             try:
-                ami = chooser.choose(candidate)
+                container = container_image(
+                    self._job, framework, candidate, self._catalogue, self._aws.region
+                )
+                ami = chooser.choose(candidate, container)
                 zones, spot_price = self._where(candidate)
                 size = inputs() if size is None else size
-                volume = self._volume(candidate, ami, size)
+                volume = self._volume(candidate, ami, container, size)
             except InvalidJob as error:
                 errors.append(error)
                 continue
@@ -116,6 +120,7 @@ class TargetPlanner:
                     ami=ami,
                     zones=zones,
                     expected=_expected(self._job, candidate, self._catalogue),
+                    container=container,
                     launch=launch,
                     volume_gb=volume,
                     local_disk=_has_local_disk(candidate),
@@ -123,6 +128,8 @@ class TargetPlanner:
             )
             if ami.note is not None:
                 warnings.append(ami.note)
+            if container is not None:
+                warnings += container.notes
         if not targets:
             raise self._nothing_left(unavailable, errors)
         left_out = [f"{one.summary}: it is not tried" for one in unavailable]
@@ -161,9 +168,12 @@ class TargetPlanner:
         near = [region for region in near if region != self._aws.region]
         return f"Nearest regions that offer it: {', '.join(near)} (--region)" if near else ""
 
-    def _volume(self, candidate: Candidate, ami: ChosenAmi, inputs: int) -> int:
+    def _volume(
+        self, candidate: Candidate, ami: ChosenAmi, container: ContainerImage | None, inputs: int
+    ) -> int:
         given = self._job.ec2.volume_size
-        return volume_gib(ami, given, inputs, local_disk=_has_local_disk(candidate))
+        more = 0 if container is None else IMAGE_GIB
+        return volume_gib(ami, given, inputs, image=more, local_disk=_has_local_disk(candidate))
 
     def _nothing_left(
         self, unavailable: Sequence[UnavailableType], errors: Sequence[InvalidJob]

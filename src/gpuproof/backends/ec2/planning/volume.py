@@ -14,6 +14,9 @@ GIB = 1 << 30
 _WORK_GIB = 40
 """For packages of requirements.txt, the model, checkpoints and their archives."""
 
+IMAGE_GIB = 60
+"""For a container image: its layers, compressed and unpacked. AWS's images for GPUs have up to 25 GB unpacked."""
+
 _UNKNOWN_SNAPSHOT_GIB = 100
 """Where the AMI cannot be described; a volume that is too small would be rejected."""
 
@@ -33,13 +36,14 @@ def input_bytes(aws: Aws, uploads: UploadPlan, remote: Mapping[str, str]) -> int
     return total
 
 
-def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, local_disk: bool) -> int:
+def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, image: int = 0, local_disk: bool) -> int:
     """The size of the root volume in GiB.
 
     Args:
         ami: the machine image, whose snapshot must fit.
         given: the size that the job names.
         inputs: size of all inputs in bytes.
+        image: GiB for a container image, which Docker keeps on the root volume.
         local_disk: whether the job's files are on a local disk of the instance.
 
     Raises:
@@ -53,4 +57,4 @@ def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, local_disk: bo
             )
         return given
     snapshot = ami.snapshot_gb or _UNKNOWN_SNAPSHOT_GIB
-    return snapshot + _WORK_GIB + (0 if local_disk else -(-inputs // GIB))
+    return snapshot + _WORK_GIB + image + (0 if local_disk else -(-inputs // GIB))

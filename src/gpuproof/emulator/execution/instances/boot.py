@@ -24,6 +24,14 @@ from gpuproof.util.process_tree import die_with_parent
 _NEWPID = 0x20000000
 _SPECIAL = ("/proc", "/sys", "/dev", "/run")
 _SHARED = "run/simulation"
+_NOT_SHARED = (
+    "docker",
+    "nvidia-container-runtime",
+    "nvidia-container-runtime-hook",
+    "nvidia-container-toolkit",
+)
+"""Programs of the machine that an instance has not: its Docker is simulated, or there is none."""
+
 _MODE = 0o755
 _POLL_S = 0.02
 
@@ -55,6 +63,10 @@ def _be_init(spec: dict[str, Any]) -> None:
         devices.add_address("lo", ADDRESS, 32)
     known = Path(f"/{_SHARED}/metadata.json")
     serve_metadata(known)
+    for folder in spec["environment"]["PATH"].split(":"):
+        for name in _NOT_SHARED:
+            if not folder.startswith(f"/{_SHARED}"):
+                Path(folder, name).unlink(missing_ok=True)
     for path, content in spec["files"].items():
         _write_program(Path(path), content)
     script = Path("/var/lib/cloud/instance/scripts/part-001")
@@ -102,8 +114,8 @@ def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool
     (root / _SHARED).mkdir()
     mount(str(shared), f"{root}/{_SHARED}", None, MS_BIND)
     if small is not None:
-        for name in ("ml", "gpuproof"):
-            folder = root / "opt" / name
+        for name in ("opt/ml", "opt/gpuproof", "var/lib/docker"):
+            folder = root / name
             folder.mkdir(parents=True, exist_ok=True)
             mount("tmpfs", str(folder), "tmpfs", 0, f"size={small}".encode())
     if local_disk:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from gpuproof.agent.hosts import Egress
 from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.instances.docker.settings import DockerSettings
 from gpuproof.emulator.execution.instances.metadata import instance_metadata
 from gpuproof.emulator.execution.instances.programs import nvidia_smi, wrapper
 from gpuproof.emulator.options import Options
@@ -34,6 +35,7 @@ class Launch:
         environment: variables of user data.
         programs: by name.
         files: scripts by path.
+        docker: its Docker, in which every image exists.
         egress: what it reaches.
         is_spot: whether it is a spot instance.
         terminates_at_shutdown: whether its own shutdown terminates it; else it is stopped.
@@ -44,6 +46,7 @@ class Launch:
     environment: Mapping[str, str]
     programs: Mapping[str, str]
     files: Mapping[str, str]
+    docker: DockerSettings
     egress: Egress
     is_spot: bool
     terminates_at_shutdown: bool
@@ -69,6 +72,7 @@ def launch_of(context: Context, region: str, instance_id: str) -> Launch:
         environment=environment,
         programs={"nvidia-smi": nvidia_smi(_gpus(instance["InstanceType"]))},
         files={_INTERPRETER.format(name): wrapper(_python(context.options, name)) for name in _FRAMEWORKS},
+        docker=DockerSettings(python=context.options.python, pythons=context.options.pythons),
         egress=Egress.from_environment(environment, [urlsplit(context.clients.url).port or 80]),
         is_spot=instance.get("InstanceLifecycle") == "spot",
         terminates_at_shutdown=behaviour == "terminate",

@@ -14,15 +14,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from gpuproof.agent.hosts import Egress, HostNetwork
 from gpuproof.emulator.execution.instances.aws_cli import find_aws_cli
-from gpuproof.emulator.execution.instances.programs import SYSTEM_STUBS, wrapper
+from gpuproof.emulator.execution.instances.docker.settings import FILE as DOCKER_FILE
+from gpuproof.emulator.execution.instances.docker.settings import DockerSettings
+from gpuproof.emulator.execution.instances.programs import SYSTEM_STUBS, module_program, wrapper
 
 _BOOT = "gpuproof.emulator.execution.instances.boot"
+_DOCKER = "gpuproof.emulator.execution.instances.docker.program"
 _HOST = "algo-1"
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _STANDARD = {
@@ -46,7 +50,8 @@ class Machine:
         host: a network of several machines, and its name there; it has a network of its own if None, and else ignores `egress`.
         aws_cli: path of the AWS CLI.
         local_disk: whether there is an NVMe disk, mounted as on Deep Learning AMIs.
-        small_disk_bytes: size of the file systems at `/opt/ml` and `/opt/gpuproof`; None is no limit.
+        small_disk_bytes: size of the file systems at `/opt/ml`, `/opt/gpuproof` and `/var/lib/docker`; None is no limit.
+        docker: its Docker; None if it has none.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Machine:
         aws_cli: str | None = None,
         local_disk: bool = False,
         small_disk_bytes: int | None = None,
+        docker: DockerSettings | None = None,
     ) -> None:
         self.folder = folder
         self._shared = folder / "shared"
@@ -71,6 +77,7 @@ class Machine:
         self._programs = {
             "aws": wrapper(aws_cli or find_aws_cli() or "aws"),
             **SYSTEM_STUBS,
+            **({"docker": module_program(_DOCKER)} if docker is not None else {}),
             **(programs or {}),
         }
         self._files = files or {}
@@ -78,6 +85,7 @@ class Machine:
         self._host = host
         self._local_disk = local_disk
         self._small = small_disk_bytes
+        self._docker = docker
 
     def __enter__(self) -> Self:
         """Boot.
@@ -191,13 +199,17 @@ class Machine:
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         entry = self.hosts.entry(name)
         self._namespace = Path(f"/proc/{entry.holder}/fd/{entry.network}").stat().st_ino
+        variables = {**self._environment, **self.hosts.environment}
+        if self._docker is not None:
+            known = replace(self._docker, environment={**variables, **self._docker.environment})
+            self.write(DOCKER_FILE, known.to_json())
         spec = {
             "entry": entry.to_json(),
             "shared": str(self._shared),
             "disk": str(self.folder / "disk"),
             "local_disk": self._local_disk,
             "small_disk_bytes": self._small,
-            "environment": {**_STANDARD, **self._environment, **self.hosts.environment},
+            "environment": {**_STANDARD, **variables},
             "files": dict(self._files),
         }
         settings = self.folder / "spec.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 
 _RECORD = """#!/bin/sh
@@ -44,3 +45,8 @@ def nvidia_smi(gpus: Sequence[str]) -> str:
 def wrapper(program: str) -> str:
     """A script that runs a program of this machine."""
     return f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n'
+
+
+def module_program(module: str) -> str:
+    """A script that runs a module of this package."""
+    return f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m {module} "$@"\n'

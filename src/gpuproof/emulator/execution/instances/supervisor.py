@@ -195,6 +195,7 @@ class InstanceSupervisor:
             programs=launch.programs,
             files=launch.files,
             egress=launch.egress,
+            docker=launch.docker,
         )
         instance.metadata = dict(launch.metadata)
         with machine:
