@@ -162,11 +162,8 @@ def _last_line(text: str) -> str:
 
 def _object(text: str) -> dict[str, Any]:
     """The JSON object in an output, which may have warnings before it."""
-    for line in reversed(text.splitlines()):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}
+    try:
+        found = json.loads(text[text.find("{") : text.rfind("}") + 1])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
