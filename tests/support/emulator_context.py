@@ -11,6 +11,7 @@ from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
 from gpuproof.emulator.execution.jobs.job_control import JobControl
 from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof.emulator.execution.notebooks.supervisor import NotebookSupervisor
 from gpuproof.emulator.faults.fault import Faults
 from gpuproof.emulator.operations.call import OperationCall
 from gpuproof.emulator.options import Options
@@ -36,9 +37,8 @@ def make_context(
 def make_call(context: Context, request: dict[str, Any]) -> OperationCall:
     """A call of an operation; jobs that it starts do nothing."""
     jobs = JobSupervisor(context, {TRAINING: _do_nothing, PROCESSING: _do_nothing})
-    return OperationCall(
-        context, jobs, EndpointRegistry(context, GPUproofServer(context)), request, REGION, 0.0
-    )
+    endpoints, notebooks = EndpointRegistry(context, GPUproofServer(context)), NotebookSupervisor(context)
+    return OperationCall(context, jobs, endpoints, notebooks, request, REGION, 0.0)
 
 
 def _do_nothing(_context: Context, _job: Resource, _control: JobControl, _folder: Path) -> None:

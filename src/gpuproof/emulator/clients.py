@@ -22,7 +22,7 @@ class Clients:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
-        self._token = token
+        self.token = token
         self._lock = threading.Lock()
         self._get = lru_cache(maxsize=None)(self._create)
 
@@ -37,7 +37,7 @@ class Clients:
 
         session = boto3.Session(
             aws_access_key_id=ACCESS_KEY_ID,
-            aws_secret_access_key=self._token,
+            aws_secret_access_key=self.token,
             region_name=region,
         )
         config = Config(

@@ -14,6 +14,7 @@ from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
 from gpuproof.emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof.emulator.execution.notebooks.supervisor import NotebookSupervisor
 from gpuproof.emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof.emulator.faults.fault import Fault, Faults
 from gpuproof.emulator.moto_journal import Journal
@@ -52,6 +53,7 @@ class Emulator:
         self.jobs = JobSupervisor(self.context)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
         self.schedules = ScheduleRunner(self.context)
+        self.notebooks = NotebookSupervisor(self.context)
         self.instances = InstanceSupervisor(self.context, self.journal) if options.boot_instances else None
 
     def restore(self) -> bool:
@@ -62,6 +64,7 @@ class Emulator:
         """
         requests = self.journal.replay()
         self.jobs.fail_lost()
+        self.notebooks.settle_lost()
         return requests > 0
 
     def reset(self) -> None:
@@ -75,6 +78,7 @@ class Emulator:
         self.context.quotas.reset()
         self.journal.clear(moto_api_backend.reset)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
+        self.notebooks = NotebookSupervisor(self.context)
         self.create_role()
 
     def create_role(self) -> None:
@@ -94,6 +98,7 @@ class Emulator:
     def _end_all(self) -> None:
         self.jobs.shutdown()
         self.endpoints.shutdown()
+        self.notebooks.shutdown()
         if self.instances is not None:
             self.instances.shutdown()
 

@@ -23,6 +23,7 @@ class Options:
         max_hosts: maximum number of instances of one job.
         role: whether a new emulator gets a role that SageMaker may assume.
         boot_instances: whether EC2 instances that are launched with user data boot it.
+        lifecycle_seconds: time limit of each lifecycle script of a notebook instance; SageMaker's is 300.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
     """
 
@@ -36,4 +37,5 @@ class Options:
     max_hosts: int = 8
     role: bool = True
     boot_instances: bool = False
+    lifecycle_seconds: float = 300.0
     checkpoint_interval: float = 1.0

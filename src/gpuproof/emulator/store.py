@@ -17,7 +17,8 @@ from gpuproof.util.atomic import write_bytes
 
 TRAINING, PROCESSING = "training-job", "processing-job"
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
-KINDS = (TRAINING, PROCESSING, MODEL, ENDPOINT_CONFIG, ENDPOINT)
+NOTEBOOK, LIFECYCLE_CONFIG = "notebook-instance", "notebook-instance-lifecycle-config"
+KINDS = (TRAINING, PROCESSING, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG)
 """The kinds of resources that the emulator itself has."""
 
 

@@ -19,6 +19,7 @@ from gpuproof.emulator.auth.post_policy import is_form_upload, verify_form
 from gpuproof.emulator.auth.signature import may_be_signed
 from gpuproof.emulator.clients import USER_AGENT
 from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.execution.notebooks import presigned
 from gpuproof.emulator.faults.fault import AT_REQUEST, Fault
 from gpuproof.emulator.faults.responses import fault_error
 from gpuproof.emulator.operations import OPERATIONS
@@ -55,10 +56,18 @@ class Application:
             if not admin_api.is_authorized(environ, self._emulator.token):
                 return _forbid(start_response, "The header Authorization must be: Bearer TOKEN.")
             response = admin_api.handle(self._emulator, AwsRequest.read(environ), self._requests)
+        elif environ.get("PATH_INFO", "").startswith(presigned.PREFIX):
+            response = self._open_notebook(AwsRequest.without_body(environ))
         else:
             response = without_cors(self._authenticate(environ))
         start_response(f"{response.status} {_phrase(response.status)}", list(response.headers))
         return response.body
+
+    def _open_notebook(self, request: AwsRequest) -> AwsResponse:
+        context = self._emulator.context
+        notebook = presigned.find_notebook(context, request)
+        url = self._emulator.notebooks.jupyter_url(notebook) if notebook is not None else None
+        return presigned.respond(context, request, url)
 
     def _authenticate(self, environ: dict[str, Any]) -> AwsResponse:
         # The body of a request without a signature is not read.
@@ -156,7 +165,13 @@ class Application:
             return record_only(self._handle_moto, request, name)
         hold = emulator.context.options.hold if _may_wait(request) else 0.0
         call = OperationCall(
-            emulator.context, emulator.jobs, emulator.endpoints, document, request.region, hold
+            emulator.context,
+            emulator.jobs,
+            emulator.endpoints,
+            emulator.notebooks,
+            document,
+            request.region,
+            hold,
         )
         return json_response(request, filter_members(model.output_shape, operation(call)))
 

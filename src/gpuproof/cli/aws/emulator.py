@@ -99,6 +99,13 @@ def add_parser(commands: Subparsers) -> None:
         help="how long a Describe call of an SDK is held for the job to end (default: 20; 0: not at all)",
     )
     parser.add_argument(
+        "--lifecycle-limit",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="time limit of a notebook instance's lifecycle script (default: 300)",
+    )
+    parser.add_argument(
         "--most-hosts",
         type=int,
         default=8,
@@ -149,6 +156,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         stop_grace=arguments.stop_grace,
         hold=arguments.hold,
         max_hosts=arguments.most_hosts,
+        lifecycle_seconds=arguments.lifecycle_limit,
         role=not arguments.no_role,
         boot_instances=arguments.boot_instances,
     )

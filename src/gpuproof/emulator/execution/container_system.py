@@ -29,7 +29,7 @@ class ContainerSystem:
     Args:
         hostname: its host name, if it runs in the machine's network; hosts of a network have their own.
         stage: a folder of the container's disk for what is made to show files; empty if all is this machine's.
-        files: paths, and the files that are shown there, whether this machine has something there or not.
+        files: paths, and the files or folders that are shown there, whether this machine has something there or not.
         folders: folders in which the container finds this machine's entries, and in which its new entries are its own.
         programs: folder that precedes all others on `PATH`; empty for none.
     """
@@ -76,7 +76,10 @@ def enter_system(system: ContainerSystem, *, on_host: bool) -> None:
         if not target.exists():
             _cover_folder(target.parent, stage, covered)
             target.unlink(missing_ok=True)  # a dead link
-            target.touch()
+            if Path(source).is_dir():
+                target.mkdir()
+            else:
+                target.touch()
         mount(source, str(target), None, MS_BIND)
 
 

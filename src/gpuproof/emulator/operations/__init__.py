@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuproof.emulator.operations import endpoints, processing, search, tags, training
+from gpuproof.emulator.operations import (
+    endpoints,
+    notebook_lifecycle_configs,
+    notebooks,
+    processing,
+    search,
+    tags,
+    training,
+)
 from gpuproof.emulator.operations.call import OperationCall
 
 Operation = Callable[[OperationCall], dict[str, Any]]
@@ -14,6 +22,8 @@ OPERATIONS: dict[str, Operation] = {
     **training.OPERATIONS,
     **processing.OPERATIONS,
     **endpoints.OPERATIONS,
+    **notebooks.OPERATIONS,
+    **notebook_lifecycle_configs.OPERATIONS,
     **tags.OPERATIONS,
     **search.OPERATIONS,
 }

@@ -9,10 +9,11 @@ from urllib.parse import unquote
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
 from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof.emulator.execution.notebooks.supervisor import NotebookSupervisor
 from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
 
-_UNSETTLED = ("InProgress", "Stopping", "Creating", "Updating", "Deleting")
+_UNSETTLED = ("InProgress", "Stopping", "Creating", "Updating", "Deleting", "Pending")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class OperationCall:
         context: the emulator's shared state.
         jobs: runs jobs.
         endpoints: runs endpoints.
+        notebooks: runs notebook instances.
         request: the operation's input.
         region: the region of the request.
         hold: seconds for which the response may be held while nothing changes.
@@ -31,6 +33,7 @@ class OperationCall:
     context: Context
     jobs: JobSupervisor
     endpoints: EndpointRegistry
+    notebooks: NotebookSupervisor
     request: dict[str, Any]
     region: str
     hold: float

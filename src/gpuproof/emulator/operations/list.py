@@ -26,6 +26,7 @@ class Listing:
         order: `Ascending` or `Descending`, unless the request specifies one.
         visible: returns the current document of a resource.
         status_after_paging: whether StatusEquals together with MaxResults filters a page of resources of any status.
+        also: whether a document matches the filters that only this kind of resource has.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Listing:
     order: str = "Ascending"
     visible: Callable[[Resource], dict[str, Any]] = lambda resource: resource.document
     status_after_paging: bool = False
+    also: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda _document, _request: True
 
     def list_page(self, call: OperationCall) -> dict[str, Any]:
         """Return one page of the resources that match the call."""
@@ -81,6 +83,7 @@ class Listing:
                 made < parse_time(request.get("CreationTimeBefore"), float("inf")),
                 changed > parse_time(request.get("LastModifiedTimeAfter"), float("-inf")),
                 changed < parse_time(request.get("LastModifiedTimeBefore"), float("inf")),
+                self.also(document, request),
             )
         )
 
