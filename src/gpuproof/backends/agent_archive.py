@@ -18,6 +18,7 @@ HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
 _COMPRESSED = (
     *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
     *(
+        "gpuproof/agent/gpu_check.py",
         "gpuproof/agent/idle/",
         "gpuproof/agent/local_hosts/",
         "gpuproof/agent/mpi/",
@@ -40,6 +41,8 @@ elif sys.argv[1:2] == ["--ec2-host"]:
     from gpuproof.agent.ec2_host.main import main
 elif sys.argv[1:2] == ["--idle-watch"]:
     from gpuproof.agent.idle.main import main
+elif sys.argv[1:2] == ["--gpu-check"]:
+    from gpuproof.agent.gpu_check import main
 else:
     from gpuproof.agent.main import main
 

@@ -45,10 +45,9 @@ def redact(value: Any, key: str = "") -> Any:
     """A request in printable form: environment variables, which may hold secrets, are hidden and bytes are counted."""
     if key == "Environment" and isinstance(value, Mapping):
         return dict.fromkeys(value, HIDDEN)
-    if key == "UserData" and isinstance(value, str):
-        return (
-            f"<{len(value.encode()):,} bytes>"  # the script that an instance boots with, several pages long
-        )
+    if key in ("UserData", "Content") and isinstance(value, str):
+        # The script that an instance boots or starts with, several pages long.
+        return f"<{len(value.encode()):,} bytes>"
     if isinstance(value, Mapping):
         return {name: redact(item, str(name)) for name, item in value.items()}
     if isinstance(value, bytes):

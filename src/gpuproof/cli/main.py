@@ -32,6 +32,7 @@ COMMANDS = {
     "wait": Command("jobs.wait", "wait until a run has ended"),
     "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
     "rm": Command("jobs.rm", "remove runs that have ended"),
+    "notebook": Command("notebooks.notebook", "create and manage notebook instances on SageMaker"),
     "explain": Command(
         "diagnostics.explain", "explain the known errors in a log, with the next command to type"
     ),

@@ -38,6 +38,9 @@ DEFAULT = "training"
 KINDS: dict[str, Kind] = {
     "training": Kind("gpuproof.jobs.spec:TrainingJob", "a training job"),
     "processing": Kind("gpuproof.jobs.spec:ProcessingJob", "a processing job"),
+    "notebook": Kind(
+        "gpuproof.jobs.spec_notebook:NotebookJob", "a notebook instance", "gpuproof notebook create"
+    ),
 }
 """Every kind by the value of the key `kind`."""
 

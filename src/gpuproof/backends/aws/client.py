@@ -5,13 +5,23 @@ from __future__ import annotations
 from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
 from gpuproof.backends.aws.services.ec2 import EC2Calls
 from gpuproof.backends.aws.services.iam import IdentityCalls
+from gpuproof.backends.aws.services.notebooks import NotebookCalls
 from gpuproof.backends.aws.services.s3 import S3Calls
 from gpuproof.backends.aws.services.s3_transfer import TransferCalls
 from gpuproof.backends.aws.services.sagemaker import SageMakerCalls
 from gpuproof.backends.aws.services.tagging import TaggingCalls
 
 
-class Aws(TransferCalls, S3Calls, SageMakerCalls, EC2Calls, LogCalls, TaggingCalls, IdentityCalls):
+class Aws(
+    TransferCalls,
+    S3Calls,
+    SageMakerCalls,
+    NotebookCalls,
+    EC2Calls,
+    LogCalls,
+    TaggingCalls,
+    IdentityCalls,
+):
     """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.
 
     It is thread-safe. boto3 is imported with the first request.

@@ -20,15 +20,22 @@ ROLE_NAMES = {"sagemaker": "gpuproof-sagemaker", "ec2": "gpuproof-ec2"}
 _SERVICES = {"sagemaker": "sagemaker.amazonaws.com", "ec2": "ec2.amazonaws.com"}
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
 _GROUPS = {
-    "sagemaker": ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs"),
+    "sagemaker": (
+        "/aws/sagemaker/TrainingJobs",
+        "/aws/sagemaker/ProcessingJobs",
+        "/aws/sagemaker/NotebookInstances",
+    ),
     "ec2": ("/gpuproof/ec2",),
 }
 _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
+_NOTEBOOK = "gpuproof:notebook"
 _SPOT = "spot.amazonaws.com"
 _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-request": {"Null": {f"aws:RequestTag/{_RUN}": "false"}},
     "tagged-resource": {"Null": {f"aws:ResourceTag/{_RUN}": "false"}},
+    "tagged-notebook-request": {"Null": {f"aws:RequestTag/{_NOTEBOOK}": "false"}},
+    "tagged-notebook": {"Null": {f"aws:ResourceTag/{_NOTEBOOK}": "false"}},
     "stop-tag": {
         "Null": {f"aws:ResourceTag/{_RUN}": "false"},
         "ForAllValues:StringEquals": {"aws:TagKeys": ["gpuproof:stop"]},
@@ -208,6 +215,11 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "jobs":
             jobs = f"arn:{partition}:sagemaker:{region}:{account}"
             return [f"{jobs}:training-job/*", f"{jobs}:processing-job/*"]
+        case "notebooks":
+            return [f"arn:{partition}:sagemaker:{region}:{account}:notebook-instance/*"]
+        case "notebook-lifecycles":
+            configs = "notebook-instance-lifecycle-config/gpuproof-notebook-*"
+            return [f"arn:{partition}:sagemaker:{region}:{account}:{configs}"]
         case "role":
             return [_role_arn(scope, "role")]
         case "instance-profile":

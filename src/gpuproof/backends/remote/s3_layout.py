@@ -22,6 +22,9 @@ CHECKPOINTS = f"{ROOT}checkpoints/"
 LAUNCHES = f"{ROOT}ec2/"
 """The clients' records of runs on EC2: one listing finds all runs without the names of their files."""
 
+NOTEBOOKS = f"{ROOT}notebooks/"
+"""Agents of notebook instances, which must not expire while an instance is stopped, and what instances report."""
+
 AGENT, SOURCE, JOB, ENVIRONMENT = "gpuproof-agent.pyz", "source.tar.gz", "job.json", "environment.json"
 """The files of a run's code channel."""
 
@@ -137,3 +140,13 @@ def launched_run(key: str) -> str | None:
 def uri(bucket: str, key: str) -> str:
     """`s3://bucket/key`."""
     return f"s3://{bucket}/{key}"
+
+
+def notebook_agent_key(digest: str) -> str:
+    """Key of the agent with that digest, from which notebook instances start their watcher."""
+    return f"{NOTEBOOKS}agents/{digest}.pyz"
+
+
+def notebook_results(name: str) -> str:
+    """Prefix of what a notebook instance reports: `gpu-check.txt` and `idle.json` in a folder of its name."""
+    return f"{NOTEBOOKS}results/{name}"

@@ -45,12 +45,22 @@ def choose_instance_types(job: Job, catalogue: Catalogue, region: str) -> Instan
     """
     if job.instance_type is None:
         return _by_resources(job, catalogue, region)
-    names = list(dict.fromkeys([job.instance_type, *job.fallbacks]))
-    warnings = [
-        warning for name in names if (warning := _type_warning(name, job.kind, catalogue, region)) is not None
-    ]
+    return named_instance_types((job.instance_type, *job.fallbacks), job.kind, catalogue, region)
+
+
+def named_instance_types(
+    names: Sequence[str], kind: JobKind, catalogue: Catalogue, region: str
+) -> InstanceChoice:
+    """Types that the user has named, each once.
+
+    Raises:
+        InvalidJob: SageMaker does not accept a type for this kind of job.
+    """
+    unique = list(dict.fromkeys(names))
+    warnings = [_type_warning(name, kind, catalogue, region) for name in unique]
     return InstanceChoice(
-        tuple(_candidate(name, job.kind, catalogue, region) for name in names), tuple(warnings)
+        tuple(_candidate(name, kind, catalogue, region) for name in unique),
+        tuple(warning for warning in warnings if warning is not None),
     )
 
 

@@ -1,0 +1,131 @@
+"""The model of notebook instances: Jupyter on one SageMaker machine, which stops when it is idle."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
+
+from gpuproof.jobs import validators
+from gpuproof.jobs.job_model import JobModel
+from gpuproof.jobs.spec_sagemaker import (
+    BUCKET,
+    KMS_KEY,
+    MAX_SECURITY_GROUPS,
+    MAX_VOLUME,
+    NETWORK_ID,
+    ROLE,
+    matching,
+)
+from gpuproof.jobs.validation_errors import FieldError
+from gpuproof.units import Duration
+
+MIN_VOLUME = 5
+"""GB; as all limits, from botocore's model of CreateNotebookInstance."""
+
+PLATFORM = r"^notebook-[a-z0-9]+-v[0-9]+$"
+MIN_IDLE_TIMEOUT = Duration(300)
+"""A judgement takes some samples, and a user some minutes to read."""
+
+_NetworkId = Annotated[str, matching(NETWORK_ID, "the id of a subnet or a security group")]
+
+
+def _idle_timeout(value: Duration) -> Duration:
+    if value < MIN_IDLE_TIMEOUT:
+        raise ValueError(f"{value} is less than {MIN_IDLE_TIMEOUT}, the shortest idle_timeout")
+    return value
+
+
+class NotebookJob(JobModel):
+    """A notebook instance of SageMaker, which `gpuproof notebook create` creates."""
+
+    foreign_keys: ClassVar[dict[str, str]] = {
+        "subnets": "write subnet: a notebook instance is in one subnet",
+        "volume_kms_key": "write kms_key",
+        "max_duration": "write idle_timeout: a notebook instance stops when it is idle",
+        "instance_count": "remove it: a notebook instance is one machine",
+        "entry_point": "remove it: a notebook instance runs Jupyter",
+    }
+
+    kind: Literal["notebook"] = Field(default="notebook", description="The kind of job.")
+    name: Annotated[str, AfterValidator(validators.check_name)] = Field(
+        description="Name of the notebook instance: up to 63 letters, digits and hyphens.",
+        examples=["experiments"],
+        json_schema_extra={"pattern": validators.JOB_NAME},
+    )
+    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] = Field(
+        description="Instance type, with the prefix ml.",
+        examples=["ml.g5.xlarge"],
+        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
+    )
+    fallbacks: Annotated[
+        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
+        BeforeValidator(validators.as_texts),
+    ] = Field(
+        default=(),
+        description="Instance types to try in order if instance_type has no capacity or no quota.",
+        examples=[["ml.g6.xlarge"]],
+    )
+    idle_timeout: Annotated[Duration, AfterValidator(_idle_timeout)] | None = Field(
+        default_factory=lambda: Duration(3600),
+        description="The instance stops after this time in which no kernel and no GPU worked, 1h if not given; null for never.",
+        examples=["1h", "30m"],
+    )
+    volume_size: Annotated[int, Field(strict=True, ge=MIN_VOLUME, le=MAX_VOLUME)] = Field(
+        default=50, description="Size of the volume at /home/ec2-user/SageMaker in GB.", examples=[50]
+    )
+    kms_key: Annotated[str, matching(KMS_KEY, "the id or the ARN of a KMS key")] | None = Field(
+        default=None, description="KMS key of the volume; without one, AWS encrypts it with its own."
+    )
+    root_access: StrictBool = Field(
+        default=False, description="Whether users of the notebook instance may become root."
+    )
+    internet_access: StrictBool = Field(
+        default=True,
+        description="Whether SageMaker gives the instance internet access of its own; false requires subnet.",
+    )
+    subnet: _NetworkId | None = Field(
+        default=None, description="Subnet of your VPC.", examples=["subnet-0123456789abcdef0"]
+    )
+    security_groups: Annotated[
+        tuple[_NetworkId, ...], BeforeValidator(validators.as_texts), Field(max_length=MAX_SECURITY_GROUPS)
+    ] = Field(default=(), description="Security groups in the VPC.", examples=[["sg-0123456789abcdef0"]])
+    platform: Annotated[str, matching(PLATFORM, "a platform such as notebook-al2023-v1")] | None = Field(
+        default=None,
+        description="Operating system and JupyterLab of the instance; by default SageMaker's own default.",
+        examples=["notebook-al2023-v1"],
+    )
+    role: Annotated[str, matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
+        default=None,
+        description="Name or ARN of the role of the notebook instance; by default the only one that SageMaker may assume.",
+        json_schema_extra={"pattern": ROLE},
+    )
+    bucket: Annotated[str, matching(BUCKET, "the name of an S3 bucket")] | None = Field(
+        default=None,
+        description="The bucket from which the instance reads GPUproof's agent; by default gpuproof-ACCOUNT-REGION.",
+        json_schema_extra={"pattern": BUCKET},
+    )
+    region: Annotated[str, AfterValidator(validators.check_region)] | None = Field(
+        default=None, description="AWS region.", examples=["eu-west-1"]
+    )
+    tags: dict[
+        Annotated[str, AfterValidator(validators.check_tag_key)],
+        Annotated[
+            str,
+            BeforeValidator(validators.number_to_text),
+            AfterValidator(validators.check_tag_value),
+        ],
+    ] = Field(default_factory=dict, description="AWS tags.", examples=[{"team": "vision"}])
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The type and its fallbacks, each once."""
+        return tuple(dict.fromkeys((self.instance_type, *self.fallbacks)))
+
+    def _check_conflicts(self) -> None:
+        if self.security_groups and self.subnet is None:
+            raise FieldError(("subnet",), "it is missing, and security_groups are those of its VPC")
+        if not self.internet_access and self.subnet is None:
+            raise FieldError(
+                ("subnet",), "it is missing, and SageMaker requires it with internet_access: false"
+            )
