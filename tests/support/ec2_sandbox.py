@@ -28,6 +28,8 @@ from support.faulty_aws import FakeResponse, FaultyAws, Request, query_error
 
 IMAGE = "ami-12c6146b"
 PROFILE = "gpuproof-ec2"
+_IN_REGION = "signed-for"
+"""Names the region of a request, which is not in its body."""
 _NUMBERS = itertools.count(1)
 
 
@@ -49,6 +51,7 @@ class EC2Sandbox:
         self.folder = folder
         self.bucket = bucket
         self.slept: list[float] = []
+        self._zones: dict[str, tuple[Zone, ...]] = {}
         self._refusals: list[tuple[FakeResponse, list[str]]] = []
         self.aws = self.client()
         (folder / "src").mkdir()
@@ -65,22 +68,32 @@ class EC2Sandbox:
         """A boto3 client that no fault concerns."""
         return self.emulator.client("ec2")
 
-    @cached_property
+    @property
     def vpc(self) -> str:
         """A VPC of this test's own."""
-        return self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        return self.zones[0].vpc
 
-    @cached_property
+    @property
     def zones(self) -> tuple[Zone, ...]:
         """A subnet in each of three zones."""
-        found: list[Zone] = []
-        for number, letter in enumerate("abc"):
-            name = f"{REGION}{letter}"
-            made = self.ec2.create_subnet(
-                VpcId=self.vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=name
-            )
-            found.append(Zone(name, made["Subnet"]["SubnetId"], self.vpc))
-        return tuple(found)
+        return self.zones_in(REGION)
+
+    def ec2_in(self, region: str) -> Any:
+        """A boto3 client of a region."""
+        return self.ec2 if region == REGION else self.emulator.client("ec2", region)
+
+    def zones_in(self, region: str) -> tuple[Zone, ...]:
+        """A subnet in each of three zones of a region, in a VPC of this test's own."""
+        if region not in self._zones:
+            ec2 = self.ec2_in(region)
+            vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+            found: list[Zone] = []
+            for number, letter in enumerate("abc"):
+                name = f"{region}{letter}"
+                made = ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=name)
+                found.append(Zone(name, made["Subnet"]["SubnetId"], vpc))
+            self._zones[region] = tuple(found)
+        return self._zones[region]
 
     def training(self, **keys: Any) -> TrainingJob:
         """A training job."""
@@ -100,6 +113,7 @@ class EC2Sandbox:
         zones: Sequence[Zone] | None = None,
         spot: bool = False,
         aws: Aws | None = None,
+        regions: Sequence[str] = (REGION,),
     ) -> EC2Plan:
         """The plan of a run.
 
@@ -107,12 +121,16 @@ class EC2Sandbox:
             types: to try, in this order; `g5.xlarge` if none is given.
             job: by default a training job with a local input.
             zones: to try; the VPC's three if None.
+            regions: to try, in this order; all types in each.
         """
         job = job or self.training(inputs={"training": "data"})
         aws = aws or self.aws
         tree = collect_source(job)
         local = {name: Path(given) for name, given in job.inputs.items() if isinstance(given, str)}
-        network = plan_network(aws, self.vpc, (), job.instance_count)
+        networks = {
+            region: plan_network(aws.in_region(region), self.zones_in(region)[0].vpc, (), job.instance_count)
+            for region in regions
+        }
         # One cache for all tests: building the agent's file takes half a second.
         cache = self.emulator.state.parent / "cache"
         return EC2Plan(
@@ -120,30 +138,32 @@ class EC2Sandbox:
             run_id=f"{job.name}-20260501-120000-{next(_NUMBERS):04x}{secrets.token_hex(2)}",
             region=REGION,
             bucket=plan_bucket(aws, self.bucket),
-            targets=tuple(self.target(name, zones) for name in types or ("g5.xlarge",)),
+            targets=tuple(
+                self.target(name, zones, region) for region in regions for name in types or ("g5.xlarge",)
+            ),
             tree=tree,
             uploads=plan_uploads(tree, local, {}, cache),
             checkpoints=None,
             fresh=False,
             profile=InstanceProfile(PROFILE),
-            security_groups=network.groups,
-            network_calls=network.calls,
+            networks=networks,
             spot=spot,
             max_duration=3600.0,
             warnings=(),
             cluster_key=new_cluster_key(job),
         )
 
-    def target(self, name: str, zones: Sequence[Zone] | None = None) -> EC2Target:
+    def target(self, name: str, zones: Sequence[Zone] | None = None, region: str = REGION) -> EC2Target:
         """An instance type to try."""
         catalogue = Catalogue.load()
         return EC2Target(
             name=name,
+            region=region,
             instance=catalogue.instance(name),
-            price=catalogue.price(name, REGION),
+            price=catalogue.price(name, region),
             spot_price=None,
             ami=ChosenAmi(IMAGE, "an image", "for tests", "x86_64", snapshot_gb=60),
-            zones=self.zones if zones is None else tuple(zones),
+            zones=self.zones_in(region) if zones is None else tuple(zones),
             expected=ExpectedGpus(1, "A10G", "for tests"),
             volume_gb=100,
         )
@@ -160,31 +180,32 @@ class EC2Sandbox:
         """Have EC2 refuse launches, as long as the test runs.
 
         Args:
-            where: only in this `zone`, or only of this `instance` type.
+            where: only in this `zone`, only in this `region`, or only of this `instance` type.
         """
         if not self._refusals:
             self.faulty.fault("RunInstances", self._refusal, None)
         self._refusals.append((query_error(code, message, status), self._words(where)))
 
-    def instances(self, run_id: str | None = None) -> list[dict[str, Any]]:
-        """The instances that are not terminated, of one run or of all in the VPC."""
+    def instances(self, run_id: str | None = None, region: str = REGION) -> list[dict[str, Any]]:
+        """The instances that are not terminated, of one run or of all in the VPC of a region."""
         wanted = (
-            {"Name": "vpc-id", "Values": [self.vpc]}
+            {"Name": "vpc-id", "Values": [self.zones_in(region)[0].vpc]}
             if run_id is None
             else {"Name": "tag:gpuproof:run", "Values": [run_id]}
         )
         states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
-        found = self.ec2.describe_instances(Filters=[wanted, states])
+        found = self.ec2_in(region).describe_instances(Filters=[wanted, states])
         return [one for each in found["Reservations"] for one in each["Instances"]]
 
-    def volumes(self, run_id: str) -> list[dict[str, Any]]:
-        """The volumes of a run."""
+    def volumes(self, run_id: str, region: str = REGION) -> list[dict[str, Any]]:
+        """The volumes of a run in a region."""
         tagged = {"Name": "tag:gpuproof:run", "Values": [run_id]}
-        return self.ec2.describe_volumes(Filters=[tagged])["Volumes"]
+        return self.ec2_in(region).describe_volumes(Filters=[tagged])["Volumes"]
 
-    def security_groups(self) -> list[str]:
-        """Names of the VPC's security groups, without its default one."""
-        found = self.ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [self.vpc]}])
+    def security_groups(self, region: str = REGION) -> list[str]:
+        """Names of the security groups of the VPC of a region, without its default one."""
+        vpc = {"Name": "vpc-id", "Values": [self.zones_in(region)[0].vpc]}
+        found = self.ec2_in(region).describe_security_groups(Filters=[vpc])
         return [one["GroupName"] for one in found["SecurityGroups"] if one["GroupName"] != "default"]
 
     def objects(self, prefix: str = "", bucket: str | None = None) -> set[str]:
@@ -199,9 +220,10 @@ class EC2Sandbox:
         Args:
             uploads: whether uploaded files remain too.
         """
-        assert self.instances() == []
-        assert self.volumes(plan.run_id) == []
-        assert self.security_groups() in ([], ["gpuproof"])
+        for region in plan.regions:
+            assert self.instances(region=region) == []
+            assert self.volumes(plan.run_id, region) == []
+            assert self.security_groups(region) in ([], ["gpuproof"])
         left = self.objects(bucket=plan.bucket.name)
         kept = {
             key
@@ -212,13 +234,16 @@ class EC2Sandbox:
 
     def _words(self, where: Mapping[str, str | None]) -> list[str]:
         """What the bodies of requests contain that are refused."""
-        words = [one.subnet for one in self.zones if one.name == where.get("zone")]
+        region = where.get("region") or REGION
+        words = [one.subnet for one in self.zones_in(region) if one.name == where.get("zone")]
+        if where.get("region") is not None:
+            words.append(f"&{_IN_REGION}={region}&")
         if (instance := where.get("instance")) is not None:
             words.append(f"&InstanceType={instance}&")
         return words
 
     def _refusal(self, request: Request) -> FakeResponse | None:
-        body = f"&{request.body.decode()}&"
+        body = f"&{request.body.decode()}&{_IN_REGION}={request.region}&"
         return next((one for one, words in self._refusals if all(word in body for word in words)), None)
 
 

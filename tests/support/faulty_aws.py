@@ -43,6 +43,12 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def region(self) -> str:
+        """The region that it was signed for; empty if it is unsigned."""
+        scope = re.search(r"Credential=[^/]+/\d+/([a-z0-9-]+)/", self.headers.get("Authorization", ""))
+        return scope[1] if scope is not None else ""
+
     def json(self) -> dict[str, Any]:
         return json.loads(self.body)
 

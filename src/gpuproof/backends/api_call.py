@@ -22,6 +22,7 @@ class ApiCall:
         request: all keyword arguments of the method.
         what: what the call does, as a phrase.
         undo: the call that undoes this one; None if nothing has to be undone.
+        region: where it is made; empty for the region of the plan.
     """
 
     service: str
@@ -29,12 +30,14 @@ class ApiCall:
     request: Mapping[str, Any]
     what: str
     undo: ApiCall | None = None
+    region: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form for `--dry-run --format json`; values of environment variables are hidden."""
         return {
             "service": self.service,
             "operation": self.operation,
+            **({"region": self.region} if self.region else {}),
             "request": redact(self.request),
             "what": self.what,
             "undo": None if self.undo is None else self.undo.to_json(),
@@ -60,10 +63,11 @@ def redact(value: Any, key: str = "") -> Any:
 def format_calls(calls: Sequence[ApiCall]) -> list[tuple[str, str]]:
     """A title and the request as JSON for each call; consecutive calls that do the same are listed once."""
     entries: list[tuple[str, str]] = []
-    for _, same in groupby(calls, key=lambda call: (call.service, call.operation, call.what)):
+    for _, same in groupby(calls, key=lambda call: (call.service, call.operation, call.region, call.what)):
         group = list(same)
         first = group[0]
         times = f" ({len(group)} times)" if len(group) > 1 else ""
-        title = f"{first.service} {first.operation}{times}: {first.what}"
+        where = f" in {first.region}" if first.region else ""
+        title = f"{first.service} {first.operation}{where}{times}: {first.what}"
         entries.append((title, json.dumps(redact(first.request), indent=2, default=str)))
     return entries

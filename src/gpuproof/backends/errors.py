@@ -22,6 +22,7 @@ class UnavailableType:
         reason: the provider's message.
         quota_hint: the quota that is too small, with its code and the command that raises it; empty if no quota is.
         zone: the availability zone; empty for all zones of the region.
+        region: the region, if several are tried.
     """
 
     name: str
@@ -29,11 +30,13 @@ class UnavailableType:
     reason: str
     quota_hint: str = ""
     zone: str = ""
+    region: str = ""
 
     @property
     def where(self) -> str:
-        """The type, and the zone if it was refused in one zone only."""
-        return f"{self.name} in {self.zone}" if self.zone else self.name
+        """The type, and the zone if it was refused in one zone only, or else the region if several are tried."""
+        place = self.zone or self.region
+        return f"{self.name} in {place}" if place else self.name
 
     @property
     def summary(self) -> str:
@@ -43,8 +46,14 @@ class UnavailableType:
 
     def to_json(self) -> dict[str, str]:
         """The JSON form, as in the document of a failed run."""
-        zone = {"zone": self.zone} if self.zone else {}
-        return {"name": self.name, **zone, "code": self.code, "said": self.reason, "needs": self.quota_hint}
+        places = {"region": self.region, "zone": self.zone}
+        return {
+            "name": self.name,
+            **{name: place for name, place in places.items() if place},
+            "code": self.code,
+            "said": self.reason,
+            "needs": self.quota_hint,
+        }
 
 
 def failure_group(error: GPUproofError) -> str:

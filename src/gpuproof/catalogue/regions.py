@@ -36,7 +36,7 @@ def nearest_first(region: str, candidates: Collection[str], regions: Mapping[str
     Regions of another partition (China, GovCloud) are left out: no account has both.
     """
     here = regions.get(region)
-    near = [one for one in candidates if _partition(one) == _partition(region)]
+    near = [one for one in candidates if partition_of(one) == partition_of(region)]
 
     def key(name: str) -> tuple[float, str]:
         there = regions.get(name)
@@ -53,5 +53,6 @@ def distance_km(one: Region, other: Region) -> float:
     return 2 * EARTH_RADIUS_KM * asin(sqrt(north + cos(latitude) * cos(other_latitude) * east))
 
 
-def _partition(region: str) -> str:
+def partition_of(region: str) -> str:
+    """The AWS partition of a region, as the beginning of its regions' names; `aws` for the standard one."""
     return next((start for start in ("cn-", "us-gov-", "eusc-") if region.startswith(start)), "aws")

@@ -8,10 +8,10 @@ from gpuproof.jobs import kinds
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
 from gpuproof.jobs.spec import KNOWN_FRAMEWORKS
-from gpuproof.jobs.spec_ec2 import EC2Settings
+from gpuproof.jobs.spec_ec2 import MAX_REGIONS, EC2Region, EC2Settings
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
-from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT
+from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT, REGION
 
 SCHEMA_ID = "urn:gpuproof:schema:gpuproof.yaml:1"
 
@@ -160,6 +160,8 @@ def _add_short_forms(definitions: dict[str, Any], jobs: dict[str, dict[str, Any]
         for key, part, forms in short_forms:
             if key in properties:
                 properties[key] = _or_short_form(properties[key], part.__name__, *forms)
+    settings = definitions[EC2Settings.__name__]["properties"]
+    settings["regions"] = _one_or_several_regions(settings["regions"])
     processing = jobs["processing"]
     names = {"anyOf": [{"pattern": CHANNEL_NAME}, {"pattern": f"^{PROCESSING_ROOT}(/|$)"}]}
     for key, part, short in (
@@ -169,6 +171,14 @@ def _add_short_forms(definitions: dict[str, Any], jobs: dict[str, dict[str, Any]
         definitions[part.__name__]["required"] = ["source"] if part is ProcessingInput else []
         value = {"anyOf": [short, {"$ref": f"#/$defs/{part.__name__}"}]}
         processing[key].update(additionalProperties=value, propertyNames=names)
+
+
+def _one_or_several_regions(schema: dict[str, Any]) -> dict[str, Any]:
+    """A region, or a list of regions, each as its name or as a mapping."""
+    kept = {key: value for key, value in schema.items() if key in ("description", "examples", "default")}
+    forms = [{"type": "string", "pattern": REGION}, {"$ref": f"#/$defs/{EC2Region.__name__}"}]
+    listed = {"type": "array", "items": {"anyOf": forms}, "maxItems": MAX_REGIONS}
+    return {**kept, "anyOf": [*forms, listed, {"type": "null"}]}
 
 
 def _or_short_form(

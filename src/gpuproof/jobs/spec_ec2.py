@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from gpuproof.catalogue.regions import partition_of
+from gpuproof.jobs import validators
 from gpuproof.jobs.spec_parts import StrictModel
 from gpuproof.jobs.spec_sagemaker import BUCKET, matching, network_ids
+from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems
 
 PROFILE = r"^(arn:aws[a-z-]*:iam::\d{12}:(instance-profile|role)/)?[a-zA-Z0-9_+=,.@/-]+$"
 AMI = r"^ami-[0-9a-f]{8,17}$"
@@ -21,10 +25,50 @@ MAX_SECURITY_GROUPS = 16
 MAX_RETRIES = 100
 """How often a run may be started again after spot interruptions."""
 
+MAX_REGIONS = 16
+"""Number of further regions; each takes about ten requests to plan."""
+
+_REGIONAL = ("ami", "subnets", "security_groups")
+"""Settings whose values exist in one region only."""
+
 if TYPE_CHECKING:
     _Subnets = _SecurityGroups = tuple[str, ...]
 else:
     _Subnets, _SecurityGroups = network_ids(MAX_SUBNETS), network_ids(MAX_SECURITY_GROUPS)
+
+
+class EC2Region(StrictModel):
+    """A region in which the job's instances may run, with the settings that differ between regions."""
+
+    region: Annotated[str, AfterValidator(validators.check_region)] = Field(
+        description="Name of the region.",
+        examples=["us-west-2"],
+        json_schema_extra={"pattern": validators.REGION},
+    )
+    ami: Annotated[str, matching(AMI, "the id of a machine image")] | None = Field(
+        default=None,
+        description="Machine image in this region; by default an AWS Deep Learning AMI.",
+        examples=["ami-0123456789abcdef0"],
+        json_schema_extra={"pattern": AMI},
+    )
+    subnets: _Subnets = Field(
+        default=(),
+        description="Subnets in this region; by default those of the default VPC.",
+        examples=[["subnet-0123456789abcdef0"]],
+    )
+    security_groups: _SecurityGroups = Field(
+        default=(),
+        description="Security groups in this region; by default one without inbound rules, which GPUproof creates.",
+        examples=[["sg-0123456789abcdef0"]],
+    )
+
+
+def _read_region(value: Any) -> Any:
+    return {"region": value} if isinstance(value, str) else value
+
+
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str | dict) else () if value is None else value
 
 
 class EC2Settings(StrictModel):
@@ -75,3 +119,61 @@ class EC2Settings(StrictModel):
         description="How often a spot run is started again from its checkpoints when EC2 reclaims its instance.",
         examples=[3],
     )
+    regions: Annotated[
+        tuple[Annotated[EC2Region, BeforeValidator(_read_region)], ...],
+        BeforeValidator(_one_or_more),
+        Field(max_length=MAX_REGIONS),
+    ] = Field(
+        default=(),
+        description="Further regions for the instances, tried in this order if all zones of the job's region lack capacity.",
+        examples=[["us-west-2", "eu-west-1"]],
+    )
+
+    @model_validator(mode="after")
+    def _check_regions(self) -> EC2Settings:
+        seen: set[str] = set()
+        for index, one in enumerate(self.regions):
+            if one.region in seen:
+                raise FieldError(("regions", index), f"{one.region} is listed twice")
+            seen.add(one.region)
+            if (first := self.regions[0].region) and partition_of(one.region) != partition_of(first):
+                raise FieldError(
+                    ("regions", index),
+                    f"no account has both {first} and {one.region}: they are separate AWS partitions",
+                )
+            # An image of the account, or a private network, must not be replaced silently by AWS's or the default one.
+            missing = next((key for key in _REGIONAL if getattr(self, key) and not getattr(one, key)), None)
+            if missing is not None:
+                raise FieldError(
+                    ("regions", index),
+                    f"ec2.{missing} exists in one region only: name {one.region}'s own, as in "
+                    f"{{region: {one.region}, {missing}: …}}",
+                )
+        return self
+
+    def with_regions(self, names: Sequence[str]) -> EC2Settings:
+        """These settings with other further regions; those that are listed already keep their settings.
+
+        Raises:
+            InvalidFields: a name is not a region, is listed twice, or lacks settings that exist in one region only.
+        """
+        known = {one.region: one for one in self.regions}
+        values = {key: getattr(self, key) for key in type(self).model_fields}
+        try:
+            return type(self).model_validate({**values, "regions": [known.get(name, name) for name in names]})
+        except ValidationError as error:
+            problems = collect_problems(error, type(self))
+        raise InvalidFields(problems, "the job's settings for EC2")
+
+    def in_regions(self, home: str) -> tuple[EC2Region, ...]:
+        """The regions to try: the job's own, and the further ones. An entry for the job's own region has its settings.
+
+        Args:
+            home: the job's own region.
+        """
+        values = {key: getattr(self, key) for key in _REGIONAL}
+        first = next((one for one in self.regions if one.region == home), None)
+        if first is not None:
+            values = {key: getattr(first, key) or value for key, value in values.items()}
+        own = EC2Region(region=home, **values)
+        return own, *(one for one in self.regions if one.region != home)

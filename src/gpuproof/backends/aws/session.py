@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from gpuproof.backends.aws.error_hints import ErrorContext, unknown_region
@@ -77,6 +77,20 @@ class AwsSession:
         self._session: Any = None
         self._clients: dict[tuple[str, bool], Any] = {}
         self._answered: set[str] = set()
+        self._regions: dict[str, Self] = {}
+
+    def in_region(self, region: str) -> Self:
+        """The client of another region, with the same session; this one for its own region."""
+        if region == self.region:
+            return self
+        with self._lock:
+            if region not in self._regions:
+                other = type(self)(
+                    self._open_session, self._sleep, self._clock, region, self._notify, self._slow
+                )
+                other._lock = self._lock  # noqa: SLF001 - of this class: both use one boto3 session
+                self._regions[region] = other
+            return self._regions[region]
 
     @property
     def region(self) -> str:

@@ -22,6 +22,11 @@ class LaunchInput(Protocol):
         ...
 
     @property
+    def region(self) -> str:
+        """The job's own region, where its files are."""
+        ...
+
+    @property
     def bucket_name(self) -> str:
         """The bucket of the run's files."""
         ...
@@ -31,9 +36,8 @@ class LaunchInput(Protocol):
         """The instance profile."""
         ...
 
-    @property
-    def security_groups(self) -> tuple[str, ...]:
-        """Ids of the security groups."""
+    def security_groups(self, region: str) -> tuple[str, ...]:
+        """Ids of the security groups in a region; empty if the submission creates the group."""
         ...
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
@@ -19,10 +19,12 @@ from gpuproof.backends.ec2.plan_description import (
     instances_text,
     limit_text,
     network_text,
+    region_text,
     spot_text,
     target_document,
     volume_text,
 )
+from gpuproof.backends.ec2.planning.network import Network
 from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
@@ -52,17 +54,15 @@ class EC2Plan(DisplayedPlan):
     Args:
         job: with absolute paths.
         run_id: the run's id.
-        region: where it runs.
+        region: the job's own, where its files and logs are.
         bucket: where its files are.
-        targets: instance types in the order in which they are tried.
+        targets: instance types in the order in which they are tried, each with its region.
         tree: the source files.
         uploads: the files to upload.
         checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
         fresh: whether it starts without earlier checkpoints.
         profile: the instance profile.
-        security_groups: ids of the security groups; empty if `network_calls` create the group.
-        network_calls: the calls that create the security group, which is kept for later runs, and its rule for several
-            hosts; empty if they exist.
+        networks: the security groups of each region.
         spot: whether spot capacity is requested.
         max_duration: seconds after the boot at which the instance shuts down.
         warnings: what the user should know before the run starts.
@@ -80,8 +80,7 @@ class EC2Plan(DisplayedPlan):
     checkpoints: str | None
     fresh: bool
     profile: InstanceProfile
-    security_groups: tuple[str, ...]
-    network_calls: tuple[ApiCall, ...]
+    networks: Mapping[str, Network]
     spot: bool
     max_duration: float
     warnings: tuple[str, ...]
@@ -94,9 +93,19 @@ class EC2Plan(DisplayedPlan):
         return self.targets[0]
 
     @property
+    def network(self) -> Network:
+        """The security groups of the region that is tried first."""
+        return self.networks[self.target.region]
+
+    @property
     def offer(self) -> Offer:
         """What the first instance type costs."""
         return self.target.offer(self.job.instance_count, spot=self.spot)
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The regions in the order in which they are tried."""
+        return tuple(dict.fromkeys(target.region for target in self.targets))
 
     @property
     def kind(self) -> str:
@@ -143,6 +152,10 @@ class EC2Plan(DisplayedPlan):
             own = uri(self.bucket.name, self.layout.processing_output(output_name(key, number)))
             found[key] = given if given and is_s3(given) else own
         return found
+
+    def security_groups(self, region: str) -> tuple[str, ...]:
+        """Ids of the security groups in a region; empty if the submission creates the group."""
+        return self.networks[region].groups
 
     def agent_job(self, target: EC2Target) -> AgentJob:
         """The agent's job for an instance type."""
@@ -193,7 +206,7 @@ class EC2Plan(DisplayedPlan):
             run_id=self.run_id,
             job_name=job.name,
             kind=job.kind,
-            region=self.region,
+            region=target.region,
             bucket=self.bucket.name,
             instance_type=target.name,
             instance_count=job.instance_count,
@@ -237,14 +250,27 @@ class EC2Plan(DisplayedPlan):
         return launch_call(self, target, zone, user_data(self.host_parameters(target), self.agent_uri))
 
     def calls(self) -> tuple[ApiCall, ...]:
-        """All API calls of the submission, in order, if the first instance type is available."""
+        """All API calls of the submission, in order, if the first instance type is available; and those of further regions."""
         return (
             *self.bucket.calls,
             *self.uploads.calls(self.bucket.name, None),
-            *self.network_calls,
+            *self.network.calls,
             *self.code_calls(),
             *self.job_calls(self.target),
             self.launch_call(self.target, self.target.zones[0]),
+            *self._other_regions_calls(),
+        )
+
+    def _other_regions_calls(self) -> tuple[ApiCall, ...]:
+        """The calls that launch the first instance type of each further region, if no region before has capacity."""
+        first = {target.region: target for target in reversed(self.targets)}
+        return tuple(
+            replace(call, what=f"without capacity in {self.regions[0]}: {call.what}")
+            for region in self.regions[1:]
+            for call in (
+                *self.networks[region].calls,
+                self.launch_call(first[region], first[region].zones[0]),
+            )
         )
 
     def max_cost_usd(self, target: EC2Target) -> float | None:
@@ -267,14 +293,18 @@ class EC2Plan(DisplayedPlan):
         yield "image", " ".join([target.ami.id, target.ami.name, f"({target.ami.because})"])
         if (container := target.container) is not None:
             yield "container", f"{container.uri} ({container.because})"
-        yield "instance", instances_text(self.targets, job.instance_count, self.region)
+        yield "instance", instances_text(self.targets, job.instance_count)
         yield "GPU", gpu_text(job, target.expected)
         if (launcher := target.launch.describe(target.gpus, job.instance_count)) is not None:
             yield "launcher", launcher
         yield from input_lines(job, self.input_addresses, self.uploads.folders)
         yield from output_lines(job, self.output, self.outputs, self.checkpoints)
         yield "profile", profile.name + (f" ({profile.because})" if profile.because else "")
-        yield "network", network_text(target, self.security_groups, job.instance_count)
+        yield "network", network_text(target, self.network.groups, job.instance_count)
+        for region in self.regions[1:]:
+            there = [target for target in self.targets if target.region == region]
+            groups = self.networks[region].groups
+            yield "region", region_text(there, groups, job.instance_count)
         yield "volume", volume_text(target)
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
         yield "limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
@@ -295,6 +325,7 @@ class EC2Plan(DisplayedPlan):
             "order": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
+            "regions": list(self.regions),
             "calls": [call.to_json() for call in self.calls()],
         }
 

@@ -14,21 +14,31 @@ from gpuproof.units import Duration
 from gpuproof.util.humanize import format_usd
 
 
-def instances_text(targets: Sequence[EC2Target], hosts: int, region: str) -> str:
-    """The instance types in their order, with their prices."""
+def instances_text(targets: Sequence[EC2Target], hosts: int) -> str:
+    """The instance types in their order, with their prices; those of further regions in lines of their own."""
     count = f"{hosts} x " if hosts > 1 else ""
     each = " each" if count else ""
-    first, *others = [f"{target.name}{_price_text(target, each)}" for target in targets]
-    prices = [target.price for target in targets if target.price]
-    as_of = ""
-    if prices:
-        oldest = min(prices, key=lambda price: price.as_of)
-        old = " (more than a year ago)" if is_old(oldest, today()) else ""
-        as_of = f"; list prices in {region} as of {oldest.as_of}{old}"
-        if any(map(mark, prices)):
-            as_of += f"; {DERIVED} is derived from similar prices"
-    rest = f"\nelse {', '.join(others)}" if others else ""
-    return f"{count}{first}{as_of}{rest}"
+    lines: list[str] = []
+    for region in dict.fromkeys(target.region for target in targets):
+        there = [target for target in targets if target.region == region]
+        first, *others = [f"{target.name}{_price_text(target, each)}" for target in there]
+        if lines:
+            lines.append(f"else in {region}: {count}{', '.join([first, *others])}{_as_of(there)}")
+            continue
+        lines.append(f"{count}{first}{_as_of(there)}")
+        if others:
+            lines.append(f"else {', '.join(others)}")
+    return "\n".join(lines)
+
+
+def region_text(targets: Sequence[EC2Target], groups: Sequence[str], hosts: int) -> str:
+    """Machine image, zones and security groups of the instance types of a further region.
+
+    Args:
+        groups: ids of the security groups; empty if a group is created.
+    """
+    images = ", ".join(dict.fromkeys(target.ami.id for target in targets))
+    return f"{targets[0].region}: {images}; {network_text(targets[0], groups, hosts)}"
 
 
 def network_text(target: EC2Target, groups: Sequence[str], hosts: int) -> str:
@@ -77,7 +87,8 @@ def limit_text(
     if first_cost is not None:
         amounts.append(f"{mark(first.price)}{format_usd(first_cost)} on {first.name}")
     if dearest is not first and highest > (first_cost or 0):
-        amounts.append(f"{mark(dearest.price)}{format_usd(highest)} on {dearest.name}")
+        where = "" if dearest.region == first.region else f" in {dearest.region}"
+        amounts.append(f"{mark(dearest.price)}{format_usd(highest)} on {dearest.name}{where}")
     return f"{text}; at most {', '.join(amounts)}, and the volume"
 
 
@@ -101,6 +112,7 @@ def target_document(target: EC2Target, max_cost_usd: float | None) -> dict[str, 
     price = target.price
     return {
         "name": target.name,
+        "region": target.region,
         "most_usd": max_cost_usd,
         "usd_per_hour": price.usd_per_hour if price else None,
         "price_kind": price.kind if price else None,
@@ -111,6 +123,17 @@ def target_document(target: EC2Target, max_cost_usd: float | None) -> dict[str, 
         "zones": [zone.name for zone in target.zones],
         "volume_gib": target.volume_gb,
     }
+
+
+def _as_of(targets: Sequence[EC2Target]) -> str:
+    """The date of the list prices of one region."""
+    prices = [target.price for target in targets if target.price]
+    if not prices:
+        return ""
+    oldest = min(prices, key=lambda price: price.as_of)
+    old = " (more than a year ago)" if is_old(oldest, today()) else ""
+    derived = f"; {DERIVED} is derived from similar prices" if any(map(mark, prices)) else ""
+    return f"; list prices in {targets[0].region} as of {oldest.as_of}{old}{derived}"
 
 
 def _price_text(target: EC2Target, each: str) -> str:

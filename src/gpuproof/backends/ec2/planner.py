@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.plan import EC2Plan
-from gpuproof.backends.ec2.planning.instance_types import choose_instance_types
-from gpuproof.backends.ec2.planning.network import plan_network
 from gpuproof.backends.ec2.planning.profile import find_profile
+from gpuproof.backends.ec2.planning.regions import RegionPlanner
 from gpuproof.backends.ec2.planning.resume import find_earlier_checkpoints
-from gpuproof.backends.ec2.planning.targets import TargetPlanner
-from gpuproof.backends.ec2.planning.volume import input_bytes
+from gpuproof.backends.ec2.planning.volume import InputSize
 from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
-from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.launch_settings import new_cluster_key
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
@@ -28,7 +24,6 @@ from gpuproof.backends.remote.planning.job_files import (
     reject_secret_inputs,
     split_inputs,
 )
-from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.s3_layout import checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
@@ -78,9 +73,8 @@ class Planner:
             GPUproofError: the job cannot run on EC2.
         """
         _check_job(job)
-        aws, catalogue = self._aws, self._catalogue
-        region = check_region(aws, catalogue)
-        choice = choose_instance_types(job, catalogue, region)
+        aws = self._aws
+        regions = RegionPlanner(aws, self._catalogue, job, self._clock)
         tree = collect_source(job)
         # An image has what the script needs, whatever that imports.
         framework = find_framework(job, tree, _OWN_AMI) if job.image is None else None
@@ -88,21 +82,15 @@ class Planner:
         uploads = plan_uploads(tree, local, remote, self._cache)
         reject_secret_inputs(job, uploads)
         check_inputs_exist(aws, remote)
-        zones = ZoneFinder.find(aws, job.ec2.subnets)
-        planned = TargetPlanner(aws, catalogue, job, zones, self._clock).plan(
-            choice.candidates, framework, tree, partial(input_bytes, aws, uploads, remote)
-        )
+        planned = regions.plan(framework, tree, InputSize(aws, uploads, remote))
         profile = find_profile(aws, job.ec2.instance_profile)
-        network = plan_network(aws, zones.vpc, job.ec2.security_groups, job.instance_count)
         bucket = plan_bucket(aws, in_job=job.ec2.bucket)
         run_id = new_run_id(job.name)
         checkpoints, checkpoint_warning = self._checkpoints(job, bucket, run_id, fresh)
         warnings = (
-            *choice.warnings,
             *planned.warnings,
             *tree.notes,
             profile.note,
-            network.note,
             bucket.note,
             checkpoint_warning,
             *job_warnings(job, planned.targets[0]),
@@ -110,7 +98,7 @@ class Planner:
         plan = EC2Plan(
             job=job,
             run_id=run_id,
-            region=region,
+            region=regions.home,
             bucket=bucket,
             targets=planned.targets,
             tree=tree,
@@ -118,8 +106,7 @@ class Planner:
             checkpoints=checkpoints,
             fresh=fresh,
             profile=profile,
-            security_groups=network.groups,
-            network_calls=network.calls,
+            networks=planned.networks,
             spot=job.resources.spot,
             max_duration=max_runtime(job),
             warnings=tuple(warning for warning in warnings if warning),

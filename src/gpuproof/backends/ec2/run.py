@@ -95,6 +95,11 @@ class EC2Run(RemoteRun):
         return self._launch
 
     @property
+    def _regional(self) -> Aws:
+        """The client of the region of its instances; its files and logs are in the region of the bucket."""
+        return self._aws.in_region(self._launch.region)
+
+    @property
     def log_group(self) -> str:
         """The group of CloudWatch Logs with the output of its hosts."""
         return LOG_GROUP
@@ -189,10 +194,10 @@ class EC2Run(RemoteRun):
             return
         try:
             if at_once:
-                self._aws.terminate_instances(living)
+                self._regional.terminate_instances(living)
             else:
                 requested = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-                self._aws.tag_instances(living, {STOP_TAG: requested})
+                self._regional.tag_instances(living, {STOP_TAG: requested})
         except GPUproofError as error:
             raise error.replaced(
                 f"{error.message} {self.id} was not stopped: it is still running, and billed.",
@@ -212,7 +217,7 @@ class EC2Run(RemoteRun):
                 f"{self.id} has ended ({record.status}): its instance is terminated.",
                 remedy=f"gpuproof logs {self.cli_name}",
             )
-        return session_command(self._aws, self._launch, self._instances or {}, host, self._now())
+        return session_command(self._regional, self._launch, self._instances or {}, host, self._now())
 
     def remove(self) -> str:
         """Delete its files in the bucket, except for its checkpoints.
@@ -231,7 +236,8 @@ class EC2Run(RemoteRun):
         keys = [item.key for item in self._aws.list_objects(bucket, layout.prefix)]
         self._aws.delete_objects(bucket, keys)
         # Last: if the rest fails, the run is still found.
-        self._aws.delete_objects(bucket, [layout.launch])
+        mark = [layout.launch_region(self._launch.region)] if self._launch.region != self._aws.region else []
+        self._aws.delete_objects(bucket, [*mark, layout.launch])
         done = f"removed {len(keys) + 1} objects: {uri(bucket, layout.launch)} and all below {uri(bucket, layout.prefix)}"
         # Another run may continue from them, or is using them now.
         if (left := find_checkpoints(self._aws, self._launch)) is None:
@@ -271,7 +277,7 @@ class EC2Run(RemoteRun):
     def _describe_instances(self) -> dict[str, dict[str, Any]] | None:
         """The descriptions of its instances by id; None if the user may not describe instances."""
         try:
-            return {one["InstanceId"]: one for one in self._aws.instances(self._launch.instances)}
+            return {one["InstanceId"]: one for one in self._regional.instances(self._launch.instances)}
         except AwsRefused as refused:
             if not refused.is_permission:
                 raise
@@ -281,7 +287,7 @@ class EC2Run(RemoteRun):
         """The ids of living instances that are not in the launch record yet, or may not be described."""
         if self._launch.instances:
             return () if record.has_ended else self._launch.instances
-        found = self._aws.tagged_instances(values=[self.id], living=True)
+        found = self._regional.tagged_instances(values=[self.id], living=True)
         return [one["InstanceId"] for one in found]
 
     def _console_logs(self) -> dict[str, Sequence[str]]:
@@ -292,7 +298,7 @@ class EC2Run(RemoteRun):
             if self._reports.get(host, HostReport()).end:
                 continue
             try:
-                lines = self._aws.console_output(instance).splitlines()
+                lines = self._regional.console_output(instance).splitlines()
             except AwsRefused:
                 continue
             if lines:

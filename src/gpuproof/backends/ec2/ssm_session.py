@@ -26,6 +26,7 @@ def session_command(
     """The command of the AWS CLI that opens a session on one host of a run.
 
     Args:
+        aws: the client of the region of the instances.
         instances: descriptions by instance id; empty if the user may not describe them.
         host: such as `algo-1`.
         now: in seconds since the epoch.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
+from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.run import EC2Run, UnreadableLaunch, read_launch
@@ -21,12 +22,29 @@ from gpuproof.backends.hosts import host_names
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.bucket import find_bucket
 from gpuproof.backends.remote.run_id import is_run_id, job_name_in, name_in_id, stamp_in
-from gpuproof.backends.remote.s3_layout import LAUNCHES, launched_run
+from gpuproof.backends.remote.s3_layout import LAUNCHES, launched_run, region_of_launch
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import RunNotFound
 
 _READ_AT_ONCE = 40
 """Number of runs whose files are read before the first of them is listed."""
+
+
+_Instances = dict[str, dict[str, dict[str, Any]]]
+"""Descriptions of instances by run and id."""
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """The runs that have launch records.
+
+    Args:
+        etags: the entity tags of their launch records by run, newest first.
+        regions: where their instances are: the bucket's region first.
+    """
+
+    etags: Mapping[str, str]
+    regions: tuple[str, ...]
 
 
 class EC2RunStore:
@@ -58,22 +76,23 @@ class EC2RunStore:
         """
         if (bucket := find_bucket(self._aws)) is None:
             return
-        launches = self._launches(bucket)
-        yield from self._read(bucket, launches, launches, self._instances())
+        listing = self._launches(bucket)
+        yield from self._read(bucket, listing.etags, listing.etags, self._instances(listing.regions))
 
     def newest(self, count: int) -> tuple[list[RunRecord], int]:
         """The newest `count` runs and all that have living instances, newest first; and the number of runs left out."""
         if (bucket := find_bucket(self._aws)) is None:
             return [], 0
-        launches, instances = self._launches(bucket), self._instances()
-        run_ids = [*launches]
+        listing = self._launches(bucket)
+        instances, run_ids = self._instances(listing.regions), [*listing.etags]
         living = {
             name
-            for name, those in (instances or {}).items()
+            for known in instances.values()
+            for name, those in (known or {}).items()
             if any(one.get("State", {}).get("Name") != "terminated" for one in those.values())
         }
         wanted = [*run_ids[:count], *(one for one in run_ids[count:] if one in living)]
-        return list(self._read(bucket, wanted, launches, instances)), len(run_ids) - len(wanted)
+        return list(self._read(bucket, wanted, listing.etags, instances)), len(run_ids) - len(wanted)
 
     def find(self, name: str | None) -> RunRecord:
         """Look up a run; see `gpuproof.backends.base.RunStore.find`.
@@ -84,7 +103,7 @@ class EC2RunStore:
         bucket = find_bucket(self._aws)
         if bucket is not None and name is not None and is_run_id(name) and self._has(bucket, name):
             return self._known[name].record
-        run_ids = [] if bucket is None else [*self._launches(bucket)]
+        run_ids = [] if bucket is None else [*self._launches(bucket).etags]
         if bucket is None or (not run_ids and name is None):
             raise RunNotFound(
                 f"There are no runs on EC2 in {self._aws.region}.",
@@ -131,36 +150,53 @@ class EC2RunStore:
             self._known[run_id] = self._make(self._aws, launch, catalogue=self._catalogue)
         return True
 
-    def _launches(self, bucket: str) -> dict[str, str]:
-        """The entity tags of the launch records of all runs by run, newest first, from one listing."""
-        found = {
-            run_id: item.etag
-            for item in self._aws.list_objects(bucket, LAUNCHES)
-            if (run_id := launched_run(item.key)) is not None
-        }
-        return dict(sorted(found.items(), key=lambda one: _age(one[0]), reverse=True))
+    def _launches(self, bucket: str) -> _Listing:
+        """All runs, from one listing."""
+        etags: dict[str, str] = {}
+        regions = {self._aws.region: None}
+        for item in self._aws.list_objects(bucket, LAUNCHES):
+            if (run_id := launched_run(item.key)) is not None:
+                etags[run_id] = item.etag
+            elif (region := region_of_launch(item.key)) is not None:
+                regions[region] = None
+        newest_first = sorted(etags.items(), key=lambda one: _age(one[0]), reverse=True)
+        return _Listing(dict(newest_first), tuple(regions))
 
-    def _instances(self) -> dict[str, dict[str, dict[str, Any]]] | None:
-        """Descriptions of the instances of all runs by run and id; None if the user may not describe instances."""
-        found: dict[str, dict[str, dict[str, Any]]] = {}
-        try:
-            for one in self._aws.tagged_instances():
-                found.setdefault(tag_dict(one["Tags"])[RUN_TAG], {})[one["InstanceId"]] = one
-        except AwsRefused as refused:
-            if not refused.is_permission:
-                raise
-            return None
-        return found
+    def _instances(self, regions: Sequence[str]) -> dict[str, _Instances | None]:
+        """Descriptions of the instances of all runs, by region.
+
+        None for a region in which the user may not describe instances, or for another one than the bucket's that cannot be
+        reached.
+        """
+        self.notes = []
+
+        def describe(region: str) -> _Instances | None:
+            found: _Instances = {}
+            try:
+                for one in self._aws.in_region(region).tagged_instances():
+                    found.setdefault(tag_dict(one["Tags"])[RUN_TAG], {})[one["InstanceId"]] = one
+            except (AwsRefused, AwsUnreachable) as error:
+                if isinstance(error, AwsRefused) and error.is_permission:
+                    return None
+                if region == self._aws.region:
+                    raise
+                self.notes.append(f"the instances in {region} are not known: {error.message}")
+                return None
+            return found
+
+        if len(regions) == 1:
+            return {regions[0]: describe(regions[0])}
+        with ThreadPoolExecutor(len(regions)) as pool:
+            return dict(zip(regions, pool.map(describe, regions), strict=True))
 
     def _read(
         self,
         bucket: str,
         run_ids: Iterable[str],
         launches: Mapping[str, str],
-        instances: Mapping[str, Mapping[str, Mapping[str, Any]]] | None,
+        instances: Mapping[str, _Instances | None],
     ) -> Iterator[RunRecord]:
         """The records of runs, in their order; runs that were removed in the meantime are left out."""
-        self.notes = []
         ended = EndedRuns(None if self._cache is None else self._cache / "ec2-runs" / bucket)
         ended.remove_others(launches)
 
@@ -174,7 +210,8 @@ class EC2RunStore:
                     return None
                 ended.add(launches[run_id], *files)
             launch, reports = files
-            known = None if instances is None else instances.get(run_id, {})
+            there = instances.get(launch.region)
+            known = None if there is None else there.get(run_id, {})
             return record_of(launch, known, reports, now=time.time())
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:

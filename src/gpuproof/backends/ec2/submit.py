@@ -28,7 +28,8 @@ def submit(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[EC2Run]:
-    """Start a run; after a run that lacked capacity, start another in the next zone or on the next instance type.
+    """Start a run; after a run that lacked capacity, start another in the next zone, on the next instance type or in the
+    next region.
 
     After a spot interruption, another run continues from the checkpoints, as often as the plan allows; all instance types
     are tried for it.
@@ -58,7 +59,7 @@ def submit(
         except KeyboardInterrupt:
             # Interrupted after the instance was launched and before the caller had the run.
             if launched is not None:
-                aws.terminate_instances(launched.record.instances)
+                aws.in_region(launched.record.region).terminate_instances(launched.record.instances)
             raise
         if not run.lacked_capacity:
             cost = run.interruption if plan.retries.left else None
@@ -90,8 +91,8 @@ def _record_continuation(interrupted: EC2Run, run_id: str) -> None:
 
 def _next_plan(plan: EC2Plan, launched: Launched) -> EC2Plan | None:
     """The plan of another run, under another name, on what follows the zone that was tried; None after the last."""
-    names = [target.name for target in plan.targets]
-    position = names.index(launched.target.name)
+    types = [(target.region, target.name) for target in plan.targets]
+    position = types.index((launched.target.region, launched.target.name))
     target = plan.targets[position]
     zones = target.zones[target.zones.index(launched.zone) + 1 :]
     same = (replace(target, zones=zones),) if zones else ()

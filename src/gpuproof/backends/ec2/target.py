@@ -130,6 +130,7 @@ class EC2Target:
 
     Args:
         name: such as `g5.xlarge`.
+        region: where it is launched.
         instance: the catalogue's facts; None for an unknown type.
         price: the on-demand price; None if unknown.
         spot_price: the lowest current spot price of its zones in USD per hour; None if unknown or on demand.
@@ -143,6 +144,7 @@ class EC2Target:
     """
 
     name: str
+    region: str
     instance: Instance | None
     price: Price | None
     spot_price: float | None

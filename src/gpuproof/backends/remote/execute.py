@@ -26,7 +26,9 @@ def execute(aws: Aws, call: ApiCall) -> dict[str, Any]:
     if call.service == "s3" and call.operation in ("put_object", "copy_object", "delete_objects"):
         _execute_s3(aws, call)
         return {}
-    return aws.call(call.service, call.operation, **call.request)
+    return (aws.in_region(call.region) if call.region else aws).call(
+        call.service, call.operation, **call.request
+    )
 
 
 def _execute_s3(aws: Aws, call: ApiCall) -> None:

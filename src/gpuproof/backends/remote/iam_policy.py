@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,20 @@ _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
 _NOTEBOOK = "gpuproof:notebook"
 _SPOT = "spot.amazonaws.com"
+_REGIONAL = (
+    "instances",
+    "launched",
+    "launch-parts",
+    "security-groups",
+    "new-security-groups",
+    "aws-parameters",
+    "session-document",
+    "own-sessions",
+    "ec2-quotas",
+    "repositories",
+)
+"""Kinds of resources that are where instances on EC2 run; buckets and logs are in the job's own region."""
+
 _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-request": {"Null": {f"aws:RequestTag/{_RUN}": "false"}},
     "tagged-resource": {"Null": {f"aws:ResourceTag/{_RUN}": "false"}},
@@ -82,6 +96,7 @@ class Scope:
         backend: `sagemaker` or `ec2`.
         account: 12 digits.
         region: such as `eu-west-1`.
+        other_regions: further regions for instances on EC2; the bucket and the logs are in `region`.
         bucket: the user's bucket; None for the one that GPUproof creates.
         role: the name or ARN of the jobs' role; GPUproof's own if empty.
         kms_key: the ARN of the key that encrypts the jobs' data.
@@ -93,6 +108,7 @@ class Scope:
     backend: str = "sagemaker"
     account: str = "*"
     region: str = "*"
+    other_regions: tuple[str, ...] = ()
     bucket: str | None = None
     role: str = ""
     kms_key: str | None = None
@@ -210,6 +226,10 @@ def _resources(kind: str, scope: Scope) -> list[str]:
     groups = [
         f"arn:{partition}:logs:{region}:{account}:log-group:{group}" for group in _GROUPS[scope.backend]
     ]
+    if kind in _REGIONAL and region != "*" and scope.other_regions:
+        regions = dict.fromkeys((region, *scope.other_regions))
+        alone = [replace(scope, region=one, other_regions=()) for one in regions]
+        return [one for each in alone for one in _resources(kind, each)]
     ec2 = f"arn:{partition}:ec2:{region}:{account}"
     match kind:
         case "jobs":

@@ -25,6 +25,9 @@ LAUNCHES = f"{ROOT}ec2/"
 NOTEBOOKS = f"{ROOT}notebooks/"
 """Agents of notebook instances, which must not expire while an instance is stopped, and what instances report."""
 
+LAUNCH_REGIONS = f"{LAUNCHES}regions/"
+"""An empty object for each run on EC2 whose instances are in another region than the bucket: `REGION/RUN_ID`."""
+
 AGENT, SOURCE, JOB, ENVIRONMENT = "gpuproof-agent.pyz", "source.tar.gz", "job.json", "environment.json"
 """The files of a run's code channel."""
 
@@ -96,6 +99,10 @@ class RunLayout:
         """Key of the client's record of a run on EC2, written before its instances are launched."""
         return f"{LAUNCHES}{self.run_id}.json"
 
+    def launch_region(self, region: str) -> str:
+        """Key that says that the run's instances are in another region than the bucket."""
+        return f"{LAUNCH_REGIONS}{region}/{self.run_id}"
+
     @property
     def hosts(self) -> str:
         """Prefix of what the hosts of a run on EC2 write: a folder for each host."""
@@ -135,6 +142,11 @@ def launched_run(key: str) -> str | None:
     """The run whose launch record has that key; None for any other key."""
     name = key.removeprefix(LAUNCHES)
     return name.removesuffix(".json") if name != key and name.endswith(".json") and "/" not in name else None
+
+
+def region_of_launch(key: str) -> str | None:
+    """The region in a key of `RunLayout.launch_region`; None for any other key."""
+    return key.removeprefix(LAUNCH_REGIONS).partition("/")[0] if key.startswith(LAUNCH_REGIONS) else None
 
 
 def uri(bucket: str, key: str) -> str:

@@ -71,6 +71,12 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--job-role", dest="role", help=argparse.SUPPRESS)
     parser.add_argument("--account", help="AWS account, 12 digits (default: any)")
     parser.add_argument("--region", help="AWS region of the jobs (default: any)")
+    parser.add_argument(
+        "--regions",
+        default="",
+        metavar="LIST",
+        help="further regions of the instances, with --on ec2 and --region",
+    )
     parser.add_argument("--kms-key", metavar="ARN", help="KMS key that encrypts what jobs read and write")
     parser.add_argument(
         "--input",
@@ -121,6 +127,11 @@ def _scope(arguments: argparse.Namespace) -> Scope:
     for address in (*arguments.input, *arguments.output):
         if not address.startswith("s3://"):
             raise UsageError(f"'{address}' is not an S3 address.", remedy="Write s3://BUCKET/PREFIX.")
+    if arguments.regions and (arguments.on != "ec2" or not arguments.region):
+        raise UsageError(
+            "--regions names further regions of instances on EC2: it needs --on ec2 and --region.",
+            remedy="gpuproof iam policy --on ec2 --region us-east-1 --regions us-west-2,eu-west-1",
+        )
     account = arguments.account
     if account is not None and not (len(account) == 12 and account.isdigit()):
         raise UsageError(
@@ -138,6 +149,7 @@ def _scope(arguments: argparse.Namespace) -> Scope:
         backend=arguments.on,
         account=account or "*",
         region=arguments.region or "*",
+        other_regions=tuple(part.strip() for part in arguments.regions.split(",") if part.strip()),
         bucket=bucket.removeprefix("s3://").rstrip("/") if bucket else None,
         role=arguments.role or role or "",
         kms_key=key,

@@ -133,12 +133,12 @@ def test_resources_become_the_cheapest_types(sandbox: EC2PlanningSandbox) -> Non
 
 def test_an_existing_security_group_is_used_again(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan()
-    (call,) = plan.network_calls
+    (call,) = plan.network.calls
     ec2 = sandbox.emulator.client("ec2")
     group = getattr(ec2, call.operation)(**call.request)["GroupId"]
     try:
         again = sandbox.plan()
-        assert (again.security_groups, again.network_calls) == ((group,), ())
+        assert (again.network.groups, again.network.calls) == ((group,), ())
         (made,) = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"]
         assert made["IpPermissions"] == []
     finally:
@@ -152,7 +152,7 @@ def test_several_hosts_are_planned_together(sandbox: EC2PlanningSandbox) -> None
     assert parameters.hosts == ("algo-1", "algo-2")
     assert len(plan.agent_job(plan.target).cluster_key) == 64
     assert plan.cluster_key not in json.dumps(plan.document())
-    assert [call.operation for call in plan.network_calls] == [
+    assert [call.operation for call in plan.network.calls] == [
         "create_security_group",
         "authorize_security_group_ingress",
     ]
@@ -171,22 +171,22 @@ def test_several_hosts_are_planned_together(sandbox: EC2PlanningSandbox) -> None
 
 def test_an_existing_security_group_gets_the_rule_for_several_hosts(sandbox: EC2PlanningSandbox) -> None:
     ec2 = sandbox.emulator.client("ec2")
-    (call,) = sandbox.plan().network_calls
+    (call,) = sandbox.plan().network.calls
     group = getattr(ec2, call.operation)(**call.request)["GroupId"]
     several = sandbox.training(instance_count=2)
     try:
         plan = sandbox.plan(several)
-        (call,) = plan.network_calls
-        assert plan.security_groups == (group,)
+        (call,) = plan.network.calls
+        assert plan.network.groups == (group,)
         getattr(ec2, call.operation)(**call.request)
-        assert sandbox.plan(several).network_calls == ()
+        assert sandbox.plan(several).network.calls == ()
     finally:
         ec2.delete_security_group(GroupId=group)
 
 
 def test_hosts_in_security_groups_of_the_job_get_a_note(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(instance_count=2, ec2={"security_groups": "sg-0123456789abcdef0"}))
-    assert plan.network_calls == ()
+    assert plan.network.calls == ()
     assert any("only if sg-0123456789abcdef0 allow" in warning for warning in plan.warnings)
 
 
@@ -195,7 +195,7 @@ def test_given_subnets_keep_their_order(sandbox: EC2PlanningSandbox) -> None:
     job = sandbox.training(ec2={"subnets": known[1::-1], "security_groups": "sg-0123456789abcdef0"})
     plan = sandbox.plan(job)
     assert [zone.subnet for zone in plan.target.zones] == known[1::-1]
-    assert (plan.security_groups, plan.network_calls) == (("sg-0123456789abcdef0",), ())
+    assert (plan.network.groups, plan.network.calls) == (("sg-0123456789abcdef0",), ())
 
 
 def test_a_missing_subnet_is_named(sandbox: EC2PlanningSandbox) -> None:

@@ -19,7 +19,15 @@ from gpuproof.units import Money
 RUN = "small-20260501-120000-abcd"
 AMI = ChosenAmi("ami-0123456789abcdef0", "DLAMI", "newest", "x86_64", snapshot_gb=60)
 TARGET = EC2Target(
-    "g5.xlarge", None, None, None, AMI, (), ExpectedGpus(1, "A10G", "the job asks for it"), volume_gb=100
+    "g5.xlarge",
+    "us-east-1",
+    None,
+    None,
+    None,
+    AMI,
+    (),
+    ExpectedGpus(1, "A10G", "the job asks for it"),
+    volume_gb=100,
 )
 ZONE = Zone("us-east-1a", "subnet-1", "vpc-1")
 PROFILE = InstanceProfile("gpuproof-ec2")
@@ -34,8 +42,12 @@ class Plan:
     run_id: str = RUN
     bucket_name: str = "bucket"
     profile: InstanceProfile = PROFILE
-    security_groups: tuple[str, ...] = ("sg-1",)
+    region: str = "us-east-1"
+    groups: tuple[str, ...] = ("sg-1",)
     spot: bool = False
+
+    def security_groups(self, region: str) -> tuple[str, ...]:
+        return self.groups if region == self.region else ()
 
 
 def plan(**job: Any) -> Plan:
@@ -202,7 +214,7 @@ def test_an_equal_request_has_the_same_token_and_a_changed_one_another() -> None
 
 
 def test_a_dry_run_shows_that_the_security_group_will_be_created() -> None:
-    call = launch_call(replace(plan(), security_groups=()), TARGET, ZONE, USER_DATA)
+    call = launch_call(replace(plan(), groups=()), TARGET, ZONE, USER_DATA)
     assert call.request["SecurityGroupIds"] == [NEW_GROUP]
     assert call.what == "launch the instance g5.xlarge in us-east-1a"
     spot = launch_call(replace(plan(), spot=True), TARGET, Zone("", "", ""), USER_DATA)

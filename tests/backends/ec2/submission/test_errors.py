@@ -34,8 +34,11 @@ CASES = [
     ),
     ("InvalidParameterValue", "Invalid IAM Instance Profile name", "stop"),
     ("InvalidBlockDeviceMapping", "Volume of size 8GB is smaller than snapshot 'snap-1'", "stop"),
-    ("UnauthorizedOperation", "You are not authorized to perform this operation.", "stop"),
+    ("UnauthorizedOperation", "You are not authorized to perform this operation.", "region"),
     ("PendingVerification", "Your account is currently being verified.", "stop"),
+    ("PendingVerification", "Your request for accessing resources in this region is being", "region"),
+    ("OptInRequired", "You are not subscribed to this service.", "region"),
+    ("OptInRequired", "In order to use this AWS Marketplace product you need to accept terms", "stop"),
     ("SomethingNew", "That no table has.", "stop"),
 ]
 
@@ -67,7 +70,7 @@ def test_the_table_agrees_with_the_groups_of_error_codes() -> None:
 def test_each_error_that_ends_the_submission_has_a_remedy_of_its_own() -> None:
     general = find_hint("ec2", "RunInstances", ("SomethingNew",), "")
     for row in read_errors():
-        if row.next == "stop":
+        if row.next in ("stop", "region"):
             message = row.message.replace(".*", " ")
             assert find_hint("ec2", "RunInstances", (row.code,), message) != general, row.code
 

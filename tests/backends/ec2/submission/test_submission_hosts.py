@@ -49,7 +49,7 @@ def test_two_hosts_are_two_instances_of_one_launch(sandbox: EC2Sandbox) -> None:
 def test_a_rule_that_another_run_has_added_is_used(sandbox: EC2Sandbox) -> None:
     plans = [sandbox.plan(job=sandbox.training(instance_count=2)) for _ in range(2)]
     for plan in plans:
-        assert len(plan.network_calls) == 2
+        assert len(plan.network.calls) == 2
         sandbox.submit(plan)
     assert len(rules(sandbox)) == 1
 

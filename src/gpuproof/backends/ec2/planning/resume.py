@@ -87,7 +87,9 @@ def _end_status(aws: Aws, record: LaunchRecord) -> str | None:
 
 
 def _is_living(aws: Aws, record: LaunchRecord) -> bool:
-    return any(one["State"]["Name"] in _LIVING for one in aws.instances(record.instances))
+    return any(
+        one["State"]["Name"] in _LIVING for one in aws.in_region(record.region).instances(record.instances)
+    )
 
 
 def _exists(aws: Aws, address: str) -> bool:

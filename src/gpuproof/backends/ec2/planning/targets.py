@@ -23,6 +23,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, InvalidJob
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job
+from gpuproof.jobs.spec_ec2 import EC2Region
 
 _QUOTA_EXCEEDED = "VcpuLimitExceeded"
 """The error with which EC2 rejects a launch."""
@@ -48,8 +49,10 @@ class TargetPlanner:
         aws: the client.
         catalogue: facts about types, images and quotas.
         job: with absolute paths.
+        settings: the job's settings for the region.
         zones: the zones of the job's subnets.
         clock: the time in seconds since the epoch.
+        named: whether messages name the region, because it is not the only one.
     """
 
     def __init__(
@@ -57,12 +60,17 @@ class TargetPlanner:
         aws: Aws,
         catalogue: Catalogue,
         job: Job,
+        settings: EC2Region,
         zones: ZoneFinder,
         clock: Callable[[], float] = time.time,
+        *,
+        named: bool = False,
     ) -> None:
         self._aws = aws
         self._catalogue = catalogue
         self._job = job
+        self._settings = settings
+        self._label = settings.region if named else ""
         self._zones = zones
         self._clock = clock
         self._quota = QuotaCheck(
@@ -87,7 +95,7 @@ class TargetPlanner:
             InvalidJob: no machine image or no zone for any of them.
             NoCapacity: the account's quotas are too small for all of them.
         """
-        chooser = AmiChooser(self._aws, self._catalogue, self._job.ec2.ami, framework, tree)
+        chooser = AmiChooser(self._aws, self._catalogue, self._settings.ami, framework, tree)
         uses = script_uses(self._job, max(one.gpus for one in candidates))
         targets: list[EC2Target] = []
         unavailable: list[UnavailableType] = []
@@ -97,7 +105,7 @@ class TargetPlanner:
         for candidate in candidates:
             # First what needs no request for an image: a new account has quotas of 0.
             if (refused := self._quota.problem(candidate.name)) is not None:
-                unavailable.append(refused)
+                unavailable.append(replace(refused, region=self._label))
                 continue
             try:
                 container = container_image(
@@ -114,6 +122,7 @@ class TargetPlanner:
             targets.append(
                 EC2Target(
                     name=candidate.name,
+                    region=self._settings.region,
                     instance=candidate.instance,
                     price=candidate.price,
                     spot_price=spot_price,
@@ -133,7 +142,8 @@ class TargetPlanner:
         if not targets:
             raise self._nothing_left(unavailable, errors)
         left_out = [f"{one.summary}: it is not tried" for one in unavailable]
-        left_out += [f"not tried: {error.message}" for error in errors]
+        where = f" in {self._label}" if self._label else ""
+        left_out += [f"not tried{where}: {error.message}" for error in errors]
         return PlannedTargets(tuple(targets), tuple(dict.fromkeys([*left_out, *warnings])))
 
     def _where(self, candidate: Candidate) -> tuple[tuple[Zone, ...], float | None]:
@@ -145,7 +155,7 @@ class TargetPlanner:
         prices = self._spot_prices(candidate.name) if self._job.resources.spot else {}
         zones = self._zones.offering(candidate.name, prices)
         if not zones:
-            where = "the job's subnets" if self._job.ec2.subnets else f"{self._aws.region}"
+            where = "the job's subnets" if self._settings.subnets else f"{self._aws.region}"
             raise InvalidJob(
                 f"EC2 offers {candidate.name} in no availability zone of {where}.",
                 remedy=self._regions(candidate)

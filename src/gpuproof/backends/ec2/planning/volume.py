@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from itertools import islice
 
@@ -23,17 +24,39 @@ _UNKNOWN_SNAPSHOT_GIB = 100
 _MOST_OBJECTS = 10_000
 
 
-def input_bytes(aws: Aws, uploads: UploadPlan, remote: Mapping[str, str]) -> int:
-    """The size of all inputs in bytes; of an input on S3, of its first 10,000 objects."""
-    total = sum(folder.total_bytes for folder in uploads.folders.values())
-    for address in remote.values():
-        bucket, _, key = address.removeprefix("s3://").partition("/")
-        try:
-            total += sum(one.size for one in islice(aws.list_objects(bucket, key), _MOST_OBJECTS))
-        except AwsRefused as refused:
-            if not refused.is_permission:
-                raise
-    return total
+class InputSize:
+    """The size of all inputs in bytes; of an input on S3, of its first 10,000 objects. It is determined at the first call.
+
+    Args:
+        aws: the client.
+        uploads: the local inputs.
+        remote: addresses of the inputs on S3 by name.
+    """
+
+    def __init__(self, aws: Aws, uploads: UploadPlan, remote: Mapping[str, str]) -> None:
+        self._aws = aws
+        self._uploads = uploads
+        self._remote = remote
+        self._lock = threading.Lock()
+        self._size: int | None = None
+
+    def __call__(self) -> int:
+        """The size; from several threads, too."""
+        with self._lock:
+            if self._size is None:
+                self._size = self._read()
+            return self._size
+
+    def _read(self) -> int:
+        total = sum(folder.total_bytes for folder in self._uploads.folders.values())
+        for address in self._remote.values():
+            bucket, _, key = address.removeprefix("s3://").partition("/")
+            try:
+                total += sum(one.size for one in islice(self._aws.list_objects(bucket, key), _MOST_OBJECTS))
+            except AwsRefused as refused:
+                if not refused.is_permission:
+                    raise
+        return total
 
 
 def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, image: int = 0, local_disk: bool) -> int:

@@ -24,7 +24,8 @@ def launch_call(plan: LaunchInput, target: EC2Target, zone: Zone, user_data: str
     spot, count = "spot " if plan.spot else "", plan.job.instance_count
     what = f"the {spot}instance {target.name}" if count == 1 else f"{count} {spot}instances {target.name}"
     request = run_instances_request(plan, target, zone, user_data)
-    return ApiCall("ec2", "run_instances", request, f"launch {what}{where}")
+    region = "" if target.region == plan.region else target.region
+    return ApiCall("ec2", "run_instances", request, f"launch {what}{where}", region=region)
 
 
 def run_instances_request(
@@ -59,7 +60,7 @@ def run_instances_request(
             "InstanceMetadataTags": "enabled",
         },
         "BlockDeviceMappings": [_root_volume(target)],
-        "SecurityGroupIds": list(plan.security_groups or (NEW_GROUP,)),
+        "SecurityGroupIds": list(plan.security_groups(target.region) or (NEW_GROUP,)),
         "TagSpecifications": [
             {"ResourceType": "instance", "Tags": instance_tags(plan, target)},
             {"ResourceType": "volume", "Tags": volume_tags(plan, target)},

@@ -8,7 +8,7 @@ from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.submission.errors import find_error
 from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.errors import NoCapacity, UnavailableType
-from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.instance_search import SHOWN, list_alternatives
 from gpuproof.backends.remote.planning.quota import quota_hint
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.quotas import Quota
@@ -23,11 +23,14 @@ def unavailable_type(
         code: EC2's error code.
         reason: EC2's message.
     """
+    region = target.region if len(plan.regions) > 1 else ""
     known = find_error(code, reason)
-    if known is None or known.kind != "quota":
-        return UnavailableType(target.name, code, reason, zone=zone.name)
-    # Quotas count in the whole region.
-    return UnavailableType(target.name, code, reason, _quota_hint(plan, target, catalogue))
+    if known is not None and known.kind == "quota":
+        # Quotas count in the whole region.
+        return UnavailableType(target.name, code, reason, _quota_hint(plan, target, catalogue), region=region)
+    if known is not None and known.next == "region":
+        return UnavailableType(target.name, code, reason, region=region)
+    return UnavailableType(target.name, code, reason, zone=zone.name, region=region)
 
 
 class UsedQuotas:
@@ -41,33 +44,33 @@ class UsedQuotas:
     def __init__(self, plan: EC2Plan, catalogue: Catalogue) -> None:
         self._plan = plan
         self._catalogue = catalogue
-        self._refused: dict[str, tuple[int, UnavailableType]] = {}
+        self._refused: dict[tuple[str, str], tuple[int, UnavailableType]] = {}
 
     def add(self, target: EC2Target, refused: UnavailableType) -> None:
         """Record that a type was refused for lack of quota."""
         quota = quota_of(self._plan, target, self._catalogue)
         if quota is not None and quota.needed is not None:
-            needed, _ = self._refused.get(quota.name, (quota.needed, refused))
-            self._refused[quota.name] = min(needed, quota.needed), refused
+            key = target.region, quota.name
+            needed, _ = self._refused.get(key, (quota.needed, refused))
+            self._refused[key] = min(needed, quota.needed), refused
 
     def refusal(self, target: EC2Target) -> UnavailableType | None:
         """Why a type is not worth trying: it needs as much of a quota as a type that was refused; None if it is."""
         quota = quota_of(self._plan, target, self._catalogue)
-        if quota is None or quota.needed is None or quota.name not in self._refused:
+        if quota is None or quota.needed is None or (target.region, quota.name) not in self._refused:
             return None
-        needed, refused = self._refused[quota.name]
+        needed, refused = self._refused[target.region, quota.name]
         if quota.needed < needed:
             return None
         reason = f"not tried, because it needs the same quota as {refused.name}"
-        return UnavailableType(
-            target.name, refused.code, reason, _quota_hint(self._plan, target, self._catalogue)
-        )
+        hint = _quota_hint(self._plan, target, self._catalogue)
+        return UnavailableType(target.name, refused.code, reason, hint, region=refused.region)
 
 
 def quota_of(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> Quota | None:
     """The quota that an instance of the plan counts against; None for an unknown type."""
     market = "spot" if plan.spot else "on-demand"
-    return catalogue.quota(target.name, plan.region, None, market, plan.job.instance_count)
+    return catalogue.quota(target.name, target.region, None, market, plan.job.instance_count)
 
 
 def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalogue) -> NoCapacity:
@@ -79,8 +82,16 @@ def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Cata
     lines = [others or "Try other instance types (--fallback)."]
     if plan.spot:
         lines.append("Or run on demand: remove resources.spot.")
-    lines.append("Or try another region (--region), or try again later.")
+    if near := _further_regions(names[0], plan, catalogue):
+        lines.append(f"Or have further regions tried: --regions {','.join(near)}")
+    lines.append("Or try again later.")
     return NoCapacity(f"No instance is available:\n{summaries}", quotas or "\n".join(lines), tried)
+
+
+def _further_regions(name: str, plan: EC2Plan, catalogue: Catalogue) -> list[str]:
+    """The nearest regions that offer a type and were not tried."""
+    offering = [one.region for one in catalogue.offerings(name) if one.region not in plan.regions]
+    return catalogue.nearest_regions(plan.region, offering)[:SHOWN]
 
 
 def _quota_hint(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> str:

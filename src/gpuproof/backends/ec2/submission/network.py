@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.ec2.plan import EC2Plan
-from gpuproof.backends.ec2.planning.network import rule_call
+from gpuproof.backends.ec2.planning.network import Network, rule_call
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute
 
@@ -17,24 +16,25 @@ _DELAYS = (2.0, 5.0, 10.0)
 
 
 def create_network(
-    aws: Aws, plan: EC2Plan, progress: SubmitProgress, sleep: Callable[[float], None]
-) -> EC2Plan:
-    """Create the security group of all runs in the VPC, which is kept; returns the plan with its id.
+    aws: Aws, network: Network, progress: SubmitProgress, sleep: Callable[[float], None]
+) -> Network:
+    """Create the security group of all runs in the VPC, which is kept; returns the network with its id.
 
     Args:
+        aws: the client of the network's region.
         sleep: waits for a number of seconds.
 
     Raises:
         GPUproofError: a request failed.
     """
-    groups = plan.security_groups
-    for call in plan.network_calls:
+    groups = network.groups
+    for call in network.calls:
         progress.step(call.what)
         if call.operation == "create_security_group":
             groups = (_create_group(aws, call),)
         else:
             _add_rule(aws, rule_call(groups[0]), sleep)
-    return replace(plan, security_groups=groups, network_calls=())
+    return replace(network, groups=groups, calls=())
 
 
 def _create_group(aws: Aws, call: ApiCall) -> str:

@@ -26,7 +26,9 @@ def retry_plan(first: EC2Plan, plan: EC2Plan, launched: Launched, interrupted: I
         first,
         run_id=new_run_id(first.job.name),
         targets=tuple(
-            _with_last(target, launched.zone) if target.name == launched.target.name else target
+            _with_last(target, launched.zone)
+            if (target.name, target.region) == (launched.target.name, launched.target.region)
+            else target
             for target in first.targets
         ),
         retries=plan.retries.after(interrupted),

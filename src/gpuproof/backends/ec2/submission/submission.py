@@ -54,7 +54,8 @@ def submit_once(
 ) -> Launched:
     """Create everything in the plan, and the instances last.
 
-    Without capacity in a zone, the next zone is tried, then the next instance type; without quota, the next type.
+    Without capacity in a zone, the next zone is tried, then the next instance type, then the next region; without quota,
+    the next type.
 
     Args:
         before: what earlier runs of the same job tried.
@@ -84,7 +85,11 @@ class _Submission:
         self._progress = progress
         self._created = clock()
         self._files = RunFiles(aws, plan.bucket, plan.uploads, progress)
-        self._launcher = Launcher(aws, plan.run_id, progress, sleep, plan.job.instance_count)
+        self._launchers = {
+            region: Launcher(aws.in_region(region), plan.run_id, progress, sleep, plan.job.instance_count)
+            for region in plan.regions
+        }
+        self._region_mark: str | None = None
         self._sleep = sleep
 
     def run(self, before: tuple[UnavailableType, ...]) -> Launched:
@@ -94,7 +99,7 @@ class _Submission:
         try:
             self._files.create_bucket()
             self._files.upload()
-            self._plan = create_network(self._aws, self._plan, self._progress, self._sleep)
+            self._create_network(self._plan.target.region)
             self._files.fill_code_channel(self._plan.code_calls())
             return self._launch(list(before))
         except BaseException as error:
@@ -103,36 +108,70 @@ class _Submission:
 
     def _launch(self, tried: list[UnavailableType]) -> Launched:
         used = UsedQuotas(self._plan, self._catalogue)
+        left_out: set[str] = set()
         for target in self._plan.targets:
+            if target.region in left_out:
+                continue
             if (covered := used.refusal(target)) is not None:
                 self._note(tried, covered)
                 continue
-            for call in self._plan.job_calls(target):
-                self._files.run_undo.add(call.undo)
-                execute(self._aws, call)
-            for zone, prefer in _ZoneOrder(target):
-                try:
-                    return self._launch_in(target, zone, tuple(tried))
-                except AwsRefused as refused:
-                    code, message = refused.code, refused.aws_message
-                    following = next_attempt(code, message)
-                    if following == "stop" or refused.maybe_done:
-                        raise
-                    unavailable = unavailable_type(self._plan, target, zone, code, message, self._catalogue)
-                    self._note(tried, unavailable)
-                    if following == "quota":
-                        used.add(target, unavailable)
-                    if following != "zone":
-                        break
-                    prefer(zones_with_capacity(message))
+            try:
+                launched = self._launch_type(target, tried, used)
+            except AwsRefused as refused:
+                code, message = refused.code, refused.aws_message
+                is_last = target.region == self._plan.regions[-1]
+                if next_attempt(code, message) != "region" or refused.maybe_done or is_last:
+                    raise
+                left_out.add(target.region)
+                zone = target.zones[0]
+                self._note(tried, unavailable_type(self._plan, target, zone, code, message, self._catalogue))
+                continue
+            if launched is not None:
+                return launched
         raise no_capacity(tried, self._plan, self._catalogue)
+
+    def _launch_type(
+        self, target: EC2Target, tried: list[UnavailableType], used: UsedQuotas
+    ) -> Launched | None:
+        """Launch one instance type in the first of its zones that has capacity; None if none has.
+
+        Raises:
+            AwsRefused: no other zone or type of the region is worth trying.
+        """
+        self._create_network(target.region)
+        for call in self._plan.job_calls(target):
+            self._files.run_undo.add(call.undo)
+            execute(self._aws, call)
+        for zone, prefer in _ZoneOrder(target):
+            try:
+                return self._launch_in(target, zone, tuple(tried))
+            except AwsRefused as refused:
+                code, message = refused.code, refused.aws_message
+                following = next_attempt(code, message)
+                if following in ("stop", "region") or refused.maybe_done:
+                    raise
+                unavailable = unavailable_type(self._plan, target, zone, code, message, self._catalogue)
+                self._note(tried, unavailable)
+                if following == "quota":
+                    used.add(target, unavailable)
+                if following != "zone":
+                    return None
+                prefer(zones_with_capacity(message))
+        return None
+
+    def _create_network(self, region: str) -> None:
+        """Create what the network of a region lacks, when the region is tried."""
+        network = self._plan.networks[region]
+        if network.calls:
+            network = create_network(self._aws.in_region(region), network, self._progress, self._sleep)
+            self._plan = replace(self._plan, networks={**self._plan.networks, region: network})
 
     def _launch_in(self, target: EC2Target, zone: Zone, tried: tuple[UnavailableType, ...]) -> Launched:
         record = self._plan.record(target, zone, self._created)
         call = self._launch_call(target, zone)
         self._write_record(record)
         self._progress.step(call.what)
-        record = replace(record, instances=self._launcher.launch(call.request))
+        record = replace(record, instances=self._launchers[target.region].launch(call.request))
         self._write_record(record)
         return Launched(record, target, zone, tried)
 
@@ -147,6 +186,20 @@ class _Submission:
         self._files.run_undo.discard(undo)
         self._files.run_undo.add(undo)
         self._aws.put_object(bucket, key, record.to_bytes())
+        self._mark_region(record.region)
+
+    def _mark_region(self, region: str) -> None:
+        """Have the listing of the launch records name another region than the bucket's, where `ps` looks for instances."""
+        mark = None if region == self._plan.region else self._plan.layout.launch_region(region)
+        if mark == self._region_mark:
+            return
+        bucket, before = self._plan.bucket.name, self._region_mark
+        if mark is not None:
+            self._files.run_undo.add(deletion_call(bucket, [mark], "the region of the launch"))
+            self._region_mark = mark
+            self._aws.put_object(bucket, mark, b"")
+        if before is not None:
+            self._aws.delete_objects(bucket, [before])
 
     def _note(self, tried: list[UnavailableType], unavailable: UnavailableType) -> None:
         tried.append(unavailable)
@@ -155,11 +208,13 @@ class _Submission:
     def _roll_back(self, error: BaseException) -> None:
         self._progress.step("delete what was created")
         bucket, layout = self._plan.bucket.name, self._plan.layout
-        launched = self._launcher.may_have_launched
-        problems = self._launcher.terminate()
+        launched = any(one.may_have_launched for one in self._launchers.values())
+        problems = [problem for one in self._launchers.values() for problem in one.terminate()]
         if problems:
             # `gpuproof stop` needs the record. Without its code, the instance shuts down by itself.
             self._files.run_undo.discard(deletion_call(bucket, [layout.launch], "the record of the launch"))
+            if (mark := self._region_mark) is not None:
+                self._files.run_undo.discard(deletion_call(bucket, [mark], "the region of the launch"))
         elif launched:
             problems += self._forget_host_files()
         problems += self._files.roll_back(keep_uploads=isinstance(error, NoCapacity | AwsUnreachable))
