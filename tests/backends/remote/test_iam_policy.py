@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -307,3 +308,18 @@ def test_quotas_come_from_the_catalogue_and_need_no_permission() -> None:
     actions = {action for one in statements(user_policy(SCOPE)) for action in one["Action"]}
     assert "iam:ListRoles" in actions
     assert not any(action.startswith("servicequotas:") for action in actions)
+
+
+def test_instances_may_be_in_further_regions_and_nothing_else() -> None:
+    scope = replace(EC2, other_regions=("us-west-2", "eu-west-1"))
+    alone, together = user_policy(EC2)["Statement"], user_policy(scope)["Statement"]
+    assert [one["Sid"] for one in together] == [one["Sid"] for one in alone]
+    for before, after in zip(alone, together, strict=True):
+        added = set(after["Resource"]) - set(before["Resource"])
+        assert set(before["Resource"]) <= set(after["Resource"])
+        services = ("ec2", "ssm", "servicequotas")
+        assert all(one.split(":")[2] in services and one.split(":")[3] == "us-west-2" for one in added)
+    launches = [one for one in together if "ec2:RunInstances" in one["Action"]]
+    assert all(any(":us-west-2:" in name for name in one["Resource"]) for one in launches)
+    (images,) = [one for one in role_policy(scope)["Statement"] if "ecr:BatchGetImage" in one["Action"]]
+    assert [name.split(":")[3] for name in images["Resource"]] == ["eu-west-1", "us-west-2"]
