@@ -92,6 +92,7 @@ class Emulator:
     def shutdown(self) -> None:
         """End all jobs and containers. Requests must still be served meanwhile: logs and artifacts are uploaded here."""
         self.schedules.shutdown()
+        self.endpoints.metrics.publish()
         self._end_all()
         self.journal.close()
 

@@ -120,6 +120,8 @@ class Application:
                 return ec2_boot.handle(
                     instances, operation.operation, request, lambda: self._handle_other(request, operation)
                 )
+            if operation.service == "monitoring" and operation.read_only:
+                self._emulator.endpoints.metrics.publish()
             if operation.service == "scheduler":
                 return scheduler.handle(
                     self._emulator.context,

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from gpuproof.emulator.execution.endpoints.container_spec import model_data
-from gpuproof.emulator.execution.s3_sync import S3Location
+from gpuproof.emulator.execution.endpoints.registry import ALL_RETAINED, NO_RETAINED, instances_of
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
+from gpuproof.emulator.operations.endpoint_checks import (
+    check_config,
+    check_deployment,
+    check_model_data,
+    check_topics,
+    check_variant,
+)
 from gpuproof.emulator.operations.list import Listing
 from gpuproof.emulator.operations.request_checks import check_image, check_keys, check_network
+from gpuproof.emulator.operations.supported_members import (
+    ENDPOINT_MEMBERS,
+    MODEL_MEMBERS,
+    UPDATE_MEMBERS,
+    WEIGHT_MEMBERS,
+    reject_unsupported,
+    unsupported,
+)
 from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import ENDPOINT, ENDPOINT_CONFIG, MODEL, Resource, resource_arn
 
@@ -23,8 +38,6 @@ _MISSING = {
     ENDPOINT_CONFIG: "Could not find endpoint configuration",
     ENDPOINT: "Could not find endpoint",
 }
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantServerlessConfig.html
-_MEMORY_SIZES = (1024, 2048, 3072, 4096, 5120, 6144)  # MB
 _MODELS = Listing(MODEL, "Models", order="Descending")
 _CONFIGS = Listing(ENDPOINT_CONFIG, "EndpointConfigs", order="Descending")
 _ENDPOINTS = Listing(ENDPOINT, "Endpoints", "EndpointStatus", order="Descending")
@@ -33,6 +46,9 @@ _ENDPOINTS = Listing(ENDPOINT, "Endpoints", "EndpointStatus", order="Descending"
 def create_model(call: OperationCall) -> dict[str, Any]:
     """`CreateModel`."""
     request = call.request
+    reject_unsupported(request, MODEL_MEMBERS)
+    if len(request.get("Containers") or ()) > 1:
+        raise unsupported("several Containers in one model (inference pipelines)")
     if not request.get("PrimaryContainer") and not request.get("Containers"):
         raise AwsError("ValidationException", "Either PrimaryContainer or Containers must be specified.")
     if role := request.get("ExecutionRoleArn"):
@@ -40,33 +56,29 @@ def create_model(call: OperationCall) -> dict[str, Any]:
     check_network(call, request.get("VpcConfig"))
     for container in request.get("Containers") or [request["PrimaryContainer"]]:
         check_image(container.get("Image"))
-        _check_model_data(call, container)
+        check_model_data(call, container)
     return {"ModelArn": _create(call, MODEL, request["ModelName"])}
 
 
 def create_config(call: OperationCall) -> dict[str, Any]:
     """`CreateEndpointConfig`."""
+    check_config(call.request)
     variants = call.request["ProductionVariants"]
     reject_duplicates([variant["VariantName"] for variant in variants], "Variant names must be unique")
     for variant in variants:
-        if name := variant.get("ModelName"):
-            _find(call, MODEL, name)
-        memory = (variant.get("ServerlessConfig") or {}).get("MemorySizeInMB", _MEMORY_SIZES[0])
-        if memory not in _MEMORY_SIZES:
-            raise AwsError(
-                "ValidationException",
-                f"1 validation error detected: Value '{memory}' at 'memorySizeInMB' failed to satisfy constraint: Member must"
-                f" satisfy enum value set: [{', '.join(map(str, _MEMORY_SIZES))}]",
-            )
+        name = variant.get("ModelName")
+        check_variant(variant, _find(call, MODEL, name) if name else None)
     check_keys(call, call.request.get("KmsKeyId"))
+    check_topics(call)
     return {"EndpointConfigArn": _create(call, ENDPOINT_CONFIG, call.request["EndpointConfigName"])}
 
 
 def create_endpoint(call: OperationCall) -> dict[str, Any]:
     """`CreateEndpoint`."""
     request = call.request
+    check_deployment(request, ENDPOINT_MEMBERS)
     config = _find(call, ENDPOINT_CONFIG, request["EndpointConfigName"])
-    instances = _instances(config)
+    instances = instances_of(config)
     moment = now()
     document = {
         "EndpointName": request["EndpointName"],
@@ -94,6 +106,7 @@ def create_endpoint(call: OperationCall) -> dict[str, Any]:
 
 def update_endpoint(call: OperationCall) -> dict[str, Any]:
     """`UpdateEndpoint`."""
+    check_deployment(call.request, UPDATE_MEMBERS)
     endpoint = _find(call, ENDPOINT, call.request["EndpointName"])
     config = _find(call, ENDPOINT_CONFIG, call.request["EndpointConfigName"])
     if endpoint.document["EndpointStatus"] != "InService":
@@ -101,14 +114,26 @@ def update_endpoint(call: OperationCall) -> dict[str, Any]:
             "ValidationException",
             f'Cannot update in-progress or failed endpoint "{endpoint.document["EndpointArn"]}".',
         )
-    with call.context.store.modify(endpoint):
-        endpoint.document["EndpointStatus"] = "Updating"
-    call.endpoints.update(endpoint, config)
+    excluded = {
+        item["VariantPropertyType"] for item in call.request.get("ExcludeRetainedVariantProperties") or ()
+    }
+    if excluded and not call.request.get("RetainAllVariantProperties"):
+        raise AwsError(
+            "ValidationException", "ExcludeRetainedVariantProperties requires RetainAllVariantProperties."
+        )
+    retained = ALL_RETAINED - excluded if call.request.get("RetainAllVariantProperties") else NO_RETAINED
+    with call.context.store.locked():
+        # The new instances start before the old ones end.
+        for instance_type, count in instances_of(config):
+            check_quota_and_capacity(call, "endpoint", endpoint.name, instance_type, count)
+        _set_updating(call, endpoint)
+    call.endpoints.update(endpoint, config, retained)
     return {"EndpointArn": endpoint.document["EndpointArn"]}
 
 
 def update_weights(call: OperationCall) -> dict[str, Any]:
-    """`UpdateEndpointWeightsAndCapacities`: weights take effect at once, instance counts are only recorded."""
+    """`UpdateEndpointWeightsAndCapacities`: a variant runs in one container whatever its instance count."""
+    reject_unsupported(call.request, WEIGHT_MEMBERS)
     endpoint = _find(call, ENDPOINT, call.request["EndpointName"])
     if endpoint.document["EndpointStatus"] != "InService":
         raise AwsError("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
@@ -128,17 +153,16 @@ def update_weights(call: OperationCall) -> dict[str, Any]:
             f'The variant name(s) "{", ".join(missing)}" is/are not present within endpoint configuration'
             f' "{endpoint.document["EndpointConfigName"]}".',
         )
+    _check_counts(call, endpoint, variants, changes)
+    desired = {name: dict(variant) for name, variant in variants.items()}
+    for change in changes:
+        for member in ("DesiredWeight", "DesiredInstanceCount"):
+            if member in change:
+                desired[change["VariantName"]][member] = change[member]
     with call.context.store.modify(endpoint):
-        for change in changes:
-            variant = variants[change["VariantName"]]
-            if "DesiredWeight" in change:
-                variant["CurrentWeight"] = variant["DesiredWeight"] = change["DesiredWeight"]
-            if "DesiredInstanceCount" in change:
-                count = change["DesiredInstanceCount"]
-                variant["CurrentInstanceCount"] = variant["DesiredInstanceCount"] = count
-    call.endpoints.set_weights(
-        endpoint, {name: variant["CurrentWeight"] for name, variant in variants.items()}
-    )
+        _set_updating(call, endpoint)
+        endpoint.document["ProductionVariants"] = [dict(variant) for variant in desired.values()]
+    call.endpoints.set_capacities(endpoint, list(desired.values()))
     return {"EndpointArn": endpoint.arn}
 
 
@@ -214,28 +238,35 @@ def _create(call: OperationCall, kind: str, name: str) -> str:
     return add_resource(call, resource, f'{_DUPLICATES[kind]} "{{arn}}".')
 
 
-def _check_model_data(call: OperationCall, container: dict[str, Any]) -> None:
-    data = model_data(container)
-    if data is None:
-        return
-    location = S3Location.parse(data.uri)
-    s3 = call.context.clients.get("s3", call.region)
-    try:
-        found = s3.list_objects_v2(Bucket=location.bucket, Prefix=location.key, MaxKeys=1)["KeyCount"]
-    except s3.exceptions.ClientError:
-        found = 0
-    if not found:
-        raise AwsError("ValidationException", f"Could not find model data at {data.uri}.")
-
-
 def _find(call: OperationCall, kind: str, name: str) -> Resource:
     return call.find(kind, name, f'{_MISSING[kind]} "{resource_arn(kind, call.region, name)}".')
 
 
-def _instances(config: Resource) -> list[tuple[str, int]]:
-    variants = config.document["ProductionVariants"]
-    return [
-        (variant["InstanceType"], variant.get("InitialInstanceCount", 1))
-        for variant in variants
-        if variant.get("InstanceType")
-    ]
+def _set_updating(call: OperationCall, endpoint: Resource) -> None:
+    with call.context.store.modify(endpoint):
+        if endpoint.document["EndpointStatus"] != "InService":
+            raise AwsError("ValidationException", f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        endpoint.document["EndpointStatus"] = "Updating"
+        endpoint.document.pop("FailureReason", None)
+
+
+def _check_counts(
+    call: OperationCall,
+    endpoint: Resource,
+    variants: Mapping[str, dict[str, Any]],
+    changes: list[dict[str, Any]],
+) -> None:
+    config = call.context.store.get(ENDPOINT_CONFIG, call.region, endpoint.document["EndpointConfigName"])
+    configured = config.document["ProductionVariants"] if config else ()
+    types = {item["VariantName"]: item.get("InstanceType") for item in configured}
+    for change in changes:
+        name, count = change["VariantName"], change.get("DesiredInstanceCount")
+        if count is None:
+            continue
+        if count == 0 and "AsyncInferenceConfig" not in endpoint.document:
+            raise AwsError(
+                "ValidationException", "DesiredInstanceCount can be 0 only for asynchronous endpoints."
+            )
+        more = count - variants[name].get("CurrentInstanceCount", 1)
+        if more > 0 and types.get(name):
+            check_quota_and_capacity(call, "endpoint", endpoint.name, types[name], more)

@@ -28,7 +28,7 @@ class Running:
     image: str
     stopped: bool = False
 
-    def invoke(self, request: AwsRequest) -> AwsResponse:
+    def invoke(self, request: AwsRequest, timeout: float | None = None) -> AwsResponse:
         return AwsResponse(200, (), [self.image.encode() + b": " + request.content()])
 
     def stop(self) -> None:
@@ -177,10 +177,10 @@ def test_an_unsupported_model_is_reported(context: Context, endpoints: EndpointR
     config = add_config(context, "many", "first")
     model = context.store.get("model", REGION, "many")
     assert model is not None
-    model.document["PrimaryContainer"]["Mode"] = "MultiModel"
+    model.document["Containers"] = [model.document["PrimaryContainer"]] * 2
     endpoint = _created(context, endpoints, config)
     assert endpoint.document["EndpointStatus"] == "Failed"
-    assert "one model in one container" in endpoint.document["FailureReason"]
+    assert "supports one container" in endpoint.document["FailureReason"]
 
 
 def _created(context: Context, endpoints: EndpointRegistry, config: Resource) -> Resource:

@@ -45,6 +45,7 @@ class ContainerSpec:
         folder: for the disks of the variant's instances.
         isolated: whether the model has network isolation, and so no network and no credentials.
         startup_timeout: seconds until it must be healthy.
+        models: prefix in S3 of the models of a multi-model endpoint; empty for one model.
     """
 
     endpoint: str
@@ -57,6 +58,7 @@ class ContainerSpec:
     folder: Path
     isolated: bool = False
     startup_timeout: float = STARTUP_TIMEOUT_S
+    models: str = ""
 
 
 def model_data(container: dict[str, Any]) -> ModelData | None:

@@ -50,6 +50,17 @@ class InvocationTarget:
     timeout: float = RESPONSE_TIMEOUT_S
 
 
+@dataclass(frozen=True)
+class ModelResponse(AwsResponse):
+    """A response to an invocation.
+
+    Args:
+        model_status: the HTTP status of the container's own response; 0 if it did not respond in time.
+    """
+
+    model_status: int = 200
+
+
 def forward(request: AwsRequest, target: InvocationTarget) -> AwsResponse:
     """Forward an invocation to a container, and return the response as SageMaker Runtime does.
 
@@ -189,4 +200,4 @@ def _error(
         ("x-amzn-RequestId", request.request_id),
         ("x-amzn-errortype", "ModelError"),
     )
-    return AwsResponse(status, headers, [body])
+    return ModelResponse(status, headers, [body], original)

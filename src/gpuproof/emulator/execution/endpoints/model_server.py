@@ -17,8 +17,9 @@ from gpuproof.agent.hosts import HostNetwork, NetworkUnavailable
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
 from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ServingFailed
-from gpuproof.emulator.execution.endpoints.invocations import InvocationTarget, forward
+from gpuproof.emulator.execution.endpoints.invocations import RESPONSE_TIMEOUT_S, InvocationTarget, forward
 from gpuproof.emulator.execution.endpoints.model_files import download_model, download_source
+from gpuproof.emulator.execution.endpoints.multi_model import MultiModel
 from gpuproof.emulator.execution.endpoints.unix_connection import UnixConnection
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host, cannot_start
@@ -32,6 +33,7 @@ _UNHEALTHY = (
 )
 _INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again. ({why})"
 _SOCKET = ".invocations.sock"
+_MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"
 _POLL_S = 0.05
 _PING_S = 2.0  # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
 _STOP_S = 30.0  # same page: SIGKILL follows SIGTERM after 30 seconds
@@ -51,7 +53,7 @@ class GPUproofServer:
         self._lock = threading.Lock()
         self._shut_down = False
 
-    def start(self, spec: ContainerSpec) -> _Container:
+    def start(self, spec: ContainerSpec) -> _Container | MultiModel:
         """Start a container and wait until it responds to `/ping`.
 
         Raises:
@@ -69,6 +71,9 @@ class GPUproofServer:
         except BaseException:
             container.kill()
             raise
+        if spec.models:
+            s3 = self._context.clients.get("s3", spec.region)
+            return MultiModel(container, s3, spec.models, container.folder)
         return container
 
     def shutdown(self) -> None:
@@ -116,11 +121,14 @@ class _Container:
         s3 = self._context.clients.get("s3", spec.region)
         if spec.model_data is not None:
             download_model(s3, spec.model_data, self._folder, host.ml)
+        if spec.models:
+            (host.ml / "models").mkdir()
         own = download_source(s3, spec.environment, self._folder, host.ml)
         options = self._context.options
         self._environment = {
             **base_environment(options, spec.image, host.home, os.environ),
             **options.environment,
+            **({_MULTI_MODEL: "true"} if spec.models else {}),
             **region_environment(spec.region),
             "SAGEMAKER_REGION": spec.region,
             **self._credentials(),
@@ -161,13 +169,39 @@ class _Container:
             raise ServingFailed(cannot_start(outcome.problem))
         raise ServingFailed(_UNHEALTHY.format(variant=self._spec.variant))
 
-    def invoke(self, request: AwsRequest) -> AwsResponse:
+    @property
+    def ml(self) -> Path:
+        """Its `/opt/ml`."""
+        return self._host.ml
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its instance."""
+        return self._folder
+
+    def invoke(self, request: AwsRequest, timeout: float | None = None) -> AwsResponse:
         """Forward an invocation and return the container's response."""
         if not self._is_listening():
             raise AwsError("ServiceUnavailable", "The container is restarting.", 503)
         spec = self._spec
-        target = InvocationTarget(self._socket, spec.variant, spec.region, self._group, self._stream)
-        return forward(request, target)
+        where = (self._socket, spec.variant, spec.region, self._group, self._stream)
+        return forward(request, InvocationTarget(*where, timeout=timeout or RESPONSE_TIMEOUT_S))
+
+    def call(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Send a request to its server; returns status and body.
+
+        Raises:
+            AwsError: it does not respond.
+        """
+        connection = UnixConnection(self._socket, self._spec.startup_timeout)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise AwsError("ServiceUnavailable", f"The container does not respond: {error}", 503) from error
+        finally:
+            connection.close()
 
     def stop(self) -> None:
         """Let requests in progress complete, then end everything."""
