@@ -44,6 +44,9 @@ COMMANDS = {
     "package": Command("serving.package", "build a model.tar.gz and check that it serves"),
     "serve": Command("serving.serve", "serve a model with SageMaker's handler contract"),
     "agent": Command("serving.agent", "write the agent file, which serves models in a container"),
+    "predict": Command(
+        "endpoints.predict", "send data to an endpoint or a local server, and print the response"
+    ),
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),

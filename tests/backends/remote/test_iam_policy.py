@@ -25,6 +25,7 @@ SERVICES = (
     "sts",
     "s3",
     "sagemaker",
+    "sagemaker-runtime",
     "logs",
     "iam",
     "service-quotas",

@@ -9,6 +9,7 @@ from gpuproof.backends.aws.services.notebooks import NotebookCalls
 from gpuproof.backends.aws.services.s3 import S3Calls
 from gpuproof.backends.aws.services.s3_transfer import TransferCalls
 from gpuproof.backends.aws.services.sagemaker import SageMakerCalls
+from gpuproof.backends.aws.services.sagemaker_runtime import RuntimeCalls
 from gpuproof.backends.aws.services.tagging import TaggingCalls
 
 
@@ -17,6 +18,7 @@ class Aws(
     S3Calls,
     SageMakerCalls,
     NotebookCalls,
+    RuntimeCalls,
     EC2Calls,
     LogCalls,
     TaggingCalls,

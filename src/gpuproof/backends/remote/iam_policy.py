@@ -235,6 +235,8 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "jobs":
             jobs = f"arn:{partition}:sagemaker:{region}:{account}"
             return [f"{jobs}:training-job/*", f"{jobs}:processing-job/*"]
+        case "endpoints":
+            return [f"arn:{partition}:sagemaker:{region}:{account}:endpoint/*"]
         case "notebooks":
             return [f"arn:{partition}:sagemaker:{region}:{account}:notebook-instance/*"]
         case "notebook-lifecycles":

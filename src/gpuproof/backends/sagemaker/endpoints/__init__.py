@@ -1,0 +1,1 @@
+"""Endpoints of SageMaker. `invocation/` sends requests to one (`gpuproof predict`)."""
