@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from support.aws_emulator import RunningEmulator, running_emulator
+from support.aws_emulator import REGION, RunningEmulator, running_emulator
 from support.simulated_instance import aws_cli_in_path, require_simulated_instance
 
 pytestmark = pytest.mark.slow
 
+OTHER_REGION = "us-west-2"
 _PATIENCE_S = 240.0
 _TRUST = {
     "Version": "2012-10-17",
@@ -102,29 +103,41 @@ class Project:
         (self.folder / "train.py").write_text(script)
         (self.folder / "gpuproof.yaml").write_text(JOB)
 
-    def instances(self, state: str) -> list[str]:
-        """The ids of the instances in a state."""
+    def instances(self, state: str, region: str = REGION) -> list[str]:
+        """The ids of the instances of a region in a state."""
         filters = [{"Name": "instance-state-name", "Values": [state]}]
-        pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        pages = self.account.client("ec2", region).describe_instances(Filters=filters)["Reservations"]
         return [one["InstanceId"] for page in pages for one in page["Instances"]]
 
-    def wait_until_terminated(self) -> None:
+    def wait_until_terminated(self, region: str = REGION) -> None:
         """Wait until no instance runs: the command ends as soon as the instance has reported the end of the job."""
         end = time.monotonic() + _PATIENCE_S
-        while any(self.instances(state) for state in ("pending", "running", "shutting-down")):
+        while any(self.instances(state, region) for state in ("pending", "running", "shutting-down")):
             assert time.monotonic() < end, self.consoles()
             time.sleep(0.2)
 
+    def keys(self) -> list[str]:
+        """All keys in GPUproof's bucket."""
+        s3 = self.account.client("s3")
+        (bucket,) = [
+            one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("gpuproof-")
+        ]
+        return [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
+
     def consoles(self) -> str:
         """What all instances have printed."""
-        ec2 = self.account.client("ec2")
-        found = [one for state in ("running", "terminated") for one in self.instances(state)]
-        return "\n".join(ec2.get_console_output(InstanceId=one)["Output"] for one in found)
+        return "\n".join(
+            self.account.client("ec2", region).get_console_output(InstanceId=one)["Output"]
+            for region in (REGION, OTHER_REGION)
+            for state in ("running", "terminated")
+            for one in self.instances(state, region)
+        )
 
 
 @pytest.fixture
-def project(account: RunningEmulator, tmp_path: Path) -> Project:
-    return Project(account, tmp_path / "project")
+def project(account: RunningEmulator, tmp_path: Path) -> Iterator[Project]:
+    yield Project(account, tmp_path / "project")
+    account.faults()
 
 
 def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: Path) -> None:
@@ -151,3 +164,46 @@ def test_a_script_that_fails_ends_with_its_exception(project: Project) -> None:
     project.write("raise ValueError('no rows')\n")
     printed = project.run("run", "--on", "ec2", "--no-check", code=1)
     assert "ValueError: no rows" in printed
+
+
+def test_a_job_runs_in_another_region_than_its_files(project: Project, tmp_path: Path) -> None:
+    project.account.faults(f"capacity,service=ec2,region={REGION}")
+    project.write(TRAIN)
+    printed = project.run("run", "--on", "ec2", "--no-check", "--regions", OTHER_REGION)
+    assert f"g5.xlarge in {REGION}a: InsufficientInstanceCapacity" in printed
+    assert "rows: 1,2,3\n" in printed
+    assert "Completed" in printed
+    assert project.instances("running") == []
+    project.wait_until_terminated(OTHER_REGION)
+    (archive,) = (project.folder / "results").glob("*/output/model.tar.gz")
+    assert archive.stat().st_size > 0
+    listed = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
+    (run,) = [one for one in listed if one["region"] == OTHER_REGION]
+    assert (run["status"], run["exit_code"]) == ("Completed", 0)
+    run_id = run["id"]
+    assert project.run("logs", run_id).startswith("rows: 1,2,3\n")
+    assert "Completed" in project.run("show", run_id)
+    project.run("pull", run_id, "--to", str(tmp_path / "pulled"), "-x")
+    assert (tmp_path / "pulled" / "model" / "weights").read_text() == "trained"
+    project.run("rm", run_id)
+    keys = project.keys()
+    assert not [key for key in keys if run_id in key], keys
+
+
+def test_a_job_in_another_region_is_stopped(project: Project) -> None:
+    project.account.faults(f"capacity,service=ec2,region={REGION}")
+    project.write("print('waiting', flush=True)\nimport time\ntime.sleep(600)\n")
+    printed = project.run(
+        "run", "--on", "ec2", "--no-check", "--regions", OTHER_REGION, "--detach", "--format", "json"
+    )
+    run_id = json.loads(printed[printed.index("{") :])["id"]
+    end = time.monotonic() + _PATIENCE_S
+    while "waiting" not in project.run("logs", run_id):
+        assert time.monotonic() < end, project.consoles()
+        time.sleep(0.5)
+    listed = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
+    assert [one["status"] for one in listed if one["id"] == run_id] == ["InProgress"]
+    project.run("stop", run_id)
+    assert "Stopped" in project.run("wait", run_id, code=1)
+    project.wait_until_terminated(OTHER_REGION)
+    project.run("rm", run_id)

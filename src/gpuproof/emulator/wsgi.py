@@ -87,7 +87,11 @@ class Application:
             return self._route(request, operation)
         record = self._record(request, operation)
         fault = self._emulator.context.faults.trigger(
-            AT_REQUEST, service=operation.service, operation=operation.operation, name=_subject(request)
+            AT_REQUEST,
+            service=operation.service,
+            operation=operation.operation,
+            name=_subject(request),
+            region=request.region,
         )
         try:
             response = (

@@ -55,6 +55,7 @@ def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
             "capacity applies to SageMaker's jobs; select them with name= and instance=",
         ),
         ("quota,service=s3", "quota applies to SageMaker's jobs"),
+        ("interruption,region=us-east-1", "interruption applies to jobs and endpoints in all regions"),
         ("throttling,instance=ml.g5.*", "throttling applies to requests, which have no instance"),
     ],
 )

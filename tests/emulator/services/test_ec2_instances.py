@@ -71,6 +71,21 @@ def test_other_parameters_with_the_same_token_are_rejected(aws: Account) -> None
     assert len(launched(ec2, token)) == 1
 
 
+def test_a_fault_leaves_one_region_without_capacity(aws: Account) -> None:
+    here, there, token = aws.client("ec2"), aws.client("ec2", region="us-west-2"), secrets.token_hex(8)
+    aws.emulator.faults("capacity,service=ec2,instance=g5.*,region=us-east-*")
+    try:
+        with pytest.raises(ClientError, match="InsufficientInstanceCapacity") as caught:
+            here.run_instances(**request(token))
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500
+        assert launched(here, token) == []
+        there.run_instances(**request(token))
+        assert len(launched(there, token)) == 1
+        here.run_instances(**request(secrets.token_hex(8), InstanceType="g6.xlarge"))
+    finally:
+        aws.emulator.faults()
+
+
 def test_the_token_of_a_request_that_was_rejected_can_be_used_again(aws: Account) -> None:
     ec2, token = aws.client("ec2"), secrets.token_hex(8)
     with pytest.raises(ClientError, match="SubnetID"):

@@ -6,7 +6,7 @@
 |---|---|
 | `throttling` | `ThrottlingException`; `SlowDown` (503) for S3 |
 | `quota` | `ResourceLimitExceeded` when a job or an endpoint is created |
-| `capacity` | the job fails with `CapacityError`; with `at=creation` the call itself is rejected |
+| `capacity` | the job fails with `CapacityError`; with `at=creation` the call itself is rejected; on EC2, `RunInstances` is |
 | `drop` | the connection is closed without a response; with `when=after`, after the operation was performed |
 | `slow` | the response is delayed by `seconds` |
 | `slow-start` | the job stays `Starting` for `seconds` longer |
@@ -17,10 +17,10 @@
 | `interruption` | the spot instance is reclaimed `after` seconds of training, or when it prints a `line` (a pattern); with `final=yes` the job ends `Stopped` |
 | `no-image` | the job fails because its image cannot be pulled |
 
-Limits: `service` (by the name of its endpoint), `operation`, `name` (a job's name, or bucket/key), `instance` (all four are
-shell patterns), `skip` (number of matches without effect first), `count` (number of times it is triggered; default: no limit).
+Limits: `service` (by the name of its endpoint), `operation`, `name` (a job's name, or bucket/key), `instance`, `region` (all five
+are shell patterns), `skip` (number of matches without effect first), `count` (number of times it is triggered; default: no limit).
 `quota`, `capacity`, `slow-start`, `interruption` and `no-image` apply to jobs and endpoints, which only have a name and an
-instance type.
+instance type. On EC2, `capacity` applies to launches, which have an instance type and a region.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ LIMITS = (
     "operation",
     "name",
     "instance",
+    "region",
     "skip",
     "count",
     "seconds",
@@ -67,6 +68,7 @@ class Fault:
         operation: pattern of the operation.
         name: pattern of the resource: a job's name, or bucket/key.
         instance: pattern of the instance type.
+        region: pattern of the region of a request.
         skip: number of matches left that have no effect.
         count: number of times that it can be triggered; None for no limit.
         seconds: delay of `slow` and `slow-start`.
@@ -84,6 +86,7 @@ class Fault:
     operation: str = "*"
     name: str = "*"
     instance: str = "*"
+    region: str = "*"
     skip: int = 0
     count: int | None = None
     seconds: float = 10.0
@@ -125,7 +128,15 @@ class Fault:
         return cls.from_members({"kind": kind, **{name.strip(): value for name, _, value in pairs}})
 
     def _check_reachable(self) -> None:
+        if (
+            self.kind == "capacity"
+            and fnmatchcase("ec2", self.service)
+            and fnmatchcase("RunInstances", self.operation)
+        ):
+            return
         if self.kind not in AT_REQUEST:
+            if not fnmatchcase("", self.region):
+                raise InvalidFault(f"{self.kind} applies to jobs and endpoints in all regions")
             if not (fnmatchcase("sagemaker", self.service) and fnmatchcase("", self.operation)):
                 raise InvalidFault(
                     f"{self.kind} applies to SageMaker's jobs; select them with name= and instance="
@@ -144,10 +155,16 @@ class Fault:
         """The fault as JSON."""
         return asdict(self)
 
-    def matches(self, service: str, operation: str, name: str, instance: str) -> bool:
+    def matches(self, service: str, operation: str, name: str, instance: str, region: str = "") -> bool:
         """Whether it applies to a request or job."""
-        pairs = ((service, self.service), (operation, self.operation), (name, self.name))
-        return all(fnmatchcase(value, pattern) for value, pattern in (*pairs, (instance, self.instance)))
+        pairs = (
+            (service, self.service),
+            (operation, self.operation),
+            (name, self.name),
+            (instance, self.instance),
+            (region, self.region),
+        )
+        return all(fnmatchcase(value, pattern) for value, pattern in pairs)
 
 
 class Faults:
@@ -186,6 +203,7 @@ class Faults:
         operation: str = "",
         name: str = "",
         instance: str = "",
+        region: str = "",
         **required: Any,
     ) -> Fault | None:
         """Return and count the first fault of these kinds that matches and is not used up; None if there is none.
@@ -199,7 +217,7 @@ class Faults:
                     getattr(fault, key) != value for key, value in required.items()
                 ):
                     continue
-                if not fault.matches(service, operation, name, instance):
+                if not fault.matches(service, operation, name, instance, region):
                     continue
                 if fault.skip > 0:
                     fault.skip -= 1

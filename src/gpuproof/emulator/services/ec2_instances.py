@@ -19,14 +19,28 @@ OPERATIONS = ("RunInstances",)
 
 _VERSION = "2016-11-15"
 _MOST = 1_000_000
+_NO_CAPACITY = (
+    "We currently do not have sufficient {instance} capacity in the Availability Zone you requested. Our system will be working on "
+    "provisioning additional capacity."
+)
+"""EC2's message, as https://github.com/iterative/cml/issues/814 quotes it."""
 
 _lock = threading.Lock()
 _launched: WeakKeyDictionary[Journal, dict[tuple[str, str], dict[str, str]]] = WeakKeyDictionary()
 """The parameters of each token's first request, by region and token; those before a restart are unknown."""
 
 
-def handle(_: Context, journal: Journal, request: AwsRequest) -> AwsResponse:
-    """Handle `RunInstances`."""
+def handle(context: Context, journal: Journal, request: AwsRequest) -> AwsResponse:
+    """Handle `RunInstances`.
+
+    Raises:
+        AwsError: a fault leaves no capacity, or a token was used with other parameters.
+    """
+    instance = request.form.get("InstanceType", "")
+    if context.faults.trigger(
+        ("capacity",), service="ec2", operation="RunInstances", instance=instance, region=request.region
+    ):
+        raise AwsError("InsufficientInstanceCapacity", _NO_CAPACITY.format(instance=instance), 500)
     token = request.form.get("ClientToken", "")
     if not token:
         return journal.handle(request, read_only=False)
