@@ -16,6 +16,7 @@ from gpuproof.backends.sagemaker.notebooks.planner import plan_notebook
 from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
 from gpuproof.jobs.spec_notebook import NotebookJob
 from support.aws_emulator import REGION, RunningEmulator
+from support.cli_sandbox import until
 from support.sagemaker_sandbox import RecordingProgress
 
 TYPE = "ml.g5.xlarge"
@@ -32,7 +33,7 @@ class NotebookSandbox:
         self.aws = Aws(session=self.emulator.session, sleep=lambda _seconds: None, region=REGION)
         self.progress = RecordingProgress()
 
-    def plan(self, name: str = "nb", *, idle: float | None = None, **keys: Any) -> NotebookPlan:
+    def plan(self, name: str = "nb", *, idle: int | None = None, **keys: Any) -> NotebookPlan:
         """A plan; `idle` is shorter than the job file allows."""
         job = NotebookJob(name=name, instance_type=TYPE, role=self.emulator.role, **keys)
         plan = plan_notebook(self.aws, job, self.cache)
@@ -72,6 +73,17 @@ class NotebookSandbox:
         """What the watcher of a notebook instance has reported."""
         events, _ = self.aws.log_events("/aws/sagemaker/NotebookInstances", f"{name}/gpuproof")
         return "\n".join(event.message for event in events)
+
+    def reaches(self, status: str) -> None:
+        """Wait until the only notebook instance is in a state."""
+        until(lambda: self.exists()["notebooks"] == {"nb": status}, f"the notebook instance {status}")
+
+    def stays_in_service(self, seconds: float) -> None:
+        """Look for longer than the idle timeout; nothing tells that something does not happen."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert self.exists()["notebooks"] == {"nb": "InService"}
+            time.sleep(0.2)
 
 
 NOTHING: dict[str, Any] = {"notebooks": {}, "configs": [], "objects": []}

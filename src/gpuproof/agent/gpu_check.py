@@ -97,3 +97,7 @@ def _cuda_problem(cuda: CudaReading, gpus: int) -> str | None:
     if len(cuda.devices) < gpus:
         return f"CUDA sees {len(cuda.devices)} of {gpus} GPUs."
     return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

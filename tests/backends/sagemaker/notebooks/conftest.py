@@ -18,11 +18,17 @@ _FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "GPUPROOF_ROLE_ARN
 
 
 @pytest.fixture(scope="module")
-def emulator_options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Arguments of `running_emulator`; by default an interpreter without Jupyter, which takes seconds to start."""
+def python_without_jupyter(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter without Jupyter, which takes seconds to start."""
     environment = tmp_path_factory.mktemp("python") / "env"
     venv.create(environment, symlinks=True)
-    return {"python": str(environment / "bin" / "python3")}
+    return str(environment / "bin" / "python3")
+
+
+@pytest.fixture(scope="module")
+def emulator_options(python_without_jupyter: str) -> dict[str, Any]:
+    """Arguments of `running_emulator`."""
+    return {"python": python_without_jupyter}
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,10 @@
 HOME_DIR=/home/ec2-user/SageMaker
 DIR=/var/lib/gpuproof
 umask 022
-mkdir -p "$DIR" && cat > "$DIR/settings" <<'END_OF_SETTINGS'
+rm -rf "$DIR"; mkdir -p "$DIR/state" && cat > "$DIR/settings" <<'END_OF_SETTINGS'
 {settings}
 END_OF_SETTINGS
-cat > "$DIR/watch.sh" <<'END_OF_WATCH'
-#!/bin/bash
+cat > "$DIR/common.sh" <<'END_OF_COMMON'
 . /var/lib/gpuproof/settings
 PATH="$PATH:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 METADATA=/opt/ml/metadata/resource-metadata.json
@@ -18,20 +17,22 @@ export AWS_DEFAULT_REGION="$REGION" AWS_REGION="$REGION" AWS_PAGER=""
 STREAM="$NAME/gpuproof"; GROUP=/aws/sagemaker/NotebookInstances
 HOME_DIR=/home/ec2-user/SageMaker; DIR=/var/lib/gpuproof; LOG=$HOME_DIR/gpuproof.log
 RESULTS="s3://$BUCKET/{results}$NAME"
-LAST=""; AS=(); OWNER=()
+AS=(); OWNER=()
 if [ "$(id -u)" = 0 ] && id ec2-user >/dev/null 2>&1; then OWNER=(runuser -u ec2-user --); fi
 
-# Into the notebook's folder, as its user: root must not write through links that the user made there.
+# Says something once. Into the notebook's folder, as its user: root must not write through links that the user made there.
 save() {{ "${{OWNER[@]}}" bash -c 'cat '"$2"' "$1"' _ "$1"; }}
 report() {{
     echo "gpuproof: $*"
-    [ "$*" = "$LAST" ] && return
-    LAST="$*"
+    grep -qxF -- "$*" "$DIR/state/reported" 2>/dev/null && return
+    echo "$*" >> "$DIR/state/reported"
     echo "$(date -u +%FT%TZ) $*" | save "$LOG" ">>"
     aws logs create-log-stream --log-group-name "$GROUP" --log-stream-name "$STREAM" >/dev/null 2>&1
     local events; events=$("$PYTHON" -c 'import json, sys, time; print(json.dumps([{{"timestamp": int(time.time() * 1000), "message": sys.argv[1]}}]))' "$*" 2>/dev/null)
     aws logs put-log-events --log-group-name "$GROUP" --log-stream-name "$STREAM" --log-events "$events" >/dev/null 2>&1
 }}
+# Failed: the reason, in one line.
+run_aws() {{ OUTPUT=$(timeout 120 aws "$@" 2>&1) && return; OUTPUT=$(echo "$OUTPUT" | tr -s '\n ' ' ' | cut -c 1-500); return 1; }}
 # The system's Python, which only root can change; else that of Jupyter, which then runs as its user.
 find_python() {{
     local one
@@ -43,8 +44,20 @@ find_python() {{
     done
     return 1
 }}
-# Failed: the reason, in one line.
-run_aws() {{ OUTPUT=$(timeout 120 aws "$@" 2>&1) && return; OUTPUT=$(echo "$OUTPUT" | tr -s '\n ' ' ' | cut -c 1-500); return 1; }}
+find_python
+END_OF_COMMON
+cat > "$DIR/stop.sh" <<'END_OF_STOP'
+#!/bin/bash
+# Ends with an error if SageMaker refuses; the watcher repeats it. The reason is reported before, because the machine may end at once.
+. /var/lib/gpuproof/common.sh
+report "Stopping: $1."
+run_aws sagemaker stop-notebook-instance --notebook-instance-name "$NAME" && exit
+report "This notebook instance is $1, but could not be stopped. It needs the role's permission sagemaker:StopNotebookInstance (gpuproof iam policy --role) and, without internet access, a VPC endpoint for the SageMaker API. $OUTPUT"
+exit 1
+END_OF_STOP
+cat > "$DIR/watch.sh" <<'END_OF_WATCH'
+#!/bin/bash
+. /var/lib/gpuproof/common.sh
 download() {{
     run_aws s3 cp --only-show-errors "s3://$BUCKET/$KEY" "$DIR/agent.new" || return 1
     if ! echo "$DIGEST  $DIR/agent.new" | sha256sum --check --status; then
@@ -54,7 +67,7 @@ download() {{
 }}
 
 command -v aws >/dev/null || {{ report "The AWS CLI is not installed: this notebook instance does not stop when it is idle."; exit 1; }}
-find_python || {{ report "Python 3.9 or later is not installed: this notebook instance does not stop when it is idle."; exit 1; }}
+[ -n "$PYTHON" ] || {{ report "Python 3.9 or later is not installed: this notebook instance does not stop when it is idle."; exit 1; }}
 until download; do
     report "GPUproof's agent could not be downloaded from s3://$BUCKET/$KEY, so that this notebook instance does not stop when it is idle. It needs the role's permission s3:GetObject and, without internet access, a VPC endpoint for S3. Trying again every minute. $OUTPUT"
     sleep 60
@@ -71,21 +84,14 @@ report "$(tr '\n' ' ' < "$DIR/gpu-check.txt")"
 run_aws s3 cp --only-show-errors "$DIR/gpu-check.txt" "$RESULTS/gpu-check.txt" || report "The GPU check could not be stored in s3://$BUCKET: $OUTPUT"
 [ "$IDLE_TIMEOUT" = 0 ] && exit 0
 
-cat > "$DIR/stop.sh" <<'END_OF_STOP'
-#!/bin/bash
-# Ends with an error if SageMaker refuses; the watcher repeats it.
-OUTPUT=$(timeout 120 aws sagemaker stop-notebook-instance --notebook-instance-name "$1" 2>&1) && {{ echo "Stopping: $2"; exit; }}
-OUTPUT=$(echo "$OUTPUT" | tr -s '\n ' ' ' | cut -c 1-500)
-echo "This notebook instance is $2, but could not be stopped. It needs the role's permission sagemaker:StopNotebookInstance (gpuproof iam policy --role) and, without internet access, a VPC endpoint for the SageMaker API. $OUTPUT"
-exit 1
-END_OF_STOP
-chmod 755 "$DIR/stop.sh"
-mkdir -p "$DIR/state"; [ ${{#AS[@]}} -eq 0 ] || chown ec2-user "$DIR/state"
+[ ${{#AS[@]}} -eq 0 ] || chown -R ec2-user "$DIR/state"
 report "This notebook instance stops after $IDLE_TIMEOUT s in which no kernel and no GPU worked."
 (while sleep 60; do run_aws s3 cp --only-show-errors "$DIR/state/idle.json" "$RESULTS/idle.json"; done) &
 while true; do
     "${{AS[@]}}" "$PYTHON" "$DIR/agent.pyz" --idle-watch --idle-timeout "$IDLE_TIMEOUT" --jupyter-url https://localhost:8443 \
-        --state "$DIR/state/idle.json" -- bash "$DIR/stop.sh" "$NAME" '{{reason}}' 2>&1 | while read -r line; do report "$line"; done
+        --state "$DIR/state/idle.json" -- bash "$DIR/stop.sh" '{{reason}}'
+    status=$?
+    [ $status = 0 ] || report "The watcher ended with status $status; it is started again. Its log is $DIR/watch.log."
     sleep 60
 done
 END_OF_WATCH
