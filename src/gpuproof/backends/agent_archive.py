@@ -28,6 +28,8 @@ _COMPRESSED = (
         "gpuproof/runtime/",
         "gpuproof/serve/",
     ),
+    # Imported only where there is a driver, which takes 80 ms anyway.
+    "pynvml.py",
 )
 _MAIN = b"""import sys
 
