@@ -1,10 +1,10 @@
-"""The two kinds of job: how SageMaker names the members of their documents, and which statuses they have."""
+"""The kinds of job: how SageMaker names the members of their documents, and which statuses they have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuproof.emulator.store import PROCESSING, TRAINING, Resource
+from gpuproof.emulator.store import PROCESSING, TRAINING, TRANSFORM, Resource
 
 ACTIVE = ("InProgress", "Stopping")
 """Statuses of a job that has not ended."""
@@ -16,7 +16,7 @@ class JobKind:
 
     Args:
         resource: the kind of its resources, as in their ARNs.
-        word: `Training` or `Processing`, with which the names of operations and members begin.
+        word: `Training`, `Processing` or `Transform`, with which the names of operations and members begin.
     """
 
     resource: str
@@ -54,5 +54,6 @@ class JobKind:
 
 TRAINING_JOB = JobKind(TRAINING, "Training")
 PROCESSING_JOB = JobKind(PROCESSING, "Processing")
-JOB_KINDS = {kind.resource: kind for kind in (TRAINING_JOB, PROCESSING_JOB)}
+TRANSFORM_JOB = JobKind(TRANSFORM, "Transform")
+JOB_KINDS = {kind.resource: kind for kind in (TRAINING_JOB, PROCESSING_JOB, TRANSFORM_JOB)}
 """Kinds of job, by the kind of their resources."""

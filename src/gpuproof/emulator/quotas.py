@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gpuproof.emulator.protocol import AwsError
-from gpuproof.emulator.store import ENDPOINT, NOTEBOOK, PROCESSING, TRAINING, Resource, Store
+from gpuproof.emulator.store import ENDPOINT, NOTEBOOK, PROCESSING, TRAINING, TRANSFORM, Resource, Store
 
 DEFAULT_LIMIT = 500.0
 """Every quota's limit until it is set, high enough that no increase is needed."""
@@ -20,6 +20,7 @@ _USES = {
     ("training", "spot"): "spot training job usage",
     ("processing", "on-demand"): "processing job usage",
     ("endpoint", "on-demand"): "endpoint usage",
+    ("transform", "on-demand"): "transform job usage",
     ("notebook", "on-demand"): "notebook instance usage",
 }
 
@@ -149,6 +150,9 @@ def _instances(resource: Resource) -> list[tuple[str, str, str, int]]:
         "Stopping",
     ):
         return [("notebook", document["InstanceType"], "on-demand", 1)]
+    if resource.kind == TRANSFORM and document["TransformJobStatus"] in ("InProgress", "Stopping"):
+        resources = document["TransformResources"]
+        return [("transform", resources["InstanceType"], "on-demand", resources["InstanceCount"])]
     if resource.kind == ENDPOINT:
         return [("endpoint", kind, "on-demand", count) for kind, count in resource.extra.get("instances", ())]
     return []

@@ -15,10 +15,10 @@ from urllib.parse import quote
 from gpuproof.emulator.protocol import ACCOUNT
 from gpuproof.util.atomic import write_bytes
 
-TRAINING, PROCESSING = "training-job", "processing-job"
+TRAINING, PROCESSING, TRANSFORM = "training-job", "processing-job", "transform-job"
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
 NOTEBOOK, LIFECYCLE_CONFIG = "notebook-instance", "notebook-instance-lifecycle-config"
-KINDS = (TRAINING, PROCESSING, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG)
+KINDS = (TRAINING, PROCESSING, TRANSFORM, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG)
 """The kinds of resources that the emulator itself has."""
 
 

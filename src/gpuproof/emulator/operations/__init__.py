@@ -13,6 +13,7 @@ from gpuproof.emulator.operations import (
     search,
     tags,
     training,
+    transform,
 )
 from gpuproof.emulator.operations.call import OperationCall
 
@@ -21,6 +22,7 @@ Operation = Callable[[OperationCall], dict[str, Any]]
 OPERATIONS: dict[str, Operation] = {
     **training.OPERATIONS,
     **processing.OPERATIONS,
+    **transform.OPERATIONS,
     **endpoints.OPERATIONS,
     **notebooks.OPERATIONS,
     **notebook_lifecycle_configs.OPERATIONS,

@@ -1,4 +1,4 @@
-"""SageMaker's operations that the emulator does not run: tuning, pipelines, transform jobs and others are recorded by moto."""
+"""SageMaker's operations that the emulator does not run: tuning, pipelines and others are recorded by moto."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ TRANSFORM_MEMBERS: Members = {
     },
     "TransformOutput": None,
     "TransformResources": _all("InstanceType", "InstanceCount", "VolumeKmsKeyId"),
-    "DataProcessing": _all("JoinSource"),
+    "DataProcessing": _all("JoinSource", "InputFilter", "OutputFilter"),
 }
 
 

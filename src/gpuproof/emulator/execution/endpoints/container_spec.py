@@ -45,6 +45,7 @@ class ContainerSpec:
         folder: for the disks of the variant's instances.
         isolated: whether the model has network isolation, and so no network and no credentials.
         startup_timeout: seconds until it must be healthy.
+        log_group: the log group of a batch transform; empty for an endpoint's own.
         models: prefix in S3 of the models of a multi-model endpoint; empty for one model.
     """
 
@@ -58,6 +59,7 @@ class ContainerSpec:
     folder: Path
     isolated: bool = False
     startup_timeout: float = STARTUP_TIMEOUT_S
+    log_group: str = ""
     models: str = ""
 
 

@@ -99,8 +99,9 @@ class _Container:
         self._spec = spec
         self._on_exit = on_exit
         instance = f"i-{secrets.token_hex(9)[:17]}"
-        self._group = f"/aws/sagemaker/Endpoints/{spec.endpoint}"
-        self._stream = f"{spec.variant}/{instance}"
+        self._group = spec.log_group or f"/aws/sagemaker/Endpoints/{spec.endpoint}"
+        job_stream = f"{spec.endpoint}/{instance}-{int(time.time())}"
+        self._stream = job_stream if spec.log_group else f"{spec.variant}/{instance}"
         self._folder = spec.folder / instance
         self._environment: dict[str, str] = {}
         self._lock = threading.Lock()

@@ -13,9 +13,10 @@ from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.jobs.job_control import JobControl
 from gpuproof.emulator.execution.jobs.processing_job import ProcessingJobRun
 from gpuproof.emulator.execution.jobs.training_job import TrainingJobRun
+from gpuproof.emulator.execution.jobs.transform_job import TransformJobRun
 from gpuproof.emulator.job_kinds import JOB_KINDS, JobKind
 from gpuproof.emulator.protocol import now
-from gpuproof.emulator.store import PROCESSING, TRAINING, Resource
+from gpuproof.emulator.store import PROCESSING, TRAINING, TRANSFORM, Resource
 
 _INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again. ({why})"
 
@@ -24,6 +25,7 @@ RunJob = Callable[[Context, Resource, JobControl, Path], None]
 _RUNNERS: dict[str, RunJob] = {
     TRAINING: lambda context, job, control, folder: TrainingJobRun(context, job, control, folder).run(),
     PROCESSING: lambda context, job, control, folder: ProcessingJobRun(context, job, control, folder).run(),
+    TRANSFORM: lambda context, job, control, folder: TransformJobRun(context, job, control, folder).run(),
 }
 
 
