@@ -70,3 +70,5 @@ def test_further_regions_are_other_regions_of_one_partition() -> None:
     ):
         with pytest.raises(InvalidJob, match=message):
             training(ec2={"regions": regions})
+    with pytest.raises(InvalidJob, match=r"ec2\.regions.*no account has both cn-north-1 and us-west-2"):
+        training(resources={"region": "cn-north-1"}, ec2={"regions": ["us-west-2"]})

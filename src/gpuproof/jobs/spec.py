@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, field_validator
 
+from gpuproof.catalogue.regions import partition_of
 from gpuproof.jobs import validators
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
@@ -200,6 +201,14 @@ class _ScriptJob(JobModel):
         rest = f": there is no {self.entry_point} in {source}{suggest_file(script)}"
         return [FieldProblem(("entry_point",), "'entry_point'", rest)]
 
+    def _check_conflicts(self) -> None:
+        home, others = self.resources.region, self.ec2.regions
+        if home is not None and others and partition_of(home) != partition_of(others[0].region):
+            raise FieldError(
+                ("ec2", "regions"),
+                f"no account has both {home} and {others[0].region}: they are separate AWS partitions",
+            )
+
 
 class TrainingJob(_ScriptJob):
     """A training script: hyperparameters and input channels in, a model and checkpoints out."""
@@ -259,6 +268,7 @@ class TrainingJob(_ScriptJob):
         return self.model_copy(update=changes)
 
     def _check_conflicts(self) -> None:
+        super()._check_conflicts()
         if self.distribution is not None:
             _check_distribution(self, self.distribution.launcher)
 
@@ -308,6 +318,7 @@ class ProcessingJob(_ScriptJob):
         return self.model_copy(update={"source_dir": source, "inputs": inputs, "outputs": outputs})
 
     def _check_conflicts(self) -> None:
+        super()._check_conflicts()
         mounts = [(("inputs", key), mount.path) for key, mount in self.inputs.items()]
         mounts += [(("outputs", key), outlet.path) for key, outlet in self.outputs.items()]
         for (_, first), (path, second) in combinations(mounts, 2):

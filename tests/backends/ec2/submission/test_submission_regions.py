@@ -22,7 +22,7 @@ from gpuproof.backends.errors import NoCapacity
 from gpuproof.backends.interrupts import Terminated, sigterm_interrupts
 from support.aws_emulator import REGION
 from support.ec2_sandbox import EC2Sandbox
-from support.faulty_aws import FakeResponse, Request, disconnect, query_error
+from support.faulty_aws import FakeResponse, Request, disconnect, json_answer, query_error
 from support.sagemaker_sandbox import RecordingProgress
 
 pytestmark = pytest.mark.slow
@@ -228,6 +228,19 @@ def test_a_run_in_another_region_is_managed_from_the_first(
     assert run.describe().record.has_ended
     run.remove()
     sandbox.assert_nothing_left(plan, uploads=True)
+
+
+def test_a_session_is_opened_in_the_region_of_the_instance(
+    sandbox: EC2Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", sandbox.faulty.url)
+    sandbox.faulty.fault("GetConnectionStatus", json_answer({"Target": "i", "Status": "connected"}))
+    launched = sandbox.submit(sandbox.plan(regions=(OTHER,)))
+    (instance,) = launched.record.instances
+    command = EC2Run(sandbox.client(), launched.record).shell_command("algo-1")
+    assert command == ("aws", "ssm", "start-session", "--region", OTHER, "--target", instance)
+    (asked,) = [one for one in sandbox.faulty.requests if one.operation == "GetConnectionStatus"]
+    assert asked.region == OTHER
 
 
 def test_living_runs_in_other_regions_are_listed_however_old(
