@@ -47,6 +47,9 @@ COMMANDS = {
     "predict": Command(
         "endpoints.predict", "send data to an endpoint or a local server, and print the response"
     ),
+    "transform": Command(
+        "endpoints.transform", "run a model over all objects below a prefix in S3 (batch transform)"
+    ),
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),

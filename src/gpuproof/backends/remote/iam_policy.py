@@ -30,6 +30,7 @@ _GROUPS = {
 _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
 _NOTEBOOK = "gpuproof:notebook"
+_TRANSFORM = "gpuproof:transform"
 _SPOT = "spot.amazonaws.com"
 _REGIONAL = (
     "instances",
@@ -59,6 +60,8 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-at-launch": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
     "tagged-with-group": {"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}},
     "own-security-group": {"StringEquals": {"aws:ResourceTag/gpuproof:kind": "security-group"}},
+    "tagged-transform-request": {"Null": {f"aws:RequestTag/{_TRANSFORM}": "false"}},
+    "tagged-transform": {"Null": {f"aws:ResourceTag/{_TRANSFORM}": "false"}},
     "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": _SERVICES["sagemaker"]}},
     "passed-to-ec2": {"StringEquals": {"iam:PassedToService": _SERVICES["ec2"]}},
     "spot-service": {"StringEquals": {"iam:AWSServiceName": _SPOT}},
@@ -235,6 +238,10 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "jobs":
             jobs = f"arn:{partition}:sagemaker:{region}:{account}"
             return [f"{jobs}:training-job/*", f"{jobs}:processing-job/*"]
+        case "transform-jobs":
+            return [f"arn:{partition}:sagemaker:{region}:{account}:transform-job/*"]
+        case "models":
+            return [f"arn:{partition}:sagemaker:{region}:{account}:model/*"]
         case "endpoints":
             return [f"arn:{partition}:sagemaker:{region}:{account}:endpoint/*"]
         case "notebooks":
