@@ -324,3 +324,19 @@ def test_instances_may_be_in_further_regions_and_nothing_else() -> None:
     assert all(any(":us-west-2:" in name for name in one["Resource"]) for one in launches)
     (images,) = [one for one in role_policy(scope)["Statement"] if "ecr:BatchGetImage" in one["Action"]]
     assert [name.split(":")[3] for name in images["Resource"]] == ["eu-west-1", "us-west-2"]
+
+
+def test_a_notebook_instance_may_stop_itself_and_only_instances_that_gpuproof_created() -> None:
+    arn = "arn:aws:sagemaker:eu-west-1:123456789012:notebook-instance/nb"
+    (one,) = allowed(role_policy(SCOPE), "sagemaker:StopNotebookInstance", arn)
+    assert one["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:notebook": "false"}}
+    for action in ("Stop", "Delete", "Start"):
+        (one,) = allowed(user_policy(SCOPE), f"sagemaker:{action}NotebookInstance", arn)
+        assert one["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:notebook": "false"}}
+
+
+def test_only_gpuproofs_own_lifecycle_configurations_can_be_deleted() -> None:
+    root = "arn:aws:sagemaker:eu-west-1:123456789012:notebook-instance-lifecycle-config"
+    action = "sagemaker:DeleteNotebookInstanceLifecycleConfig"
+    assert allowed(user_policy(SCOPE), action, f"{root}/gpuproof-notebook-0123456789abcdef")
+    assert not allowed(user_policy(SCOPE), action, f"{root}/theirs")

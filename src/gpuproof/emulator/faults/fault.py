@@ -9,7 +9,7 @@
 | `capacity` | the job fails with `CapacityError`; with `at=creation` the call itself is rejected; on EC2, `RunInstances` is |
 | `drop` | the connection is closed without a response; with `when=after`, after the operation was performed |
 | `slow` | the response is delayed by `seconds` |
-| `slow-start` | the job stays `Starting` for `seconds` longer |
+| `slow-start` | the job stays `Starting` for `seconds` longer, a notebook instance `Pending` |
 | `expired-token` | `ExpiredTokenException` (`ExpiredToken` for S3, IAM and STS) |
 | `access-denied` | `AccessDeniedException` (`AccessDenied` for S3, IAM and STS); `action=iam:PassRole` selects another action |
 | `clock-skew` | the signature is rejected because the client's clock is wrong |

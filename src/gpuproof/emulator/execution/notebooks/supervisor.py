@@ -125,7 +125,9 @@ class NotebookSupervisor:
             if not self._end.is_set():
                 self._fail(notebook, self._reason(notebook, error))
             return
-        if not self._end.is_set():
+        if self._end.is_set():
+            machine.end()  # it was not yet running when the others were ended
+        else:
             self._set(notebook, "InService")
 
     def _hooks(self, notebook: Resource, *, is_new: bool) -> dict[str, str]:
