@@ -36,9 +36,6 @@ def handle(
     if operation == "GetConsoleOutput" and known:
         return _console_output(instances, request, known[0])
     if operation == "RunInstances" and request.form.get("UserData"):
-        if request.form.get("MinCount", "1") != "1":
-            message = "The emulator boots one instance for each request: simulated instances do not reach each other."
-            raise AwsError("NotImplemented", message)
         _check_user_data(request.form["UserData"])
     with instances.lock:
         response = forward()

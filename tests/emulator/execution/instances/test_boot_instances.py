@@ -50,12 +50,25 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 class Instance:
     """An instance that was launched."""
 
-    def __init__(self, emulator: RunningEmulator, user_data: str, **request: Any) -> None:
-        self._ec2 = emulator.client("ec2")
-        launched = self._ec2.run_instances(
-            ImageId=IMAGE, MinCount=1, MaxCount=1, UserData=user_data, InstanceType="g5.xlarge", **request
-        )
-        self.id: str = launched["Instances"][0]["InstanceId"]
+    def __init__(self, ec2: Any, instance_id: str) -> None:
+        self._ec2 = ec2
+        self.id = instance_id
+
+    @classmethod
+    def launch(cls, emulator: RunningEmulator, user_data: str, count: int, **request: Any) -> list[Instance]:
+        """Launch instances with one request, in the order of their launch indexes."""
+        ec2 = emulator.client("ec2")
+        launched = ec2.run_instances(
+            ImageId=IMAGE,
+            MinCount=count,
+            MaxCount=count,
+            UserData=user_data,
+            InstanceType="g5.xlarge",
+            **request,
+        )["Instances"]
+        return [
+            cls(ec2, one["InstanceId"]) for one in sorted(launched, key=lambda one: one["AmiLaunchIndex"])
+        ]
 
     @property
     def description(self) -> dict[str, Any]:
@@ -77,11 +90,17 @@ class Instance:
             time.sleep(0.05)
 
 
+def launch(emulator: RunningEmulator, user_data: str, **request: Any) -> Instance:
+    """Launch one instance."""
+    (instance,) = Instance.launch(emulator, user_data, 1, **request)
+    return instance
+
+
 def test_an_instance_runs_its_user_data_and_its_shutdown_terminates_it(emulator: RunningEmulator) -> None:
     script = WAIT_FOR.format(
         before="nvidia-smi -L", path="meta-data/tags/instance/colour", after="shutdown -h now"
     )
-    instance = Instance(
+    instance = launch(
         emulator,
         script,
         MetadataOptions={"HttpTokens": "required", "InstanceMetadataTags": "enabled"},
@@ -99,7 +118,7 @@ def test_an_instance_runs_its_user_data_and_its_shutdown_terminates_it(emulator:
 
 def test_a_spot_instance_is_warned_and_reclaimed(emulator: RunningEmulator) -> None:
     script = WAIT_FOR.format(before="", path="meta-data/spot/instance-action", after="sleep 600")
-    instance = Instance(emulator, script, InstanceMarketOptions={"MarketType": "spot"})
+    instance = launch(emulator, script, InstanceMarketOptions={"MarketType": "spot"})
     instance.wait_for(lambda: instance.state == "running")
     emulator.interrupt_spot(instance.id, 3600.0)
     instance.wait_for(lambda: 'found {"action": "terminate"' in instance.console)
@@ -110,7 +129,7 @@ def test_a_spot_instance_is_warned_and_reclaimed(emulator: RunningEmulator) -> N
 
 
 def test_a_request_ends_a_machine(emulator: RunningEmulator) -> None:
-    instance = Instance(emulator, "#!/bin/sh\necho on\nsleep 600\n")
+    instance = launch(emulator, "#!/bin/sh\necho on\nsleep 600\n")
     instance.wait_for(lambda: "on\n" in instance.console)
     ec2 = emulator.client("ec2")
     with pytest.raises(ClientError, match="boots once"):
@@ -124,4 +143,38 @@ def test_a_request_ends_a_machine(emulator: RunningEmulator) -> None:
 
 def test_user_data_that_is_no_script_is_rejected(emulator: RunningEmulator) -> None:
     with pytest.raises(ClientError, match="only user data that is a script"):
-        Instance(emulator, "#cloud-config\n")
+        launch(emulator, "#cloud-config\n")
+
+
+def test_instances_of_one_launch_reach_each_other(emulator: RunningEmulator) -> None:
+    # The first knows the address of the second: it follows its own.
+    script = """#!/bin/sh
+exec /opt/pytorch/bin/python3 - <<'END'
+import socket, subprocess, time, urllib.request
+service = "http://169.254.169.254/latest/"
+header = "X-aws-ec2-metadata-token"
+put = urllib.request.Request(service + "api/token", headers={header + "-ttl-seconds": "600"}, method="PUT")
+token = urllib.request.urlopen(put).read().decode()
+def get(path):
+    request = urllib.request.Request(service + "meta-data/" + path, headers={header: token})
+    return urllib.request.urlopen(request).read().decode()
+index, own = get("ami-launch-index"), get("local-ipv4")
+if index == "1":
+    with socket.create_server((own, 5000)) as server:
+        connection, sender = server.accept()
+        print("from", sender[0], connection.recv(99).decode(), flush=True)
+else:
+    beginning, last = own.rsplit(".", 1)
+    for _ in range(1000):
+        try:
+            connection = socket.create_connection((beginning + "." + str(int(last) + 1), 5000))
+            break
+        except OSError:
+            time.sleep(0.1)
+    connection.sendall(b"hello")
+subprocess.run(["shutdown", "-h", "now"])
+END
+"""
+    first, second = Instance.launch(emulator, script, 2, InstanceInitiatedShutdownBehavior="terminate")
+    second.wait_for(lambda: first.state == second.state == "terminated")
+    assert f"from {first.description['PrivateIpAddress']} hello" in second.console

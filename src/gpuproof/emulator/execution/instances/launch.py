@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _FRAMEWORKS = ("pytorch", "tensorflow")
 _INTERPRETER = "/opt/{}/bin/python3"
 """The environment of a framework in its Deep Learning AMI: AWS's release notes of the AMIs."""
+_MPIRUN = "/opt/amazon/openmpi/bin/mpirun"
 _INHERITED = ("PIP_", "UV_", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
@@ -36,7 +39,6 @@ class Launch:
         programs: by name.
         files: scripts by path.
         docker: its Docker, in which every image exists.
-        egress: what it reaches.
         is_spot: whether it is a spot instance.
         terminates_at_shutdown: whether its own shutdown terminates it; else it is stopped.
         shows_tags: whether its metadata service shows its tags.
@@ -47,7 +49,6 @@ class Launch:
     programs: Mapping[str, str]
     files: Mapping[str, str]
     docker: DockerSettings
-    egress: Egress
     is_spot: bool
     terminates_at_shutdown: bool
     shows_tags: bool
@@ -64,20 +65,32 @@ def launch_of(context: Context, region: str, instance_id: str) -> Launch:
     script = ec2.describe_instance_attribute(InstanceId=instance_id, Attribute="userData")["UserData"][
         "Value"
     ]
-    environment = _environment(context)
     return Launch(
         metadata=instance_metadata(
             instance, region, base64.b64decode(script).decode(), _role(context, region, instance)
         ),
-        environment=environment,
+        environment=_environment(context),
         programs={"nvidia-smi": nvidia_smi(_gpus(instance["InstanceType"]))},
-        files={_INTERPRETER.format(name): wrapper(_python(context.options, name)) for name in _FRAMEWORKS},
+        files=_files(context.options),
         docker=DockerSettings(python=context.options.python, pythons=context.options.pythons),
-        egress=Egress.from_environment(environment, [urlsplit(context.clients.url).port or 80]),
         is_spot=instance.get("InstanceLifecycle") == "spot",
         terminates_at_shutdown=behaviour == "terminate",
         shows_tags=instance.get("MetadataOptions", {}).get("InstanceMetadataTags") == "enabled",
     )
+
+
+def _files(options: Options) -> dict[str, str]:
+    """What Deep Learning AMIs have below `/opt`, as far as this computer has it."""
+    files = {_INTERPRETER.format(name): wrapper(_python(options, name)) for name in _FRAMEWORKS}
+    beside = Path(options.python).with_name("mpirun")
+    if mpirun := str(beside) if beside.exists() else shutil.which("mpirun"):
+        files[_MPIRUN] = wrapper(mpirun)
+    return files
+
+
+def egress_of(context: Context) -> Egress:
+    """What all instances reach."""
+    return Egress.from_environment(_environment(context), [urlsplit(context.clients.url).port or 80])
 
 
 def _environment(context: Context) -> dict[str, str]:

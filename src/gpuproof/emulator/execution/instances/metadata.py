@@ -31,7 +31,7 @@ def instance_metadata(
     known = {
         "user-data": user_data,
         "meta-data/instance-id": instance["InstanceId"],
-        "meta-data/ami-launch-index": "0",
+        "meta-data/ami-launch-index": str(instance.get("AmiLaunchIndex", 0)),
         "meta-data/ami-id": instance.get("ImageId", ""),
         "meta-data/instance-type": instance["InstanceType"],
         "meta-data/instance-life-cycle": instance.get("InstanceLifecycle", "on-demand"),

@@ -58,6 +58,11 @@ def state_of(region: str, instance_id: str) -> str:
     return _instances(region)[instance_id].instance_state.name
 
 
+def set_private_address(region: str, instance_id: str, address: str) -> None:
+    """Set the private IPv4 address of an instance that moto knows."""
+    _instances(region)[instance_id].nics[0].private_ip_address = address
+
+
 def tags_of(region: str, instance_id: str) -> dict[str, str]:
     """The tags of an instance that moto knows."""
     return {tag["key"]: tag["value"] for tag in _instances(region)[instance_id].get_tags()}

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from gpuproof.emulator.context import Context
-from gpuproof.emulator.execution.instances.launch import Launch, launch_of
+from gpuproof.emulator.execution.instances.launch import Launch, egress_of, launch_of
+from gpuproof.emulator.execution.instances.launch_network import LaunchNetwork
 from gpuproof.emulator.execution.instances.machine import Machine
 from gpuproof.emulator.execution.instances.metadata import spot_notice, tag_metadata
 from gpuproof.emulator.execution.instances.states import (
@@ -23,6 +24,7 @@ from gpuproof.emulator.execution.instances.states import (
     RECLAIMED,
     StateReason,
     instances_with_user_data,
+    set_private_address,
     set_state,
     state_of,
     tags_of,
@@ -51,10 +53,12 @@ class _Instance:
     Args:
         id: its id.
         request: `RunInstances`.
+        network: shared with the other instances of the launch; None if it is the only one.
     """
 
     id: str
     request: AwsRequest
+    network: LaunchNetwork | None = None
     launch: Launch | None = None
     machine: Machine | None = None
     thread: threading.Thread | None = None
@@ -91,11 +95,15 @@ class InstanceSupervisor:
             ids: of its instances.
         """
         with self.lock:
-            for new in ids:
-                # A repeated request returns instances that exist, or were lost when the emulator was killed.
-                if new in self._instances or state_of(request.region, new) != "running":
-                    continue
-                instance = self._instances[new] = _Instance(new, request)
+            # A repeated request returns instances that exist, or were lost when the emulator was killed.
+            launched = [
+                new
+                for new in ids
+                if new not in self._instances and state_of(request.region, new) == "running"
+            ]
+            network = LaunchNetwork(launched) if len(launched) > 1 else None
+            for new in launched:
+                instance = self._instances[new] = _Instance(new, request, network)
                 set_state(instance.region, new, "pending")
                 instance.thread = threading.Thread(target=self._run, args=(instance,), name=new, daemon=True)
                 instance.thread.start()
@@ -183,10 +191,17 @@ class InstanceSupervisor:
         except Exception:  # noqa: BLE001 - after any error, the instance must not stay pending
             traceback.print_exc(file=sys.stderr)
         finally:
+            if instance.network is not None:
+                instance.network.leave(instance.id)
             self._finish(instance)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _run_machine(self, instance: _Instance, folder: Path) -> None:
+        egress, host = egress_of(self._context), None
+        if instance.network is not None:
+            network = instance.network.join(egress)
+            set_private_address(instance.region, instance.id, network.addresses[instance.id])
+            host = network, instance.id
         launch = launch_of(self._context, instance.region, instance.id)
         machine = Machine(
             folder,
@@ -194,8 +209,9 @@ class InstanceSupervisor:
             environment=launch.environment,
             programs=launch.programs,
             files=launch.files,
-            egress=launch.egress,
             docker=launch.docker,
+            egress=egress,
+            host=host,
         )
         instance.metadata = dict(launch.metadata)
         with machine:

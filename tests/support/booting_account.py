@@ -1,0 +1,121 @@
+"""Commands in an account of the emulator whose EC2 instances boot their user data."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.simulated_instance import aws_cli_in_path, require_simulated_instance
+
+_PATIENCE_S = 150.0
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+
+
+@contextlib.contextmanager
+def booting_account(folder: Path) -> Iterator[RunningEmulator]:
+    """An account with an instance profile; skips the test where instances cannot boot.
+
+    Args:
+        folder: an empty folder.
+    """
+    require_simulated_instance()
+    with (
+        aws_cli_in_path(),
+        running_emulator(folder, words=("--boot-instances",)) as emulator,
+    ):
+        iam, name = emulator.client("iam"), "gpuproof-ec2"
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
+        iam.create_instance_profile(InstanceProfileName=name)
+        iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+        yield emulator
+
+
+class Project:
+    """A folder with a job, and commands in it."""
+
+    def __init__(self, account: RunningEmulator, folder: Path) -> None:
+        self.account = account
+        self.folder = folder
+        self._environment = {
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("AWS_", "GPUPROOF_"))
+            },
+            **account.credentials,
+            "GPUPROOF_STATE_DIR": str(folder.parent / "state"),
+            "GPUPROOF_CACHE_DIR": str(account.state.parent / "cache"),
+            "NO_COLOR": "1",
+        }
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "rows.csv").write_text("1,2,3\n")
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """The output of a command of `gpuproof`.
+
+        Args:
+            code: the expected exit code.
+        """
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuproof", *words],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == code, f"{done.stdout}\n{self.consoles()}"
+        return done.stdout
+
+    def write(self, script: str, job: str) -> None:
+        """Write a script, and the job that runs it."""
+        (self.folder / "train.py").write_text(script)
+        (self.folder / "gpuproof.yaml").write_text(job)
+
+    def running_instances(self) -> list[dict[str, Any]]:
+        """The instances that run, as EC2 describes them."""
+        filters = [{"Name": "instance-state-name", "Values": ["running"]}]
+        pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return [one for page in pages for one in page["Instances"]]
+
+    def wait_for(self, is_true: Callable[[], bool]) -> None:
+        """Wait until a condition holds."""
+        end = time.monotonic() + _PATIENCE_S
+        while not is_true():
+            assert time.monotonic() < end, self.consoles()
+            time.sleep(0.3)
+
+    def instances(self, state: str) -> list[str]:
+        """The ids of the instances in a state."""
+        filters = [{"Name": "instance-state-name", "Values": [state]}]
+        pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return [one["InstanceId"] for page in pages for one in page["Instances"]]
+
+    def wait_until_terminated(self) -> None:
+        """Wait until no instance runs: the command ends as soon as the instance has reported the end of the job."""
+        end = time.monotonic() + _PATIENCE_S
+        while any(self.instances(state) for state in ("pending", "running", "shutting-down")):
+            assert time.monotonic() < end, self.consoles()
+            time.sleep(0.2)
+
+    def consoles(self) -> str:
+        """What all instances have printed."""
+        ec2 = self.account.client("ec2")
+        found = [one for state in ("running", "terminated") for one in self.instances(state)]
+        return "\n".join(ec2.get_console_output(InstanceId=one)["Output"] for one in found)
