@@ -101,7 +101,8 @@ def test_mpi_runs_on_two_instances(project: Project) -> None:
     pytest.importorskip("mpi4py")
     if not Path(sys.executable).with_name("mpirun").exists():
         pytest.skip("Open MPI is not installed")
-    project.write(MPI, JOB.format(distribution="{launcher: mpi, processes_per_host: 1}"))
+    job = JOB.format(distribution="{launcher: mpi, processes_per_host: 1}")
+    project.write(MPI, f"{job}framework: pytorch\n")
     printed = project.run("run", "--on", "ec2", "--no-check")
     assert "rank 0 of 2 on algo-1 sum 3" in printed
     assert "rank 1 of 2 on algo-2 sum 3" in printed

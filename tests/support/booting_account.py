@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.aws_emulator import RunningEmulator, running_emulator
+from support.aws_emulator import REGION, RunningEmulator, running_emulator
 from support.simulated_instance import aws_cli_in_path, require_simulated_instance
 
-_PATIENCE_S = 150.0
+OTHER_REGION = "us-west-2"
+_PATIENCE_S = 600.0
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -101,21 +102,32 @@ class Project:
             assert time.monotonic() < end, self.consoles()
             time.sleep(0.3)
 
-    def instances(self, state: str) -> list[str]:
-        """The ids of the instances in a state."""
+    def instances(self, state: str, region: str = REGION) -> list[str]:
+        """The ids of the instances of a region in a state."""
         filters = [{"Name": "instance-state-name", "Values": [state]}]
-        pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        pages = self.account.client("ec2", region).describe_instances(Filters=filters)["Reservations"]
         return [one["InstanceId"] for page in pages for one in page["Instances"]]
 
-    def wait_until_terminated(self) -> None:
+    def wait_until_terminated(self, region: str = REGION) -> None:
         """Wait until no instance runs: the command ends as soon as the instance has reported the end of the job."""
         end = time.monotonic() + _PATIENCE_S
-        while any(self.instances(state) for state in ("pending", "running", "shutting-down")):
+        while any(self.instances(state, region) for state in ("pending", "running", "shutting-down")):
             assert time.monotonic() < end, self.consoles()
             time.sleep(0.2)
 
+    def keys(self) -> list[str]:
+        """All keys in GPUproof's bucket."""
+        s3 = self.account.client("s3")
+        (bucket,) = [
+            one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("gpuproof-")
+        ]
+        return [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
+
     def consoles(self) -> str:
         """What all instances have printed."""
-        ec2 = self.account.client("ec2")
-        found = [one for state in ("running", "terminated") for one in self.instances(state)]
-        return "\n".join(ec2.get_console_output(InstanceId=one)["Output"] for one in found)
+        return "\n".join(
+            self.account.client("ec2", region).get_console_output(InstanceId=one)["Output"]
+            for region in (REGION, OTHER_REGION)
+            for state in ("running", "terminated")
+            for one in self.instances(state, region)
+        )

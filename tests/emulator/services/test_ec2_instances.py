@@ -110,3 +110,15 @@ def test_an_instance_its_network_and_its_token_are_the_same_after_a_restart(tmp_
         again = ec2.run_instances(**request(token, **subnet))
         assert again["Instances"][0]["InstanceId"] == first
         assert launched(ec2, token) == [first]
+
+
+def test_all_instances_of_a_launch_have_its_instance_profile(aws: Account) -> None:
+    iam, name = aws.client("iam"), f"profile-{secrets.token_hex(4)}"
+    iam.create_instance_profile(InstanceProfileName=name)
+    ec2, token = aws.client("ec2"), secrets.token_hex(8)
+    ec2.run_instances(**request(token, MinCount=3, MaxCount=3, IamInstanceProfile={"Name": name}))
+    described = ec2.describe_instances(InstanceIds=launched(ec2, token))["Reservations"]
+    profiles = [
+        one["IamInstanceProfile"]["Arn"].rpartition("/")[2] for each in described for one in each["Instances"]
+    ]
+    assert profiles == [name] * 3

@@ -1,4 +1,4 @@
-"""`RunInstances` with a client token, which moto stores without effect.
+"""`RunInstances` with a client token, which moto stores without effect, and with an instance profile for several instances.
 
 EC2 answers a repeated request that has the token of an earlier one with the instances of that one, so that a lost
 response never launches twice: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-idempotency.html
@@ -6,6 +6,7 @@ response never launches twice: https://docs.aws.amazon.com/ec2/latest/devguide/e
 
 from __future__ import annotations
 
+import re
 import threading
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ OPERATIONS = ("RunInstances",)
 
 _VERSION = "2016-11-15"
 _MOST = 1_000_000
+_INSTANCE = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
 _NO_CAPACITY = (
     "We currently do not have sufficient {instance} capacity in the Availability Zone you requested. Our system will be working on "
     "provisioning additional capacity."
@@ -43,12 +45,12 @@ def handle(context: Context, journal: Journal, request: AwsRequest) -> AwsRespon
         raise AwsError("InsufficientInstanceCapacity", _NO_CAPACITY.format(instance=instance), 500)
     token = request.form.get("ClientToken", "")
     if not token:
-        return journal.handle(request, read_only=False)
+        return _launch(journal, request)
     with _lock:  # the second of two equal requests waits for the first
         reservation = _find_reservation(journal, request, token)
         known = _launched.setdefault(journal, {})
         if reservation is None:
-            response = journal.handle(request, read_only=False)
+            response = _launch(journal, request)
             if response.status == 200:
                 known[request.region, token] = request.form
             return response
@@ -56,6 +58,22 @@ def handle(context: Context, journal: Journal, request: AwsRequest) -> AwsRespon
             message = f"The client token {token} was used before, in a request with other parameters."
             raise AwsError("IdempotentParameterMismatch", message)
         return xml_response(request, _launch_response(reservation))
+
+
+def _launch(journal: Journal, request: AwsRequest) -> AwsResponse:
+    """Launch instances, all of them with the instance profile: moto gives it to the first only."""
+    response = journal.handle(request, read_only=False)
+    profile = {name: value for name, value in request.form.items() if name.startswith("IamInstanceProfile.")}
+    if response.status == 200 and profile:
+        for instance in _INSTANCE.findall(b"".join(response.body))[1:]:
+            words = {
+                "Action": "AssociateIamInstanceProfile",
+                "Version": _VERSION,
+                "InstanceId": instance.decode(),
+                **profile,
+            }
+            journal.handle(request.with_body(urlencode(words).encode()), read_only=False)
+    return response
 
 
 def _find_reservation(journal: Journal, request: AwsRequest, token: str) -> ElementTree.Element | None:
