@@ -14,7 +14,9 @@ import gpuproof
 
 PACKAGE = Path(gpuproof.__file__).parent
 ROOMS = ("agent", "gpu", "runtime", "serve", "util")
-MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+MODULES = sorted(
+    [PACKAGE / "findings.py", *(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))]
+)
 # Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
 NOT_EVERYWHERE = {
     *("tomllib", "annotationlib", "compression"),
@@ -54,7 +56,7 @@ IMAGE = {
     "serve/observability/tracing.py": {"opentelemetry"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
-OWN = ("gpuproof.version", *(f"gpuproof.{room}" for room in ROOMS))
+OWN = ("gpuproof.version", "gpuproof.findings", *(f"gpuproof.{room}" for room in ROOMS))
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 

@@ -1,13 +1,13 @@
-"""Findings: the common form of what `doctor` and `check` report."""
+"""Findings: the common form of what `doctor`, `check` and the host of a run report; both halves use it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
+from enum import Enum
 from typing import Any
 
 
-class Severity(StrEnum):
+class Severity(str, Enum):  # noqa: UP042 - host code runs on Python 3.9
     """Severity of a finding, worst first."""
 
     ERROR = "error"
@@ -16,6 +16,9 @@ class Severity(StrEnum):
     """It will be slow, fragile or wasteful."""
     NOTE = "note"
     """Worth knowing; no action needed."""
+
+    def __str__(self) -> str:
+        return self.value
 
     @property
     def rank(self) -> int:

@@ -139,6 +139,7 @@ def test_it_contains_the_packages_of_the_agent_and_no_others(agent: Path) -> Non
         "pynvml.py",
         "gpuproof/__init__.py",
         "gpuproof/agent",
+        "gpuproof/findings.py",
         "gpuproof/gpu",
         "gpuproof/runtime",
         "gpuproof/serve",

@@ -12,7 +12,13 @@ from gpuproof.doctor.codes import LAYERS, doctor_codes
 
 def test_every_code_of_every_check_has_a_row_and_no_row_is_left_over() -> None:
     folder = Path(gpuproof.doctor.__file__).parent
-    files = [*folder.rglob("checks/**/*.py"), *folder.glob("data/environment/*.csv"), folder / "check.py"]
+    shared = folder.parent / "gpu" / "checks"
+    files = [
+        *folder.rglob("checks/**/*.py"),
+        *shared.glob("*.py"),
+        *folder.glob("data/environment/*.csv"),
+        folder / "check.py",
+    ]
     used = {code for path in files for code in re.findall(r"\bD[1-8]\d\d\b", path.read_text())}
     assert used == set(doctor_codes())
 

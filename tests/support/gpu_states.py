@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gpuproof.doctor.readings.gpus import Gpus, GpuState
 from gpuproof.findings import Finding
+from gpuproof.gpu.checks.states import Gpus, GpuState
 from gpuproof.gpu.health import GpuHealth
 from gpuproof.gpu.nvml import GpuInfo, GpuReading
 

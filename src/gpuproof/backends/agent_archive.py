@@ -15,16 +15,33 @@ from pathlib import Path
 from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
+_SHARED = ("version.py", "findings.py")
+"""Modules beside the packages that both halves use."""
+
 _COMPRESSED = (
+    "gpuproof/findings.py",
     *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
     *(
+        "gpuproof/agent/environments/sagemaker_",
+        "gpuproof/agent/environments/training_toolkit",
         "gpuproof/agent/gpu_check.py",
         "gpuproof/agent/idle/",
+        "gpuproof/agent/launch/mpi",
+        "gpuproof/agent/launch/pytorch",
+        "gpuproof/agent/launch/server_host",
+        "gpuproof/agent/launch/tensorflow",
+        "gpuproof/agent/launch/torchrun",
         "gpuproof/agent/local_hosts/",
         "gpuproof/agent/mpi/",
         "gpuproof/agent/requirements/",
         "gpuproof/agent/stall/",
-        "gpuproof/gpu/probes/",
+        "gpuproof/gpu/checks/",
+        "gpuproof/gpu/cuda",
+        "gpuproof/gpu/diagnosis.py",
+        "gpuproof/gpu/driver.py",
+        "gpuproof/gpu/framework_probe.py",
+        "gpuproof/gpu/health.py",
+        "gpuproof/gpu/probe",
         "gpuproof/runtime/",
         "gpuproof/serve/",
     ),
@@ -131,7 +148,8 @@ def _bytecode(name: str, source: bytes) -> bytes:
 
 def _sources() -> Iterator[tuple[str, Path]]:
     package = Path(__file__).parents[1]
-    yield "gpuproof/version.py", package / "version.py"
+    for name in _SHARED:
+        yield f"gpuproof/{name}", package / name
     for room in HOST_PACKAGES:
         for path in sorted((package / room).rglob("*.*")):
             if path.suffix in (".py", ".csv"):

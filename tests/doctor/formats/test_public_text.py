@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.cloud import account
-from gpuproof.doctor.checks.gpu_state import gpu_processes, xid_events
+from gpuproof.doctor.checks.gpu_state import xid_events
 from gpuproof.doctor.checks.host import disk, oom_kills
 from gpuproof.doctor.formats.markdown import PRINTED_VARIABLES, Private, render_markdown
 from gpuproof.doctor.formats.public_text import publish, publish_value, vocabulary
@@ -20,6 +20,7 @@ from gpuproof.doctor.registry import CHECKS
 from gpuproof.doctor.report import CheckResult, LayerReport, Report, State
 from gpuproof.doctor.runner import examine
 from gpuproof.findings import Finding, Severity
+from gpuproof.gpu.checks import gpu_processes
 from gpuproof.gpu.framework_probe import Packages
 from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 

@@ -5,6 +5,7 @@ User data starts it as root, and powers the instance off when it has ended, howe
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
@@ -20,6 +21,7 @@ from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.ec2_host.setup.cluster_hosts import ClusterHosts, HostsMissing, named_host
 from gpuproof.agent.ec2_host.setup.driver import DriverUnusable, check_gpus, wait_for_driver
+from gpuproof.agent.ec2_host.setup.gpu_health import GpuUnhealthy, raise_for, read_findings
 from gpuproof.agent.ec2_host.setup.local_disk import use_local_disk
 from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make_environment
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
@@ -32,6 +34,7 @@ from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
 from gpuproof.agent.log_markers import MESSAGE_MARKER
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.agent.state import COMPLETED, FAILED, STOPPED
+from gpuproof.findings import Severity
 
 _ML = Path(CONTRACT_ROOT)
 _LOGS = Path("/opt/gpuproof/log")
@@ -103,6 +106,7 @@ class EC2Host:
         if parameters.gpus:
             wait_for_driver(parameters.gpus, parameters.driver_wait, self._watch.wait)
             check_gpus(parameters)
+            self._check_health()
         if parameters.image:
             Docker(self._watch.wait).check(parameters.driver_wait, with_gpus=parameters.gpus > 0)
         if (note := use_local_disk(_ML)) is not None:
@@ -125,6 +129,22 @@ class EC2Host:
         if len(parameters.hosts) > 1:
             folder = self._state / "hosts"
             ClusterHosts(self._aws, parameters, self._metadata, folder, self._watch.wait).meet()
+
+    def _check_health(self) -> None:
+        """Report what is wrong with the GPUs, and fail if the job would.
+
+        Raises:
+            GpuUnhealthy: it would.
+        """
+        findings = read_findings(self._parameters, os.environ)
+        self._end.findings = [finding.to_json() for finding in findings]
+        if findings:
+            self._reports.set_findings(self._end.findings)
+        raise_for(findings)
+        for finding in findings:
+            if finding.severity is Severity.WARNING:
+                self._tell(f"{finding.code}: {finding.message}")
+                self._end.notes.append(f"{finding.code}: {finding.message}")
 
     def _run_job(self) -> None:
         """Run the job to its end."""
@@ -215,7 +235,7 @@ class EC2Host:
 def _describe(error: BaseException) -> str:
     if isinstance(error, ContainerFailed):
         return f"ClientError: {error}"
-    if isinstance(error, (AwsFailed, DriverUnusable, EnvironmentFailed, HostsMissing, OSError)):
+    if isinstance(error, (AwsFailed, DriverUnusable, EnvironmentFailed, GpuUnhealthy, HostsMissing, OSError)):
         return str(error)
     traceback.print_exception(type(error), error, error.__traceback__)
     return f"InternalServerError: {type(error).__name__}: {error}"

@@ -39,6 +39,7 @@ class HostParameters:
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
         gpu_name: their model in the catalogue, such as `A10G`; empty if unknown.
+        gpu_memory: memory of each in bytes; 0 if unknown.
         min_driver: the oldest NVIDIA driver on which the framework can use a GPU; empty if unknown.
         min_driver_for: what needs it, for the user.
         retry_for: seconds for which calls to AWS that failed are repeated.
@@ -69,6 +70,7 @@ class HostParameters:
     driver_wait: float = 120.0
     gpus: int = 0
     gpu_name: str = ""
+    gpu_memory: int = 0
     min_driver: str = ""
     min_driver_for: str = ""
     retry_for: float = 300.0

@@ -187,6 +187,7 @@ class EC2Plan(DisplayedPlan):
             gpus=target.gpus if target.expected.count != 0 else 0,
             hosts=host_names(job.instance_count),
             gpu_name=(target.instance.gpu_model or "") if target.instance is not None else "",
+            gpu_memory=target.instance.gpu_memory if target.instance is not None else 0,
             min_driver=need.driver if need is not None else "",
             min_driver_for=need.because if need is not None else "",
         )

@@ -1,80 +1,15 @@
-"""Every GPU as NVML reports it, read once for all checks of a machine."""
+"""The GPUs of a machine, read once for all of its checks."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from typing import Any
-
 from gpuproof.doctor.machine import Machine, read_once
-from gpuproof.findings import Location
-from gpuproof.gpu.cuda import DRIVER_SECONDS
-from gpuproof.gpu.health import GpuHealth
-from gpuproof.gpu.nvml import GpuInfo, GpuReading
-from gpuproof.gpu.probe_process import Record, ask, own_environment
-
-
-@dataclass(frozen=True)
-class GpuState:
-    """One GPU: its identity, its current activity and its health."""
-
-    info: GpuInfo
-    reading: GpuReading
-    health: GpuHealth
-
-    @property
-    def index(self) -> int:
-        """Number in NVML's order."""
-        return self.info.index
-
-    @property
-    def label(self) -> str:
-        """`GPU 0 (NVIDIA A10G)`."""
-        return f"GPU {self.index}" + (f" ({self.info.name})" if self.info.name else "")
-
-    @property
-    def location(self) -> Location:
-        """Location of a finding about this GPU."""
-        return Location(device=self.label)
-
-
-@dataclass(frozen=True)
-class Gpus:
-    """All GPUs that NVML lists.
-
-    Args:
-        driver: version of the driver.
-    """
-
-    states: tuple[GpuState, ...]
-    driver: str | None = None
+from gpuproof.gpu.checks.states import Gpus, read_gpu_states
 
 
 def read_gpus(machine: Machine) -> Gpus | None:
     """Read the GPUs; `None` if NVML is unusable or lists none, which the driver layer reports."""
-    return read_once(machine, "gpus", _read_nvml)
+    return read_once(machine, "gpus", _read)
 
 
-def _read_nvml(machine: Machine) -> Gpus | None:
-    if not machine.nvml.gpus:
-        return None
-    # In its own process: a broken driver can hang or crash the process that calls it.
-    answer = ask(
-        sys.executable, "health", environment=own_environment(machine.environment), seconds=DRIVER_SECONDS
-    )
-    states = tuple(_state(record) for record in answer.of("gpu"))
-    driver = answer.one("driver")
-    return Gpus(states, driver["version"] if driver else None) if states else None
-
-
-def _state(record: Record) -> GpuState:
-    info, reading = record["info"], record["reading"]
-    info["compute_capability"] = _tuple(info["compute_capability"])
-    for name in ("throttle", "processes", "process_utilization"):
-        reading[name] = _tuple(reading[name])
-    return GpuState(GpuInfo(**info), GpuReading(**reading), GpuHealth(**record["health"]))
-
-
-def _tuple(value: Any) -> Any:
-    """Turn JSON lists back into tuples."""
-    return tuple(_tuple(one) for one in value) if isinstance(value, list) else value
+def _read(machine: Machine) -> Gpus | None:
+    return read_gpu_states(machine.environment) if machine.nvml.gpus else None

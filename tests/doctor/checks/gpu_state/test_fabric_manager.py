@@ -1,7 +1,7 @@
 """NVLink fabric and Fabric Manager."""
 
-from gpuproof.doctor.checks.gpu_state.fabric_manager import Reading as Fabric
-from gpuproof.doctor.checks.gpu_state.fabric_manager import evaluate as judge_fabric
+from gpuproof.gpu.checks.fabric_manager import Reading as Fabric
+from gpuproof.gpu.checks.fabric_manager import evaluate as judge_fabric
 from support.gpu_states import codes, text
 
 

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuproof.doctor.checks.gpu_state.gpu_processes import GpuProcess, GpuUse
-from gpuproof.doctor.checks.gpu_state.gpu_processes import evaluate as judge_use
 from gpuproof.doctor.checks.gpu_state.gpu_processes import read as read_uses
 from gpuproof.doctor.machine import Machine
+from gpuproof.gpu.checks.gpu_processes import GpuProcess, GpuUse
+from gpuproof.gpu.checks.gpu_processes import evaluate as judge_use
 from support.gpu_states import GIB, codes
 from support.nvml_stub import Scenario, build_library
 

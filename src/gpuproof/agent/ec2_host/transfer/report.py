@@ -29,6 +29,7 @@ class End:
         interrupted: whether EC2 takes the instance away.
         stopped: whether the user stopped it.
         notes: remarks for the user.
+        findings: what the checks of the GPUs have found before the job.
     """
 
     status: str = "Failed"
@@ -41,6 +42,7 @@ class End:
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
+    findings: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Reports:
@@ -81,6 +83,11 @@ class Reports:
             "times": {**self._boot["times"], phase: self._clock()},
         }
         print(f"gpuproof: {phase}", flush=True)
+        self._changed.set()
+
+    def set_findings(self, findings: list[dict[str, Any]]) -> None:
+        """Report what the checks of the GPUs have found, in the background; as `gpuproof doctor --format json` has it."""
+        self._boot = {**self._boot, "findings": findings}
         self._changed.set()
 
     def write_end(self, aws: AwsCli, end: End) -> None:

@@ -38,6 +38,15 @@ class HostReport:
         times = self.boot.get("times")
         return _seconds(times.get(phase)) if isinstance(times, Mapping) else None
 
+    @property
+    def gpu_warnings(self) -> list[str]:
+        """What its checks of the GPUs have warned of, as in the notes of its end: `D703: GPU 0 has …`."""
+        found = self.boot.get("findings")
+        findings = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        return [
+            f"{one.get('code')}: {one.get('message')}" for one in findings if one.get("severity") == "warning"
+        ]
+
     def end_time(self, name: str) -> float | None:
         """A time of `end.json`, in seconds since the epoch: `started`, `script_started` or `ended`."""
         return _seconds(self.end.get(name))

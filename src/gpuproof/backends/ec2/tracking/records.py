@@ -101,7 +101,8 @@ def record_of(
     document |= {name: known[name] for name in _AGENT_FIELDS if name in known}
     if outcome.status == FAILED and known.get("failure_reason"):
         document["reason"] = known["failure_reason"]
-    document["notes"] = _unique([*document["notes"], *known.get("notes", ())])
+    warnings = [text for one in reports.values() for text in one.gpu_warnings]
+    document["notes"] = _unique([*document["notes"], *warnings, *known.get("notes", ())])
     return RunRecord.of(document)
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from gpuproof.doctor.checks.benchmark.data_sheet import DataSheet, data_sheet, link_gb_s
 from gpuproof.doctor.checks.gpu_state.cuda_visible_devices import parse_visible_devices
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.readings.gpus import GpuState, read_gpus
+from gpuproof.doctor.readings.gpus import read_gpus
 from gpuproof.doctor.readings.instance_identity import read_instance_identity
 from gpuproof.findings import Finding, Location, Severity
+from gpuproof.gpu.checks.states import GpuState
 from gpuproof.gpu.probe_process import Answer, ask, own_environment
 
 TIMEOUT_SECONDS = 540.0

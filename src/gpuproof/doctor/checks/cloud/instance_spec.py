@@ -10,13 +10,10 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.readings.host import inside_container
 from gpuproof.doctor.readings.instance_identity import InstanceIdentity, read_instance_identity
-from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE
 from gpuproof.findings import Finding, Severity
-from gpuproof.util.humanize import format_bytes, join_words, pluralize
-
-_MEMORY_TOLERANCE = 0.9
-"""NVML reports less than EC2 by what the driver reserves. Below this share of the specification, the GPU is another model
-or a slice of one."""
+from gpuproof.gpu.checks import gpu_memory
+from gpuproof.gpu.checks.remedies import MOVE_TO_OTHER_HARDWARE
+from gpuproof.util.humanize import join_words, pluralize
 
 
 @dataclass(frozen=True)
@@ -165,15 +162,8 @@ def _compare_gpus(reading: Reading, spec: Instance) -> Iterator[Finding]:
                 (f"instance type according to {reading.identity.source}: {spec.name}", f"NVML: {gpu.name}"),
                 "Check which instance type was started: it is not this one.",
             )
-        elif gpu.memory is not None and gpu.memory < _MEMORY_TOLERANCE * spec.gpu_memory:
-            yield Finding(
-                "D703",
-                Severity.WARNING,
-                f"GPU {index} has {format_bytes(gpu.memory)} instead of the {format_bytes(spec.gpu_memory)} of {spec.name}: it is "
-                "partitioned (MIG), shared, or another model.",
-                (f"NVML: {gpu.name}, {format_bytes(gpu.memory)}",),
-                "`nvidia-smi -L` shows whether it is partitioned.",
-            )
+        elif small := gpu_memory.evaluate(index, gpu.name, gpu.memory, spec.gpu_memory, spec.name):
+            yield small
 
 
 def _compare_count(reading: Reading, spec: Instance) -> Iterator[Finding]:

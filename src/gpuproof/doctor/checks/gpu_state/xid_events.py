@@ -10,9 +10,9 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.readings.gpus import read_gpus
 from gpuproof.doctor.readings.kernel_log import read_kernel_log
-from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE
 from gpuproof.explain.xids import known_xids
 from gpuproof.findings import Finding, Location, Severity
+from gpuproof.gpu.checks.remedies import MOVE_TO_OTHER_HARDWARE
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
 _SXID = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (.*)")

@@ -1,6 +1,6 @@
 """Multi-Instance GPU."""
 
-from gpuproof.doctor.checks.gpu_state import mig
+from gpuproof.gpu.checks import mig
 from support.gpu_states import codes, gpu, gpus
 
 

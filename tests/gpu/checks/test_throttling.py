@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.doctor.checks.gpu_state import throttling
+from gpuproof.gpu.checks import throttling
 from support.gpu_states import codes, gpu, gpus
 
 

@@ -1,6 +1,6 @@
 """PCIe links with fewer lanes."""
 
-from gpuproof.doctor.checks.gpu_state import pcie_link
+from gpuproof.gpu.checks import pcie_link
 from support.gpu_states import codes, gpu, gpus
 
 

@@ -1,6 +1,6 @@
 """Compute mode and persistence mode."""
 
-from gpuproof.doctor.checks.gpu_state import compute_mode
+from gpuproof.gpu.checks import compute_mode
 from support.gpu_states import codes, gpu, gpus
 
 

@@ -1,6 +1,6 @@
 """Uncorrectable memory errors and row remapping."""
 
-from gpuproof.doctor.checks.gpu_state import ecc_errors
+from gpuproof.gpu.checks import ecc_errors
 from support.gpu_states import codes, gpu, gpus, text
 
 
