@@ -22,6 +22,7 @@ _COMPRESSED = (
     "gpuproof/findings.py",
     *("gpuproof/agent/cluster/", "gpuproof/agent/ec2_host/", "gpuproof/agent/hosts/"),
     *(
+        "gpuproof/agent/artifacts/",
         "gpuproof/agent/environments/sagemaker_",
         "gpuproof/agent/environments/training_toolkit",
         "gpuproof/agent/gpu_check.py",
