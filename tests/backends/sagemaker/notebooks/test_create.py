@@ -112,6 +112,21 @@ def test_a_missing_permission_leaves_nothing(sandbox: NotebookSandbox) -> None:
         assert sandbox.exists() == NOTHING
 
 
+def test_a_creation_that_fails_early_leaves_the_agent_of_others(sandbox: NotebookSandbox) -> None:
+    sandbox.create(sandbox.plan("other"))
+    before = sandbox.exists()
+    plan = sandbox.plan(idle_timeout="2h")
+    # Looking for the agent fails, or creating the configuration.
+    for fault in ("service=s3,operation=HeadObject", "operation=CreateNotebookInstanceLifecycleConfig"):
+        sandbox.emulator.faults(f"access-denied,{fault}")
+        with pytest.raises(AwsRefused):
+            sandbox.create(plan)
+        sandbox.emulator.faults()
+        found = sandbox.exists()
+        assert plan.script.agent_key in found["objects"]
+        assert (found["notebooks"], found["configs"]) == (before["notebooks"], before["configs"])
+
+
 @pytest.mark.parametrize("fault", ["drop,when=after", "drop,when=before", "internal-error"])
 def test_a_lost_connection_creates_no_second_instance(sandbox: NotebookSandbox, fault: str) -> None:
     sandbox.emulator.faults(f"{fault},operation=CreateNotebookInstance,count=1")

@@ -19,6 +19,7 @@ from gpuproof.backends.sagemaker.notebooks.shared_files import (
     create_config,
     delete_results,
     delete_unused,
+    delete_unused_agents,
     upload_agent,
 )
 from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
@@ -274,15 +275,9 @@ class _Creation:
                     problems = delete_unused(self._aws, plan.script.config_name, plan.bucket.name, agent)
                     problems += delete_results(self._aws, plan.bucket.name, plan.job.name)
                 elif self._agent_is_new:
-                    execute(self._aws, _deletion(plan))
+                    problems = delete_unused_agents(self._aws, plan.bucket.name, plan.script.agent_key)
                 return problems + self._bucket_undo.roll_back()
             except KeyboardInterrupt:
                 continue
             except GPUproofError as error:
                 return [*problems, error.message, *self._bucket_undo.roll_back()]
-
-
-def _deletion(plan: NotebookPlan) -> Any:
-    call = plan.upload_call.undo
-    assert call is not None
-    return call

@@ -64,8 +64,19 @@ def delete_unused(aws: Aws, config: str | None, bucket: str | None, agent: str =
         return [f"the lifecycle configuration {config}: {error.message}"]
     if bucket is None:
         return []
+    return delete_unused_agents(
+        aws, bucket, agent + (_script(description) if description is not None else "")
+    )
+
+
+def delete_unused_agents(aws: Aws, bucket: str, text: str) -> list[str]:
+    """Delete the agents whose keys a text contains, unless a lifecycle configuration of GPUproof's names them.
+
+    Returns:
+        Messages about what could not be deleted.
+    """
     try:
-        _delete_agents(aws, bucket, agent + (_script(description) if description is not None else ""))
+        _delete_agents(aws, bucket, text)
     except GPUproofError as error:
         return [f"the agent in s3://{bucket}/{NOTEBOOKS}: {error.message}"]
     return []
