@@ -66,6 +66,7 @@ def submit(
             if cost is None:
                 return
             interrupted, tried = run, ()
+            _terminate_other_hosts(run)
             plan = retry_plan(first, plan, launched, cost)
             progress.report("note", retry_note(plan, launched))
             continue
@@ -87,6 +88,16 @@ def _record_continuation(interrupted: EC2Run, run_id: str) -> None:
     """Record which run continues an interrupted one: for `gpuproof show`, so a failure is ignored."""
     with contextlib.suppress(GPUproofError):
         interrupted.record_continuation(run_id)
+
+
+def _terminate_other_hosts(run: EC2Run) -> None:
+    """Terminate the instances of an interrupted run that EC2 has left: they use quota that the next run needs.
+
+    All hosts have ended and power off by themselves, so a failure is ignored.
+    """
+    if run.launch.instance_count > 1:
+        with contextlib.suppress(GPUproofError):
+            run.stop(at_once=True)
 
 
 def _next_plan(plan: EC2Plan, launched: Launched) -> EC2Plan | None:

@@ -48,6 +48,14 @@ def started(
 
 def end(sandbox: EC2Sandbox, run: EC2Run, status: str = "Stopped", *, interrupted: bool = True) -> None:
     """The host reports its end, and its instance shuts down."""
+    _report_end(sandbox, run, status, interrupted=interrupted)
+    sandbox.ec2.terminate_instances(InstanceIds=list(run.launch.instances))
+    run.wait()
+
+
+def _report_end(
+    sandbox: EC2Sandbox, run: EC2Run, status: str, *, interrupted: bool, host: str = "algo-1"
+) -> None:
     now = time.time()
     document = {
         "status": status,
@@ -58,10 +66,8 @@ def end(sandbox: EC2Sandbox, run: EC2Run, status: str = "Stopped", *, interrupte
         "ended": now + 600,
         "interrupted": interrupted,
     }
-    key = RunLayout(run.id).host_file("algo-1", "end.json")
+    key = RunLayout(run.id).host_file(host, "end.json")
     sandbox.aws.put_object(str(sandbox.bucket), key, json.dumps(document).encode())
-    sandbox.ec2.terminate_instances(InstanceIds=list(run.launch.instances))
-    run.wait()
 
 
 def test_a_reclaimed_run_is_continued_by_another_with_the_same_checkpoints(sandbox: EC2Sandbox) -> None:
@@ -94,6 +100,18 @@ def test_a_reclaimed_run_is_continued_by_another_with_the_same_checkpoints(sandb
         f"its spot instance was reclaimed; {second.id} continues it"
         in EC2Run(sandbox.aws, stored).record.notes
     )
+
+
+def test_the_instances_that_ec2_has_left_are_terminated_before_the_next_run(sandbox: EC2Sandbox) -> None:
+    plan = sandbox.plan(job=sandbox.training(instance_count=2), zones=sandbox.zones[:2], spot=True)
+    runs = started(sandbox, replace(plan, retries=SpotRetries(1)))
+    first = next(runs)
+    for host in ("algo-1", "algo-2"):
+        _report_end(sandbox, first, "Stopped", interrupted=host == "algo-1", host=host)
+    first.wait()
+    assert len(sandbox.instances()) == 2  # they have reported their end, and hang while they power off
+    second = next(runs)
+    assert {one["InstanceId"] for one in sandbox.instances()} == set(second.launch.instances)
 
 
 def test_it_is_started_again_only_so_often(sandbox: EC2Sandbox) -> None:

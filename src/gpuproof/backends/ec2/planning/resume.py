@@ -10,6 +10,7 @@ from typing import Any
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.hosts import host_names
 from gpuproof.backends.remote.run_id import stamp_in
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RunLayout, launched_run
 from gpuproof.jobs.spec import TrainingJob
@@ -20,7 +21,6 @@ _NAME_PREFIX = 40
 _MOST_RUNS = 20
 """Number of runs to check: runs that failed early left no checkpoints."""
 
-_FIRST_HOST = "algo-1"
 _LIVING = ("pending", "running", "stopping", "shutting-down")
 
 
@@ -77,8 +77,15 @@ def _earlier(aws: Aws, job: TrainingJob, bucket: str) -> Iterator[LaunchRecord]:
 
 
 def _end_status(aws: Aws, record: LaunchRecord) -> str | None:
-    """How the run ended according to its host; None if the host has not written that."""
-    content = aws.get_bytes(record.bucket, RunLayout(record.run_id).host_file(_FIRST_HOST, "end.json"))
+    """How the run ended according to its hosts: `Completed` if all have completed; None if one has not written its end."""
+    statuses = [_host_end(aws, record, host) for host in host_names(record.instance_count)]
+    if None in statuses:
+        return None
+    return next((status for status in statuses if status != COMPLETED), COMPLETED)
+
+
+def _host_end(aws: Aws, record: LaunchRecord, host: str) -> str | None:
+    content = aws.get_bytes(record.bucket, RunLayout(record.run_id).host_file(host, "end.json"))
     try:
         end: Any = json.loads(content or b"null")
     except ValueError:
