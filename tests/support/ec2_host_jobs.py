@@ -146,7 +146,7 @@ class HostJob:
     @property
     def user_data(self) -> str:
         """The script with which its instance boots."""
-        return user_data(self.parameters, uri(self.jobs.bucket, self.layout.agent))
+        return user_data(self.parameters)
 
     def report(self, name: str) -> dict[str, Any] | None:
         """A report of the host; None if there is none."""

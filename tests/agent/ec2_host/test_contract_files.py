@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.agent.ec2_host import job_process
-from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
+from gpuproof.agent.ec2_host.contract_files import AGENT, code_folder, take_code, write_contract
 from gpuproof.agent.ec2_host.job_process import job_environment
 from gpuproof.agent.ec2_host.parameters import HostParameters
 
@@ -32,6 +32,19 @@ def test_the_code_channel_has_another_name_if_the_job_has_a_channel_of_that_name
     assert code_folder(parameters()) == "input/data/code"
     assert code_folder(parameters(inputs={"input/data/code": "s3://b/c/"})) == "input/data/gpuproof"
     assert code_folder(parameters(kind="processing")) == "processing/gpuproof"
+
+
+def test_the_downloaded_code_is_moved_and_the_running_agent_stays(tmp_path: Path) -> None:
+    downloaded, folder = tmp_path / "run/code", tmp_path / "ml/input/data/code"
+    downloaded.mkdir(parents=True)
+    for name in (AGENT, "job.json"):
+        (downloaded / name).write_text(name)
+    take_code(downloaded, folder)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        AGENT: AGENT,
+        "job.json": "job.json",
+    }
+    assert [path.name for path in downloaded.iterdir()] == [AGENT]
 
 
 def test_a_processing_job_has_its_inputs_and_outputs(

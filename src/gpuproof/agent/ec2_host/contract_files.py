@@ -5,11 +5,15 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.util.atomic import write_json
+
+AGENT = "gpuproof-agent.pyz"
+"""The agent's file in the code folder."""
 
 _CHANNELS = "input/data/"
 _GROUP = "homogeneousCluster"
@@ -20,6 +24,21 @@ def code_folder(parameters: HostParameters) -> str:
     if parameters.kind != "training":
         return "processing/gpuproof"
     return f"{_CHANNELS}{'gpuproof' if f'{_CHANNELS}code' in parameters.inputs else 'code'}"
+
+
+def take_code(downloaded: Path, folder: Path) -> None:
+    """Copy the code that user data has downloaded into a folder below `/opt/ml`.
+
+    The agent stays where it is, because this program runs from it; the rest, which is in memory, is removed.
+
+    Raises:
+        OSError: it cannot be copied, for example because the disk is full.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in downloaded.iterdir():
+        shutil.copyfile(path, folder / path.name)
+        if path.name != AGENT:
+            path.unlink()
 
 
 def write_contract(ml: Path, parameters: HostParameters) -> None:

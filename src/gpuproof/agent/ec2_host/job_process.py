@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
+from gpuproof.agent.ec2_host.contract_files import AGENT
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
-
-AGENT = "gpuproof-agent.pyz"
-"""The agent's file in the code folder."""
 
 _ENVIRONMENT = "environment.json"
 _MPI = ("/opt/amazon/openmpi/bin", "/opt/amazon/openmpi5/bin")

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpuproof.agent.ec2_host.container.docker_cli import ContainerFailed, Docker
 from gpuproof.agent.ec2_host.container.image_pull import ImagePull
 from gpuproof.agent.ec2_host.container.run_command import container_command, start_failure
-from gpuproof.agent.ec2_host.contract_files import code_folder, write_contract
+from gpuproof.agent.ec2_host.contract_files import code_folder, take_code, write_contract
 from gpuproof.agent.ec2_host.job_process import JobCommand, JobProcess, host_command
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
@@ -26,7 +26,7 @@ from gpuproof.agent.ec2_host.setup.local_disk import use_local_disk
 from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make_environment
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.transfer.checkpoints import Checkpoints
-from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel, download_folder
+from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 from gpuproof.agent.ec2_host.transfer.report import End, Reports
 from gpuproof.agent.ec2_host.transfer.results import HostResults
@@ -113,7 +113,6 @@ class EC2Host:
             self._end.notes.append(note)
         write_contract(_ML, parameters)
         self._reports.enter("Downloading")
-        prefix = f"s3://{parameters.bucket}/{parameters.prefix}code/"
         if parameters.image:
             wait, folder = self._watch.wait, self._state / "docker"
             ImagePull(parameters.image, self._aws, wait, parameters.retry_for, folder, self._tell).run()
@@ -122,10 +121,11 @@ class EC2Host:
                 _ENVIRONMENT, parameters.env_python, parameters.env_packages, self._watch.wait
             )
             self._parameters = replace(parameters, pythons=(str(python), *parameters.pythons))
-        download_folder(self._aws, prefix, _ML / code_folder(parameters))
+        take_code(self._state / "code", _ML / code_folder(parameters))
         for path, address in parameters.inputs.items():
             download_channel(self._aws, address, _ML / path)
-        self._checkpoints.restore(self._aws)
+        if parameters.restore_checkpoints:
+            self._checkpoints.restore(self._aws)
         if len(parameters.hosts) > 1:
             folder = self._state / "hosts"
             ClusterHosts(self._aws, parameters, self._metadata, folder, self._watch.wait).meet()

@@ -31,6 +31,7 @@ class HostParameters:
         outputs: `s3://` addresses by the path below `/opt/ml` that is uploaded at the end of a processing job.
         output: the prefix below which `model.tar.gz` and `output.tar.gz` of a training job are uploaded.
         checkpoints: the prefix that `/opt/ml/checkpoints` is synchronized with; empty for none.
+        restore_checkpoints: whether to download them first; no if no other run can have written any.
         log_group: the group of CloudWatch Logs; the stream is `RUN_ID/HOST`.
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
         env_python: version of Python of an environment that uv makes for the script, such as `3.11`; empty for none.
@@ -62,6 +63,7 @@ class HostParameters:
     outputs: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
     checkpoints: str = ""
+    restore_checkpoints: bool = True
     log_group: str = "/gpuproof/ec2"
     pythons: tuple[str, ...] = ()
     env_python: str = ""

@@ -37,7 +37,7 @@ from gpuproof.backends.remote.code_channel import code_calls, environment_call, 
 from gpuproof.backends.remote.deliver import local_destinations
 from gpuproof.backends.remote.output_names import output_name
 from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
-from gpuproof.backends.remote.s3_layout import RunLayout, uri
+from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob
@@ -123,11 +123,6 @@ class EC2Plan(DisplayedPlan):
         return RunLayout(self.run_id)
 
     @property
-    def agent_uri(self) -> str:
-        """The `s3://` address of the agent."""
-        return uri(self.bucket.name, self.layout.agent)
-
-    @property
     def input_addresses(self) -> dict[str, str]:
         """The `s3://` addresses of the inputs by name."""
         return {name: self.uploads.address(self.bucket.name, name) for name in self.job.inputs}
@@ -167,6 +162,7 @@ class EC2Plan(DisplayedPlan):
         job = self.job
         is_training = isinstance(job, TrainingJob)
         need, own = target.ami.driver, target.ami.environment
+        own_checkpoints = uri(self.bucket.name, checkpoint_prefix(job.name, self.run_id))
         return HostParameters(
             run_id=self.run_id,
             region=self.region,
@@ -180,6 +176,7 @@ class EC2Plan(DisplayedPlan):
             outputs=self._output_paths(),
             output=self.output if is_training else "",
             checkpoints=self.checkpoints or "",
+            restore_checkpoints=self.checkpoints != own_checkpoints,
             pythons=target.ami.pythons,
             env_python=own.python if own is not None else "",
             env_packages=own.packages if own is not None else (),
@@ -248,7 +245,7 @@ class EC2Plan(DisplayedPlan):
 
     def launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
         """The call that launches the instances; with a placeholder for a security group that is not created yet."""
-        return launch_call(self, target, zone, user_data(self.host_parameters(target), self.agent_uri))
+        return launch_call(self, target, zone, user_data(self.host_parameters(target)))
 
     def calls(self) -> tuple[ApiCall, ...]:
         """All API calls of the submission, in order, if the first instance type is available; and those of further regions."""

@@ -14,14 +14,13 @@ LARGEST = 16 * 1024
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"""
 
 
-def user_data(parameters: HostParameters, agent_uri: str) -> str:
+def user_data(parameters: HostParameters) -> str:
     """Return the script for all hosts of a job: each learns from the metadata service which one it is.
 
     Its first lines start a watchdog, which does not depend on the rest of the script, on the clock, the disk or the network.
 
     Args:
         parameters: what the program on each instance has to know.
-        agent_uri: `s3://` address of the agent's file.
 
     Raises:
         InvalidJob: the job has so many inputs and outputs that the script would be too large.
@@ -38,7 +37,7 @@ def user_data(parameters: HostParameters, agent_uri: str) -> str:
     rest = _assignments(
         parameters=json.dumps(parameters.to_json(), separators=(",", ":")),
         retry_for=str(max(1, round(parameters.retry_for))),
-        agent_uri=agent_uri,
+        code_uri=f"{bucket}code/",
         agent_sha256=parameters.agent_sha256,
     )
     pythons = f"pythons=({' '.join(map(shlex.quote, parameters.pythons))})"

@@ -11,8 +11,6 @@ from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.backends.ec2.user_data import LARGEST, user_data
 from gpuproof.errors import InvalidJob
 
-AGENT = "s3://bucket/gpuproof/runs/run-1/code/gpuproof-agent.pyz"
-
 
 def parameters(**changes: Any) -> HostParameters:
     usual = {
@@ -29,19 +27,17 @@ def parameters(**changes: Any) -> HostParameters:
 
 
 def test_user_data_is_valid_bash_and_starts_with_the_watchdog() -> None:
-    script = user_data(parameters(), AGENT)
+    script = user_data(parameters())
     subprocess.run(["bash", "-n"], input=script.encode(), check=True)
     assert script.startswith("#!/bin/bash\n")
     assert (
-        script.index("\nsetsid bash")
-        < script.index("\nparameters=")
-        < script.index('aws s3 cp --only-show-errors "$agent_uri"')
+        script.index("\nsetsid bash") < script.index("\nparameters=") < script.index("aws s3 cp --recursive")
     )
 
 
 def test_names_with_quotes_reach_the_program_unchanged(tmp_path: Path) -> None:
     given = parameters(inputs={"input/data/it's": 's3://bucket/$(touch x) `y` "z"\\'})
-    script = user_data(given, AGENT)
+    script = user_data(given)
     (line,) = (line for line in script.splitlines() if line.startswith("parameters="))
     shown = subprocess.run(
         ["bash", "-c", f'{line}\nprintf %s "$parameters"'], capture_output=True, check=True, cwd=tmp_path
@@ -54,12 +50,12 @@ def test_names_with_quotes_reach_the_program_unchanged(tmp_path: Path) -> None:
 def test_user_data_that_ec2_would_reject_is_an_error() -> None:
     many = {f"input/data/channel-{number}": "s3://bucket/" + "x" * 200 for number in range(100)}
     with pytest.raises(InvalidJob, match=f"EC2 accepts {LARGEST}"):
-        user_data(parameters(inputs=many), AGENT)
-    assert len(user_data(parameters(), AGENT)) < LARGEST / 2
+        user_data(parameters(inputs=many))
+    assert len(user_data(parameters())) < LARGEST / 2
 
 
 def test_a_failure_before_the_program_is_reported_under_the_name_of_the_host(tmp_path: Path) -> None:
-    script = user_data(parameters(hosts=("algo-1", "algo-2")), AGENT)
+    script = user_data(parameters(hosts=("algo-1", "algo-2")))
     begin = script.index("launch_index() {")
     functions = script[begin : script.index("functions=$(")]
     (tmp_path / "curl").write_text(

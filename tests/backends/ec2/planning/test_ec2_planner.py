@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,12 @@ def test_the_hosts_parameters_follow_from_the_plan(sandbox: EC2PlanningSandbox) 
     assert list(parameters.inputs) == ["input/data/training"]
     assert parameters.inputs["input/data/training"].startswith(f"s3://{sandbox.bucket}/gpuproof/inputs/")
     assert parameters.checkpoints == f"s3://{sandbox.bucket}/gpuproof/checkpoints/small/{plan.run_id}/"
+    # Nobody else writes there, so the instance need not look.
+    assert not parameters.restore_checkpoints
+    elsewhere = replace(plan, checkpoints="s3://elsewhere/checkpoints/")
+    assert elsewhere.host_parameters(plan.target).restore_checkpoints
+    next_attempt = replace(plan, run_id="small-20260501-120000-0123abcd")
+    assert next_attempt.host_parameters(plan.target).restore_checkpoints
     assert parameters.output == f"s3://{sandbox.bucket}/{plan.layout.output}"
     assert (parameters.gpus, parameters.instance_type) == (1, "g5.xlarge")
     assert parameters.gpu_name == "A10G"
@@ -294,17 +301,27 @@ def test_a_run_continues_from_the_checkpoints_of_one_that_failed(sandbox: EC2Pla
     assert sandbox.plan().checkpoints != first.checkpoints
 
 
+def test_a_run_whose_second_host_failed_has_not_completed(sandbox: EC2PlanningSandbox) -> None:
+    first = sandbox.plan()
+    record = replace(first.record(first.target), instance_count=2)
+    _end(sandbox, record, "Completed")
+    _end(sandbox, record, "Failed", host="algo-2")
+    assert sandbox.plan().checkpoints == first.checkpoints
+    _end(sandbox, record, "Completed", host="algo-2")
+    assert sandbox.plan().checkpoints != first.checkpoints
+
+
 def _own(sandbox: EC2PlanningSandbox, run_id: str) -> str:
     return f"s3://{sandbox.bucket}/gpuproof/checkpoints/small/{run_id}/"
 
 
-def _end(sandbox: EC2PlanningSandbox, record: LaunchRecord, status: str) -> None:
+def _end(sandbox: EC2PlanningSandbox, record: LaunchRecord, status: str, host: str = "algo-1") -> None:
     """Write what a run that has ended leaves behind."""
     layout, s3 = RunLayout(record.run_id), sandbox.emulator.client("s3")
     prefix = record.checkpoints.removeprefix(f"s3://{sandbox.bucket}/")
     for key, body in (
         (layout.launch, record.to_bytes()),
-        (layout.host_file("algo-1", "end.json"), json.dumps({"version": 1, "status": status}).encode()),
+        (layout.host_file(host, "end.json"), json.dumps({"version": 1, "status": status}).encode()),
         (f"{prefix}weights", b"w"),
     ):
         s3.put_object(Bucket=sandbox.bucket, Key=key, Body=body)

@@ -12,6 +12,7 @@ from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 
 VERSION = 1
+_DELAY_S = 0.5
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Reports:
             "times": {},
         }
         self._changed = threading.Event()
-        self._ended = False
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._write_phases, name="reports", daemon=True)
         self._thread.start()
 
@@ -96,18 +97,19 @@ class Reports:
         Raises:
             AwsFailed: S3 cannot be reached.
         """
-        self._ended = True
+        self._ended.set()
         self._changed.set()
         document = {"version": VERSION, **asdict(end)}
         aws.run("s3", "cp", "--only-show-errors", "-", self.address("end.json"), content=_encode(document))
 
     def _write_phases(self) -> None:
         aws = AwsCli(lambda _: None, 0.0)
-        while not self._ended:
+        while True:
             self._changed.wait()
-            self._changed.clear()
-            if self._ended:
+            # Phases that follow soon need no calls of their own, which would delay them.
+            if self._ended.wait(_DELAY_S):
                 return
+            self._changed.clear()
             try:
                 aws.attempt(
                     "s3",

@@ -82,9 +82,11 @@ now_s() {
 now_s
 end=$((now + retry_for)) pause=1
 printf '%s' "$parameters" >"$state/parameters.json"
-agent=$state/gpuproof-agent.pyz
+code=$state/code
+agent=$code/gpuproof-agent.pyz
 why="the agent could not be downloaded from S3"
-until timeout 300 aws s3 cp --only-show-errors "$agent_uri" "$agent" 2>"$state/aws-error"; do
+# With the rest of the job's code, since each start of the AWS CLI takes half a second.
+until timeout 300 aws s3 cp --recursive --only-show-errors "$code_uri" "$code" 2>"$state/aws-error" && [[ -e $agent ]]; do
     cat "$state/aws-error" >&2
     now_s
     ((now < end)) || exit 1

@@ -176,7 +176,7 @@ class _Submission:
         return Launched(record, target, zone, tried)
 
     def _launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
-        program = user_data(self._plan.host_parameters(target), self._plan.agent_uri)
+        program = user_data(self._plan.host_parameters(target))
         return launch_call(self._plan, target, zone, program)
 
     def _write_record(self, record: LaunchRecord) -> None:
