@@ -340,3 +340,11 @@ def test_only_gpuproofs_own_lifecycle_configurations_can_be_deleted() -> None:
     action = "sagemaker:DeleteNotebookInstanceLifecycleConfig"
     assert allowed(user_policy(SCOPE), action, f"{root}/gpuproof-notebook-0123456789abcdef")
     assert not allowed(user_policy(SCOPE), action, f"{root}/theirs")
+
+
+@BOTH
+def test_users_may_read_the_quotas_that_their_plans_are_compared_with(scope: Scope) -> None:
+    (statement,) = (
+        one for one in statements(user_policy(scope)) if "servicequotas:GetServiceQuota" in one["Action"]
+    )
+    assert statement["Resource"] == [f"arn:aws:servicequotas:eu-west-1:123456789012:{scope.backend}/*"]

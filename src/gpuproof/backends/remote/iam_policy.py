@@ -41,7 +41,7 @@ _REGIONAL = (
     "aws-parameters",
     "session-document",
     "own-sessions",
-    "ec2-quotas",
+    "quotas",
     "repositories",
 )
 """Kinds of resources that are where instances on EC2 run; buckets and logs are in the job's own region."""
@@ -276,8 +276,8 @@ def _resources(kind: str, scope: Scope) -> list[str]:
             # The ids of sessions begin with the user's name, or with the name of the role's session.
             sessions = f"arn:{partition}:ssm:{region}:{account}:session"
             return [f"{sessions}/${{aws:username}}-*", f"{sessions}/${{aws:userid}}-*"]
-        case "ec2-quotas":
-            return [f"arn:{partition}:servicequotas:{region}:{account}:ec2/*"]
+        case "quotas":
+            return [f"arn:{partition}:servicequotas:{region}:{account}:{scope.backend}/*"]
         case "bucket":
             return [bucket]
         case "objects":
