@@ -178,3 +178,13 @@ def test_unused_gpus_that_stopped_it_are_a_field_of_the_record() -> None:
 def test_spot_that_costs_more_than_on_demand_saves_nothing() -> None:
     assert spot_saving(launch(spot=True, usd_per_hour=2.0, on_demand_usd_per_hour=1.0)) == 0.0
     assert spot_saving(launch(spot=True, usd_per_hour=2.0)) is None
+
+
+def test_warnings_about_the_gpus_are_notes_while_the_job_runs() -> None:
+    findings = [
+        {"code": "D703", "severity": "warning", "message": "GPU 0 has 10.7 GiB."},
+        {"code": "D619", "severity": "note", "message": "Persistence mode is off."},
+    ]
+    reports = {"algo-1": HostReport(boot={"phase": "Training", "findings": findings})}
+    record = record_of(launch(), {"i-1": instance("running")}, reports, now=NOW)
+    assert record.notes == ("D703: GPU 0 has 10.7 GiB.",)
