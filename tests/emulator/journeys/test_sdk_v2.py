@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from support.archives import archive
 from support.emulator_jobs import IMAGE, Account
+from support.emulator_models import SERVING_IMAGE
 from support.sdk_scripts import run_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v2")]
@@ -38,6 +40,25 @@ def test_pytorch_fit_deploy_predict_and_delete(aws: Account, tmp_path: Path) -> 
     result = _run(aws, tmp_path, "v2_pytorch", aws.emulator.role)
     assert result["answer"] == [[7.0], [9.0]]
     assert "Could not find endpoint" in result["left"]
+
+
+def test_asynchronous_serverless_captured_and_transformed(aws: Account, tmp_path: Path) -> None:
+    handler = """
+def model_fn(model_dir):
+    return True
+
+def transform_fn(model, body, content_type, accept):
+    text = body if isinstance(body, str) else body.decode()
+    return text.strip().upper(), "text/plain"
+"""
+    model = aws.put("models/model.tar.gz", archive(**{"code/inference.py": handler.encode()}))
+    aws.put("in/a.txt", "one\ntwo\n")
+    result = _run(aws, tmp_path, "v2_endpoint_kinds", aws.emulator.role, SERVING_IMAGE, model, aws.bucket)
+    answers = [result[kind] for kind in ("async", "serverless", "captured", "stream", "transform")]
+    assert answers == ["HELLO", "HELLO", "HELLO", "STREAMED", "Completed"]
+    assert aws.get("transformed/a.txt.out") == "ONE\nTWO\n"
+    (captured,) = aws.keys("captured/")
+    assert json.loads(aws.get(captured))["captureData"]["endpointOutput"]["mode"] == "OUTPUT"
 
 
 def test_script_processor_run(aws: Account, tmp_path: Path) -> None:
