@@ -18,7 +18,8 @@ from gpuproof.util.atomic import write_bytes
 TRAINING, PROCESSING, TRANSFORM = "training-job", "processing-job", "transform-job"
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
 NOTEBOOK, LIFECYCLE_CONFIG = "notebook-instance", "notebook-instance-lifecycle-config"
-KINDS = (TRAINING, PROCESSING, TRANSFORM, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG)
+APP = "app"
+KINDS = (TRAINING, PROCESSING, TRANSFORM, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG, APP)
 """The kinds of resources that the emulator itself has."""
 
 

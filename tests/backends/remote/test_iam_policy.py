@@ -18,8 +18,8 @@ from gpuproof.backends.remote.iam_policy import Scope, read_actions, role_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
 
 ROOMS = ("aws", "remote", "sagemaker", "ec2")
-OTHERS = ("session.py",)
-"""Modules of these packages that name operations without requesting them."""
+OTHERS = ("session.py", "inventory.py", "cloudwatch_metrics.py", "cost_explorer.py")
+"""Modules of these packages that name operations without requesting them, or only for `gpuproof cleanup` and `cost`."""
 
 SERVICES = (
     "sts",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
+from gpuproof.backends.aws.services.cloudwatch_metrics import MetricCalls
+from gpuproof.backends.aws.services.cost_explorer import CostExplorerCalls
 from gpuproof.backends.aws.services.ec2 import EC2Calls
 from gpuproof.backends.aws.services.iam import IdentityCalls
+from gpuproof.backends.aws.services.inventory import InventoryCalls
 from gpuproof.backends.aws.services.notebooks import NotebookCalls
 from gpuproof.backends.aws.services.s3 import S3Calls
 from gpuproof.backends.aws.services.s3_transfer import TransferCalls
@@ -19,9 +22,12 @@ class Aws(
     SageMakerCalls,
     NotebookCalls,
     RuntimeCalls,
+    InventoryCalls,
     EC2Calls,
     LogCalls,
+    MetricCalls,
     TaggingCalls,
+    CostExplorerCalls,
     IdentityCalls,
 ):
     """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.

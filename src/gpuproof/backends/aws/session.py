@@ -34,6 +34,9 @@ _TOKENS = {
     "iam": ("Marker", "Marker"),
     "ec2": ("NextToken", "NextToken"),
     "resourcegroupstaggingapi": ("PaginationToken", "PaginationToken"),
+    "cloudwatch": ("NextToken", "NextToken"),
+    "ce": ("NextPageToken", "NextPageToken"),
+    "scheduler": ("NextToken", "NextToken"),
 }
 """The request and response members of each service's pagination token.
 

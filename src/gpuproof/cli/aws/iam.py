@@ -3,6 +3,7 @@
 gpuproof iam policy --user     for users who start jobs
 gpuproof iam policy --role     for the jobs' execution role
 gpuproof iam policy --trust    the trust policy of that role
+gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cost`
 gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
 """
 
@@ -58,6 +59,13 @@ def add_parser(commands: Subparsers) -> None:
     which.add_argument(
         "--trust", dest="which", action="store_const", const="trust", help="only the role's trust policy"
     )
+    which.add_argument(
+        "--cleanup",
+        dest="which",
+        action="store_const",
+        const="cleanup",
+        help="the policy for `gpuproof cleanup` and `gpuproof cost`",
+    )
     parser.add_argument(
         "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the bucket that GPUproof creates)"
     )
@@ -101,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.remote import iam_policy
 
+    if arguments.which == "cleanup":
+        return _print_cleanup_policy()
     if arguments.role == "":
         if arguments.which:
             raise UsageError(f"--role without a value contradicts --{arguments.which}.", remedy="--role ROLE")
@@ -117,6 +127,19 @@ def run(arguments: argparse.Namespace) -> int:
         note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2])
         print(f"{name}: {note}", file=sys.stderr)
     print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
+    return ExitCode.OK
+
+
+def _print_cleanup_policy() -> int:
+    from gpuproof.account.cleanup.iam_policy import cleanup_policy
+
+    print(
+        "cleanup: for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only "
+        "reads.\naws iam put-user-policy --user-name YOU --policy-name gpuproof-cleanup --policy-document "
+        "file://cleanup.json",
+        file=sys.stderr,
+    )
+    print(json.dumps(cleanup_policy(), indent=2))
     return ExitCode.OK
 
 

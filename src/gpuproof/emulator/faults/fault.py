@@ -18,7 +18,8 @@
 | `no-image` | the job fails because its image cannot be pulled |
 
 Limits: `service` (by the name of its endpoint), `operation`, `name` (a job's name, or bucket/key), `instance`, `region` (all five
-are shell patterns), `skip` (number of matches without effect first), `count` (number of times it is triggered; default: no limit).
+are shell patterns), `skip` (number of matches without effect first), `count` (number of times it is triggered; default: no
+limit), `rate` (number of matches a second, in each region, without effect: what AWS's throttling allows).
 `quota`, `capacity`, `slow-start`, `interruption` and `no-image` apply to jobs and endpoints, which only have a name and an
 instance type. On EC2, `capacity` applies to launches, which have an instance type and a region.
 """
@@ -26,7 +27,8 @@ instance type. On EC2, `capacity` applies to launches, which have an instance ty
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -42,6 +44,7 @@ LIMITS = (
     "name",
     "instance",
     "region",
+    "rate",
     "skip",
     "count",
     "seconds",
@@ -68,7 +71,8 @@ class Fault:
         operation: pattern of the operation.
         name: pattern of the resource: a job's name, or bucket/key.
         instance: pattern of the instance type.
-        region: pattern of the region of a request.
+        region: pattern of the region of the request.
+        rate: number of matches in each second and region that have no effect; 0 for none.
         skip: number of matches left that have no effect.
         count: number of times that it can be triggered; None for no limit.
         seconds: delay of `slow` and `slow-start`.
@@ -87,6 +91,7 @@ class Fault:
     name: str = "*"
     instance: str = "*"
     region: str = "*"
+    rate: int = 0
     skip: int = 0
     count: int | None = None
     seconds: float = 10.0
@@ -137,6 +142,8 @@ class Fault:
         if self.kind not in AT_REQUEST:
             if not fnmatchcase("", self.region):
                 raise InvalidFault(f"{self.kind} applies to jobs and endpoints in all regions")
+            if self.rate:
+                raise InvalidFault(f"{self.kind} applies to jobs; rate= selects requests")
             if not (fnmatchcase("sagemaker", self.service) and fnmatchcase("", self.operation)):
                 raise InvalidFault(
                     f"{self.kind} applies to SageMaker's jobs; select them with name= and instance="
@@ -168,12 +175,19 @@ class Fault:
 
 
 class Faults:
-    """The faults to inject, in order of precedence. Thread-safe."""
+    """The faults to inject, in order of precedence. Thread-safe.
 
-    def __init__(self, faults: list[Fault]) -> None:
+    Args:
+        faults: those of the start.
+        clock: the time in seconds.
+    """
+
+    def __init__(self, faults: list[Fault], clock: Callable[[], float] = time.monotonic) -> None:
         self._initial = [replace(fault) for fault in faults]
         self._faults = list(faults)
         self._lock = threading.Lock()
+        self._clock = clock
+        self._matched: dict[tuple[int, str], tuple[int, int]] = {}
 
     def add(self, fault: Fault) -> None:
         """Add a fault."""
@@ -219,6 +233,8 @@ class Faults:
                     continue
                 if not fault.matches(service, operation, name, instance, region):
                     continue
+                if self._is_within_rate(fault, region):
+                    continue
                 if fault.skip > 0:
                     fault.skip -= 1
                     continue
@@ -228,9 +244,19 @@ class Faults:
                 return fault
         return None
 
+    def _is_within_rate(self, fault: Fault, region: str) -> bool:
+        """Count a match; whether the fault allows that many in this second."""
+        if not fault.rate:
+            return False
+        second, key = int(self._clock()), (id(fault), region)
+        last, count = self._matched.get(key, (second, 0))
+        count = count + 1 if last == second else 1
+        self._matched[key] = (second, count)
+        return count <= fault.rate
+
 
 _CHOICES = {"when": ("before", "after"), "at": ("job", "creation")}
-_NUMBER_TYPES = {"skip": int, "count": int, "seconds": float, "after": float}
+_NUMBER_TYPES = {"skip": int, "count": int, "rate": int, "seconds": float, "after": float}
 
 
 def _parse_member(name: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ from gpuproof.emulator.operations import (
     notebooks,
     processing,
     search,
+    studio,
     tags,
     training,
     transform,
@@ -28,5 +29,6 @@ OPERATIONS: dict[str, Operation] = {
     **notebook_lifecycle_configs.OPERATIONS,
     **tags.OPERATIONS,
     **search.OPERATIONS,
+    **studio.OPERATIONS,
 }
 """Every SageMaker operation that the emulator supports, by name."""

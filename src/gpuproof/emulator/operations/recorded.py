@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuproof.emulator.operations.call import request_tags
+from gpuproof.emulator.operations.search import SEARCHED
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 from gpuproof.emulator.routing import OperationName
 from gpuproof.emulator.store import KINDS
@@ -20,7 +21,7 @@ _TAG_OPERATIONS = ("AddTags", "ListTags", "DeleteTags")
 def is_recorded(operation: str, request: Mapping[str, Any]) -> bool:
     """Whether a supported operation is about a resource that only moto has."""
     if operation == "Search":
-        return request["Resource"] != "TrainingJob"
+        return request["Resource"] not in SEARCHED
     if operation in _TAG_OPERATIONS:
         return request["ResourceArn"].rpartition(":")[2].partition("/")[0] not in KINDS
     return False

@@ -1,4 +1,4 @@
-"""`Search`, for training jobs."""
+"""`Search`, for training jobs and endpoints."""
 
 from __future__ import annotations
 
@@ -10,29 +10,36 @@ from gpuproof.emulator.operations.call import OperationCall
 from gpuproof.emulator.operations.list import page, parse_time
 from gpuproof.emulator.operations.tags import as_list
 from gpuproof.emulator.protocol import AwsError
-from gpuproof.emulator.store import TRAINING
+from gpuproof.emulator.store import ENDPOINT, TRAINING, Resource
 
 _MISSING = object()
 
 
 def search(call: OperationCall) -> dict[str, Any]:
     """`Search`: filters on members (`ResourceConfig.InstanceType`) and tags (`Tags.team`), of which all or any must match."""
-    if call.request["Resource"] != "TrainingJob":
-        raise AwsError("ValidationException", "This emulator supports Search only for TrainingJob.")
+    wanted = call.request["Resource"]
+    kind, visible = _SEARCHED[wanted]
     expression = call.request.get("SearchExpression") or {}
     found = [
-        {**describe_with_warm_pool(job), "Tags": as_list(job.tags)}
-        for job in call.context.store.all(TRAINING, call.region)
-        if _matches({**describe_with_warm_pool(job), "Tags": job.tags}, expression)
+        {**visible(item), "Tags": as_list(item.tags)}
+        for item in call.context.store.all(kind, call.region)
+        if _matches({**visible(item), "Tags": item.tags}, expression)
     ]
     by = call.request.get("SortBy", "CreationTime")
     found.sort(
-        key=lambda job: _sort_key(_member(job, by)), reverse=call.request.get("SortOrder") != "Ascending"
+        key=lambda item: _sort_key(_member(item, by)), reverse=call.request.get("SortOrder") != "Ascending"
     )
-    return page("Results", [{"TrainingJob": job} for job in found], call.request)
+    return page("Results", [{wanted: item} for item in found], call.request)
 
 
 OPERATIONS = {"Search": search}
+
+_SEARCHED: dict[str, tuple[str, Callable[[Resource], dict[str, Any]]]] = {
+    "TrainingJob": (TRAINING, describe_with_warm_pool),
+    "Endpoint": (ENDPOINT, lambda endpoint: endpoint.document),
+}
+SEARCHED = frozenset(_SEARCHED)
+"""Resources that can be searched; moto searches others."""
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "Equals": lambda value, expected: str(value) == expected,

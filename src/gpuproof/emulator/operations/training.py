@@ -53,8 +53,30 @@ def create(call: OperationCall) -> dict[str, Any]:
     return {"TrainingJobArn": arn}
 
 
+def update(call: OperationCall) -> dict[str, Any]:
+    """`UpdateTrainingJob`: only the period for which a warm pool is kept."""
+    unsupported = set(call.request) - {"TrainingJobName", "ResourceConfig"}
+    if unsupported:
+        raise AwsError(
+            "ValidationException",
+            f"This emulator does not support {', '.join(sorted(unsupported))} of UpdateTrainingJob.",
+        )
+    job = call.find(TRAINING, call.request["TrainingJobName"], _MISSING)
+    keep = (call.request.get("ResourceConfig") or {}).get("KeepAlivePeriodInSeconds")
+    pool = describe_with_warm_pool(job).get("WarmPoolStatus", {}).get("Status")
+    if keep is not None and pool not in ("Available", "InUse"):
+        raise AwsError(
+            "ValidationException", f"The training job {job.name} has no warm pool that can be updated."
+        )
+    with call.context.store.modify(job):
+        if keep is not None:
+            job.extra["keep_alive"] = keep
+    return {"TrainingJobArn": job.arn}
+
+
 OPERATIONS = {
     "CreateTrainingJob": create,
+    "UpdateTrainingJob": update,
     **JobOperations(TRAINING_JOB, _MISSING, describe_with_warm_pool).table(),
 }
 

@@ -82,6 +82,10 @@ class EC2Calls(AwsSession):
             filters.append({"Name": "instance-state-name", "Values": list(_LIVING)})
         yield from self._instances({"Filters": filters})
 
+    def all_instances(self, states: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of all instances in some states, such as `running`."""
+        yield from self._instances({"Filters": [{"Name": "instance-state-name", "Values": list(states)}]})
+
     def terminate_instances(self, ids: Sequence[str]) -> None:
         """Terminate instances; no error if they are terminated already.
 

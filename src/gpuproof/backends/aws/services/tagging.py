@@ -33,3 +33,16 @@ class TaggingCalls(AwsSession):
                 for found in page.get("ResourceTagMappingList", ()):
                     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
                     yield found["ResourceARN"], tags
+
+    def resource_tags(self, resource_types: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The tags of all tagged resources of some types, by ARN, a hundred with each request.
+
+        Args:
+            resource_types: such as `sagemaker:endpoint`.
+        """
+        request = {"ResourceTypeFilters": list(resource_types), "ResourcesPerPage": 100}
+        return {
+            found["ResourceARN"]: {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
+            for page in self._pages("resourcegroupstaggingapi", "get_resources", request)
+            for found in page.get("ResourceTagMappingList", ())
+        }

@@ -16,6 +16,7 @@ def describe_with_warm_pool(job: Resource, clock: float | None = None) -> dict[s
     keep = document.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds")
     if not keep:
         return document
+    keep = job.extra.get("keep_alive", keep)
     end = document.get("TrainingEndTime")
     if end is None or document["TrainingJobStatus"] not in ("Completed", "Stopped", "Failed"):
         pool: dict[str, Any] = {"Status": "InUse"}

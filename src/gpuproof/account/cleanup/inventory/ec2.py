@@ -1,0 +1,89 @@
+"""Instances of EC2 with GPUs, and volumes that no instance uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuproof.account.cleanup.inventory.region import Region
+from gpuproof.account.cleanup.resource import RUN_TAG, Action, Fleet, HourlyCost, Kind, Resource, is_own
+from gpuproof.backends.aws.services.ec2 import tag_dict
+
+_STATES = ("pending", "running", "stopping", "stopped")
+_GROUP = "aws:autoscaling:groupName"
+_UNKNOWN_PRICE = "the price of its storage is unknown"
+
+
+def collect_instances(region: Region) -> list[Resource]:
+    """Instances that run, and stopped ones, whose volumes are billed."""
+    found = region.read("EC2 instances", "ec2", lambda: list(region.aws.all_instances(_STATES))) or []
+    return [_instance(region, one) for one in found]
+
+
+def collect_volumes(region: Region) -> list[Resource]:
+    """Volumes that are attached to no instance."""
+    found = region.read("EBS volumes", "ec2", lambda: list(region.aws.volumes("available"))) or []
+    return [_volume(region, one) for one in found]
+
+
+def _instance(region: Region, one: Mapping[str, Any]) -> Resource:
+    state, tags = one["State"]["Name"], tag_dict(one.get("Tags", ()))
+    fleets = (Fleet(one["InstanceType"], 1),)
+    spot = one.get("InstanceLifecycle") == "spot"
+    stopped = state in ("stopping", "stopped")
+    action, loses, note = _instance_action(region, one, tags, stopped=stopped, spot=spot)
+    cost = None if stopped else region.cost(fleets, market="spot" if spot else "on-demand")
+    if spot and cost is not None:
+        cost = HourlyCost(cost.usd, derived=True)  # the catalogue's spot prices are not those of today
+    return Resource(
+        Kind.INSTANCE,
+        region.name,
+        one["InstanceId"],
+        "",
+        state,
+        action,
+        fleets,
+        cost,
+        region.has_gpu(fleets),
+        one["LaunchTime"].timestamp(),
+        tags=tags,
+        owned=is_own(tags),
+        loses_data=loses,
+        note=note,
+    )
+
+
+def _instance_action(
+    region: Region, one: Mapping[str, Any], tags: Mapping[str, str], *, stopped: bool, spot: bool
+) -> tuple[Action, bool, str]:
+    """What to do with an instance, whether that loses data, and a remark: the least harm that ends its cost."""
+    if _GROUP in tags:
+        group = f"of the Auto Scaling group {tags[_GROUP]}, which would replace it: change the group"
+        return Action.NONE, False, group
+    if stopped:
+        return Action.TERMINATE, True, f"it is {one['State']['Name']}; {_UNKNOWN_PRICE}"
+    if RUN_TAG in tags:
+        return Action.TERMINATE, False, "of a run: `gpuproof stop` saves its results"
+    if spot:
+        return Action.TERMINATE, True, "a spot instance"
+    known = region.catalogue.instance(one["InstanceType"])
+    has_disk = known is None or known.local_disk > 0
+    return Action.STOP, has_disk, "its local disks lose their data" if has_disk else ""
+
+
+def _volume(region: Region, one: Mapping[str, Any]) -> Resource:
+    tags = tag_dict(one.get("Tags", ()))
+    return Resource(
+        Kind.VOLUME,
+        region.name,
+        one["VolumeId"],
+        "",
+        "available",
+        Action.DELETE,
+        cost=None,
+        created=one["CreateTime"].timestamp(),
+        tags=tags,
+        owned=is_own(tags),
+        loses_data=True,
+        note=f"{one['Size']} GiB {one.get('VolumeType', '')}, attached to no instance; {_UNKNOWN_PRICE}",
+    )

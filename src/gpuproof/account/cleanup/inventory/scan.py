@@ -1,0 +1,110 @@
+"""Reads all regions at the same time, with a bounded number of threads and one boto3 session."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, run_files
+from gpuproof.account.cleanup.inventory.region import Region
+from gpuproof.account.cleanup.inventory.workers import Workers
+from gpuproof.account.cleanup.resource import Inventory, Resource
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.regional_clients import RegionalClients
+from gpuproof.catalogue import Catalogue
+
+IDLE_WINDOW = 14 * 86_400.0
+"""Seconds for which invocations of endpoints are examined."""
+
+_THREADS = 16
+"""Threads for the listings of regions, and as many for single resources."""
+
+_COLLECTORS: tuple[Callable[[Region], list[Resource]], ...] = (
+    endpoints.collect,
+    notebooks.collect_notebooks,
+    notebooks.collect_apps,
+    jobs.collect_training,
+    jobs.collect_other,
+    jobs.collect_clusters,
+    ec2.collect_instances,
+    ec2.collect_volumes,
+    run_files.collect_run_files,
+)
+
+
+class _Cancelled(Exception):
+    """The command was interrupted while a thread waited to repeat a request."""
+
+
+class Scan:
+    """Reads an account; a context manager, whose end keeps waiting threads from making further requests.
+
+    Args:
+        catalogue: prices and instance types.
+        idle_window: seconds for which invocations are examined.
+        clients: creates the clients, from a function that sleeps; for tests.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        idle_window: float = IDLE_WINDOW,
+        clients: Callable[[Callable[[float], None]], RegionalClients] = lambda sleep: RegionalClients(
+            sleep=sleep
+        ),
+    ) -> None:
+        self._catalogue = catalogue
+        self._idle_window = max(IDLE_WINDOW, idle_window)
+        self._cancelled = threading.Event()
+        self._clients = clients(self._sleep)
+        self._lists, self._details = Workers(_THREADS), Workers(_THREADS)
+
+    def __enter__(self) -> Scan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cancelled.set()
+        self._lists.close()
+        self._details.close()
+
+    @property
+    def clients(self) -> RegionalClients:
+        """The clients by region."""
+        return self._clients
+
+    def aws(self, region: str) -> Aws:
+        """The client of a region."""
+        return self._clients.of(region)
+
+    def inventory(self, regions: Sequence[str]) -> Inventory:
+        """Everything that these regions have.
+
+        Raises:
+            NoCredentials: there are no usable credentials.
+        """
+        now = time.time()
+        read = [
+            Region(name, self.aws(name), self._catalogue, self._details, now, self._idle_window)
+            for name in regions
+        ]
+        # Endpoints take most requests: those of all regions come first.
+        futures: list[Future[list[Resource]]] = [
+            self._lists.submit(lambda region=region, collect=collect: collect(region))
+            for collect in _COLLECTORS
+            for region in read
+        ]
+        found = [resource for future in futures for resource in future.result()]
+        unread = tuple(one for region in read for one in region.unread)
+        return Inventory(tuple(regions), tuple(sorted(found, key=_order)), unread, now)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._cancelled.wait(seconds):
+            raise _Cancelled
+
+
+def _order(one: Resource) -> tuple[bool, float, str, str, str]:
+    """The most expensive first, then those of unknown price, then what is free."""
+    usd = 0.0 if one.cost is None else one.cost.usd
+    return one.is_free, -usd, one.region, one.kind, one.id

@@ -1,0 +1,1 @@
+"""Commands about what an account pays for."""

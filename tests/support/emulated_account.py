@@ -1,0 +1,254 @@
+"""An emulated account whose resources exist but run nothing: for tests of commands that list, count and delete.
+
+Endpoints and jobs are put into the emulator's store as if they were in service; all else goes through its API.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from werkzeug.serving import make_server
+
+from gpuproof.emulator.auth.token import load_token
+from gpuproof.emulator.bootstrap import user_environment
+from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.faults.fault import Fault
+from gpuproof.emulator.options import Options
+from gpuproof.emulator.server import _quiet_handler
+from gpuproof.emulator.store import ENDPOINT, PROCESSING, TRAINING, Resource, resource_arn
+from gpuproof.emulator.wsgi import Application
+
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6-gpu-py312"
+OWN = {"gpuproof:job": "chat", "gpuproof:kind": "endpoint"}
+DAY = 86_400.0
+
+
+@dataclass
+class EmulatedAccount:
+    """The account.
+
+    Args:
+        emulator: handles the requests of the server.
+        environment: variables with which AWS SDKs reach it.
+        application: the server's, which records requests.
+    """
+
+    emulator: Emulator
+    environment: dict[str, str]
+    application: Application
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def client(self, service: str, region: str) -> Any:
+        if (service, region) not in self._clients:
+            self._clients[service, region] = self.session(region).client(
+                service,
+                endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+                config=Config(retries={"mode": "standard"}),
+            )
+        return self._clients[service, region]
+
+    def session(self, region: str | None = None) -> boto3.Session:
+        return boto3.Session(
+            aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+            region_name=region or "us-east-1",
+        )
+
+    def fault(self, text: str) -> None:
+        self.emulator.context.faults.add(Fault.parse(text))
+
+    def requests(self, operation: str) -> int:
+        """How many requests were made for an operation."""
+        return sum(one["operation"] == operation for one in self.application._requests)
+
+    def changes(self) -> list[str]:
+        """The operations that were requested, but for those that only read."""
+        reading = ("List", "Describe", "Get", "Search", "Head")
+        return [
+            one["operation"]
+            for one in self.application._requests
+            if not one["operation"].startswith(reading) and "gpuproof/" in one["user_agent"]
+        ]
+
+    def endpoint(
+        self,
+        name: str,
+        region: str = "us-east-1",
+        *,
+        instance: str = "ml.g5.xlarge",
+        count: int = 1,
+        tags: Mapping[str, str] | None = None,
+        age: float = 30 * DAY,
+        status: str = "InService",
+        config: str | None = None,
+    ) -> None:
+        """An endpoint with a model and a configuration of its own, all with these tags."""
+        listed = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
+        sagemaker = self.client("sagemaker", region)
+        if config is None:
+            config = f"{name}-config"
+            sagemaker.create_model(ModelName=f"{name}-model", PrimaryContainer={"Image": IMAGE}, Tags=listed)
+            variant = {
+                "VariantName": "main",
+                "ModelName": f"{name}-model",
+                "InstanceType": instance,
+                "InitialInstanceCount": count,
+            }
+            sagemaker.create_endpoint_config(
+                EndpointConfigName=config, ProductionVariants=[variant], Tags=listed
+            )
+        created = time.time() - age
+        running = {"VariantName": "main", "CurrentInstanceCount": count, "CurrentWeight": 1.0}
+        document = {
+            "EndpointName": name,
+            "EndpointArn": resource_arn(ENDPOINT, region, name),
+            "EndpointConfigName": config,
+            "EndpointStatus": status,
+            "ProductionVariants": [running] if status == "InService" else [],
+            "CreationTime": created,
+            "LastModifiedTime": created,
+        }
+        self.emulator.context.store.add(Resource(ENDPOINT, region, name, document, dict(tags or {})))
+
+    def invoked(self, endpoint: str, ago: float, region: str = "us-east-1", variant: str = "main") -> None:
+        """Count an invocation of an endpoint some seconds ago, as SageMaker does."""
+        metric = {
+            "MetricName": "Invocations",
+            "Dimensions": [
+                {"Name": "EndpointName", "Value": endpoint},
+                {"Name": "VariantName", "Value": variant},
+            ],
+            "Timestamp": datetime.fromtimestamp(time.time() - ago, UTC),
+            "Value": 1.0,
+        }
+        self.client("cloudwatch", region).put_metric_data(Namespace="AWS/SageMaker", MetricData=[metric])
+
+    def job(
+        self,
+        name: str,
+        region: str = "us-east-1",
+        *,
+        kind: str = TRAINING,
+        instance: str = "ml.g5.xlarge",
+        count: int = 1,
+        tags: Mapping[str, str] | None = None,
+        age: float = 3600.0,
+        status: str = "InProgress",
+        **more: Any,
+    ) -> None:
+        """A training or processing job without a process."""
+        created = time.time() - age
+        resources = {"InstanceType": instance, "InstanceCount": count, "VolumeSizeInGB": 30}
+        word = "Training" if kind == TRAINING else "Processing"
+        document: dict[str, Any] = {
+            f"{word}JobName": name,
+            f"{word}JobArn": resource_arn(kind, region, name),
+            f"{word}JobStatus": status,
+            "CreationTime": created,
+            "LastModifiedTime": created,
+            f"{word}StartTime": created,
+            "RoleArn": "arn:aws:iam::123456789012:role/SageMakerRole",
+        }
+        if kind == TRAINING:
+            document |= {
+                "ResourceConfig": resources,
+                "SecondaryStatus": "Training" if status == "InProgress" else status,
+                "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+            }
+        else:
+            document |= {
+                "ProcessingResources": {"ClusterConfig": resources},
+                "AppSpecification": {"ImageUri": IMAGE},
+            }
+        if kind == PROCESSING:
+            document.pop("RoleArn")
+        self.emulator.context.store.add(Resource(kind, region, name, {**document, **more}, dict(tags or {})))
+
+    def app(self, name: str, region: str = "us-east-1", instance: str = "ml.g5.xlarge") -> str:
+        """A Studio app in a space of its own; returns its name in the inventory."""
+        self.client("sagemaker", region).create_app(
+            DomainId="d-000000000001",
+            SpaceName=name,
+            AppType="JupyterLab",
+            AppName="default",
+            ResourceSpec={"InstanceType": instance},
+        )
+        return f"d-000000000001/{name}/JupyterLab/default"
+
+    def instance(
+        self,
+        region: str = "us-east-1",
+        instance: str = "g5.xlarge",
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """A running EC2 instance; returns its id."""
+        ec2 = self.client("ec2", region)
+        image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+        listed = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
+        more = {"TagSpecifications": [{"ResourceType": "instance", "Tags": listed}]} if listed else {}
+        made = ec2.run_instances(ImageId=image, InstanceType=instance, MinCount=1, MaxCount=1, **more)
+        return made["Instances"][0]["InstanceId"]
+
+    def volume(self, region: str = "us-east-1") -> str:
+        """A volume that no instance uses; returns its id."""
+        ec2 = self.client("ec2", region)
+        made = ec2.create_volume(AvailabilityZone=f"{region}a", Size=100, VolumeType="gp3")
+        return made["VolumeId"]
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a cleanup could change, by a name, as AWS describes it now."""
+        found: dict[str, Any] = {
+            f"{one.region}/{one.kind}/{one.name}": dict(one.document) | {"extra": dict(one.extra)}
+            for one in self.emulator.context.store.all()
+        }
+        for region in {key.partition("/")[0] for key in found} | {"us-east-1"}:
+            ec2 = self.client("ec2", region)
+            for reservation in ec2.describe_instances()["Reservations"]:
+                for one in reservation["Instances"]:
+                    found[f"{region}/instance/{one['InstanceId']}"] = one["State"]["Name"]
+            for one in ec2.describe_volumes()["Volumes"]:
+                found[f"{region}/volume/{one['VolumeId']}"] = one["State"]
+        return found
+
+    def reset(self) -> None:
+        """An empty account again."""
+        self.emulator.reset()
+        self.application._requests.clear()
+
+
+@contextlib.contextmanager
+def emulated_account(folder: Path) -> Iterator[EmulatedAccount]:
+    """An account in this process, on a free port of loopback."""
+    options = Options(folder, hold=0.0, stop_grace=1.0, role=False)
+    server = make_server("127.0.0.1", 0, _unavailable, threaded=True, request_handler=_quiet_handler())
+    url, token = f"http://127.0.0.1:{server.server_port}", load_token(folder)
+    emulator = Emulator(options, url, token)
+    application = Application(emulator)
+    server.app = application
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {
+        **user_environment(url, token, folder),
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    try:
+        yield EmulatedAccount(emulator, environment, application)
+    finally:
+        emulator.shutdown()
+        server.shutdown()
+        server.server_close()
+
+
+def _unavailable(_environ: object, start_response: Any) -> list[bytes]:
+    start_response("503 Service Unavailable", [("Content-Length", "0")])
+    return []
