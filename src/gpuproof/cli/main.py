@@ -53,6 +53,7 @@ COMMANDS = {
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "cleanup": Command("account.cleanup", "list what costs GPU money in the account, and delete it"),
+    "cost": Command("account.cost", "show what GPUproof's runs have cost"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
     "completion": Command("completion", "print a completion script for bash, zsh or fish"),

@@ -21,7 +21,8 @@ IDLE_WINDOW = 14 * 86_400.0
 _THREADS = 16
 """Threads for the listings of regions, and as many for single resources."""
 
-_COLLECTORS: tuple[Callable[[Region], list[Resource]], ...] = (
+Collector = Callable[[Region], list[Resource]]
+COLLECTORS: tuple[Collector, ...] = (
     endpoints.collect,
     notebooks.collect_notebooks,
     notebooks.collect_apps,
@@ -32,6 +33,7 @@ _COLLECTORS: tuple[Callable[[Region], list[Resource]], ...] = (
     ec2.collect_volumes,
     run_files.collect_run_files,
 )
+"""All groups of resources."""
 
 
 class _Cancelled(Exception):
@@ -78,8 +80,11 @@ class Scan:
         """The client of a region."""
         return self._clients.of(region)
 
-    def inventory(self, regions: Sequence[str]) -> Inventory:
+    def inventory(self, regions: Sequence[str], collectors: Sequence[Collector] = COLLECTORS) -> Inventory:
         """Everything that these regions have.
+
+        Args:
+            collectors: read a group of resources each.
 
         Raises:
             NoCredentials: there are no usable credentials.
@@ -92,7 +97,7 @@ class Scan:
         # Endpoints take most requests: those of all regions come first.
         futures: list[Future[list[Resource]]] = [
             self._lists.submit(lambda region=region, collect=collect: collect(region))
-            for collect in _COLLECTORS
+            for collect in collectors
             for region in read
         ]
         found = [resource for future in futures for resource in future.result()]

@@ -1,0 +1,75 @@
+"""Reads the records of runs and endpoints in the account. A part that cannot be read is reported, not counted as 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.account.cleanup.inventory import endpoints
+from gpuproof.account.cleanup.inventory.scan import Scan
+from gpuproof.account.cleanup.resource import Kind
+from gpuproof.account.cost.entry import CostEntry, endpoint_entry, run_entry
+from gpuproof.backends.base import RunStore
+from gpuproof.backends.registry import compared_backends
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was read.
+
+    Args:
+        entries: the newest first.
+        problems: what could not be read, and why.
+        is_incomplete: whether AWS refused to list the endpoints, or what they cost.
+    """
+
+    entries: tuple[CostEntry, ...]
+    problems: tuple[tuple[str, GPUproofError | None], ...]
+    is_incomplete: bool = False
+
+
+def collect(region: str | None, since: float, now: float) -> Costs:
+    """The costs of all runs that were created after a time, and of GPUproof's endpoints that exist now.
+
+    Args:
+        region: that of the AWS configuration if None.
+        since: seconds since the epoch.
+
+    Raises:
+        GPUproofError: nothing could be read.
+    """
+    found: list[CostEntry] = []
+    problems: list[tuple[str, GPUproofError | None]] = []
+    backends = compared_backends()
+    for backend in backends:
+        try:
+            runs = backend.open(region=region).runs()
+            found += _entries(runs, since)
+            problems += [(note, None) for note in runs.notes]
+        except GPUproofError as error:
+            problems.append((f"runs {backend.location} are not counted: {error.message}", error))
+    if len(problems) == len(backends) and not found and problems[0][1] is not None:
+        raise problems[0][1]
+    with Scan(Catalogue.load()) as scan:
+        name = region or scan.clients.default_region
+        inventory = scan.inventory([name], (endpoints.collect,))
+    found += [
+        endpoint_entry(one, since, now)
+        for one in inventory.resources
+        if one.kind is Kind.ENDPOINT and one.owned
+    ]
+    problems += [(f"{one.what} are not counted: {one.message}", None) for one in inventory.unread]
+    entries = tuple(sorted(found, key=lambda one: -one.created))
+    return Costs(entries, tuple(problems), bool(inventory.unread))
+
+
+def _entries(runs: RunStore, since: float) -> Iterator[CostEntry]:
+    for record in runs.records():
+        if record.created < since:
+            continue
+        # Listings lack the times of some jobs.
+        complete = record if "billed_seconds" in record.document else runs.run(record).record
+        if (entry := run_entry(complete)) is not None:
+            yield entry
