@@ -193,6 +193,13 @@ def test_a_warm_pool_is_released(account: EmulatedAccount, cli: CliSandbox) -> N
 
 def test_a_schedule_without_its_endpoint_is_left_over(account: EmulatedAccount, cli: CliSandbox) -> None:
     account.endpoint("alive", tags=OWN)
+    trusted = {
+        "Effect": "Allow",
+        "Principal": {"Service": "scheduler.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
+    account.client("iam", "us-east-1").create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)
     scheduler = account.client("scheduler", "us-east-1")
     for endpoint in ("alive", "lost"):
         scheduler.create_schedule(
