@@ -79,3 +79,14 @@ def test_the_frameworks_interpreter_and_the_jobs_variables_come_first(
     (tmp_path / "environment.json").write_text("[]")
     with pytest.raises(ValueError, match=r"environment\.json"):
         job_environment(tmp_path, given, outer)
+
+
+def test_the_hosts_of_a_job_reach_each_other_without_a_proxy(
+    parameters: Callable[..., HostParameters], tmp_path: Path
+) -> None:
+    given = parameters(hosts=("algo-1", "algo-2"))
+    outer = {"https_proxy": "http://proxy:3128", "NO_PROXY": "169.254.169.254"}
+    found = job_environment(tmp_path, given, outer)
+    assert found["no_proxy"] == found["NO_PROXY"] == found["no_grpc_proxy"] == "169.254.169.254,algo-1,algo-2"
+    assert "no_proxy" not in job_environment(tmp_path, given, {})
+    assert "no_proxy" not in job_environment(tmp_path, parameters(), {"https_proxy": "http://proxy:3128"})

@@ -147,7 +147,23 @@ def job_environment(code: Path, parameters: HostParameters, outer: Mapping[str, 
     folders = [folder for folder in parameters.pythons if Path(folder, "python3").exists()]
     mpi = [folder for folder in _MPI if Path(folder).is_dir()]
     path = os.pathsep.join([*folders, outer.get("PATH", os.defpath), *mpi])
-    return {**outer, **region_variables(parameters), "PATH": path, **job_variables(code)}
+    found = {**outer, **region_variables(parameters), "PATH": path, **job_variables(code)}
+    return {**found, **direct_hosts(found, parameters.hosts)}
+
+
+def direct_hosts(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
+    """The variables with which programs reach the other hosts without a proxy: gRPC would ask a proxy for their names.
+
+    Args:
+        environment: the variables of the job.
+        hosts: names of all hosts.
+    """
+    given = {name.lower(): value for name, value in environment.items() if name.lower().endswith("_proxy")}
+    if len(hosts) < 2 or not given:
+        return {}
+    direct = [part.strip() for part in given.get("no_proxy", "").split(",") if part.strip()]
+    listed = ",".join([*direct, *(host for host in hosts if host not in direct)])
+    return {"no_proxy": listed, "NO_PROXY": listed, "no_grpc_proxy": listed}
 
 
 def region_variables(parameters: HostParameters) -> dict[str, str]:

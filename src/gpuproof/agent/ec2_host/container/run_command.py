@@ -8,7 +8,13 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuproof.agent.ec2_host.job_process import AGENT, JobCommand, job_variables, region_variables
+from gpuproof.agent.ec2_host.job_process import (
+    AGENT,
+    JobCommand,
+    direct_hosts,
+    job_variables,
+    region_variables,
+)
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.paths import CONTRACT_ROOT
 
@@ -30,6 +36,7 @@ def container_command(code: Path, parameters: HostParameters) -> JobCommand:
         ValueError: they are no JSON object.
     """
     variables = {**region_variables(parameters), **job_variables(code)}
+    variables.update(direct_hosts(variables, parameters.hosts))
     words = ["docker", "run", *_options(parameters)]
     for name, value in variables.items():
         words += ["--env", f"{name}={value}"]
