@@ -107,3 +107,25 @@ def test_a_job_in_another_region_is_stopped(project: Project) -> None:
     assert "Stopped" in project.run("wait", run_id, code=1)
     project.wait_until_terminated(OTHER_REGION)
     project.run("rm", run_id)
+
+
+def test_the_output_is_in_s3_where_cloudwatch_logs_is_not_permitted(project: Project, tmp_path: Path) -> None:
+    project.account.faults("access-denied,service=logs,operation=CreateLogStream")
+    project.write("print('first', flush=True)\nimport sys\nsys.stdout.write('last')\n", JOB)
+    printed = project.run("run", "--on", "ec2", "--no-check")
+    assert "first\nlast\n" in printed
+    run_id = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"][0]["id"]
+    assert project.run("logs", run_id) == "first\nlast\n"
+    assert "CloudWatch Logs does not have all of the output" in project.run("show", run_id)
+    project.run("pull", run_id, "--to", str(tmp_path / "pulled"))
+    assert (tmp_path / "pulled" / "algo-1.log").read_text() == "first\nlast\n"
+
+
+def test_the_output_in_s3_is_followed_while_the_job_runs(project: Project) -> None:
+    project.account.faults("access-denied,service=logs,operation=CreateLogStream")
+    project.write("print('waiting', flush=True)\nimport time\ntime.sleep(3600)\n", JOB)
+    project.run("run", "--on", "ec2", "--no-check", "--detach")
+    run_id = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"][0]["id"]
+    project.wait_for(lambda: project.logs(run_id) == "waiting\n")
+    project.run("stop", run_id)
+    project.run("wait", run_id, code=1)

@@ -105,7 +105,7 @@ def test_mpi_runs_on_two_instances(project: Project) -> None:
     project.write(MPI, f"{job}framework: pytorch\n")
     printed = project.run("run", "--on", "ec2", "--no-check")
     assert "rank 0 of 2 on algo-1 sum 3" in printed
-    assert "rank 1 of 2 on algo-2 sum 3" in printed
+    assert "rank 1 of 2 on algo-2 sum 3" in printed, printed
 
 
 def test_tensorflow_trains_one_model_on_two_instances(project: Project) -> None:

@@ -70,7 +70,22 @@ class Project:
         Args:
             code: the expected exit code.
         """
-        done = subprocess.run(
+        done = self._execute(*words)
+        assert done.returncode == code, f"{done.stdout}\n{self.consoles()}"
+        return done.stdout
+
+    def logs(self, run: str) -> str:
+        """What `gpuproof logs` prints; empty as long as it finds none."""
+        done = self._execute("logs", run)
+        return done.stdout if done.returncode == 0 else ""
+
+    def write(self, script: str, job: str) -> None:
+        """Write a script, and the job that runs it."""
+        (self.folder / "train.py").write_text(script)
+        (self.folder / "gpuproof.yaml").write_text(job)
+
+    def _execute(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-m", "gpuproof", *words],
             cwd=self.folder,
             env=self._environment,
@@ -81,13 +96,6 @@ class Project:
             timeout=_PATIENCE_S,
             check=False,
         )
-        assert done.returncode == code, f"{done.stdout}\n{self.consoles()}"
-        return done.stdout
-
-    def write(self, script: str, job: str) -> None:
-        """Write a script, and the job that runs it."""
-        (self.folder / "train.py").write_text(script)
-        (self.folder / "gpuproof.yaml").write_text(job)
 
     def running_instances(self) -> list[dict[str, Any]]:
         """The instances that run, as EC2 describes them."""

@@ -34,7 +34,7 @@ def test_lines_arrive_in_a_new_group_and_on_the_disk(aws: Callable[[str], Path],
     aws(RECORD)
     text = b"one\n\nthree\r\nlast"
     assert [message for _, message in lines_of(text, tmp_path)] == ["one", " ", "three", "last"]
-    assert (tmp_path / "copy.log").read_bytes() == text
+    assert (tmp_path / "copy.log").read_bytes() == text + b"\n"
 
 
 def test_events_are_in_order_of_time_also_if_the_clock_is_set_back(

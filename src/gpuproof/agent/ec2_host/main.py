@@ -27,6 +27,7 @@ from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.transfer.checkpoints import Checkpoints
 from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel
+from gpuproof.agent.ec2_host.transfer.log_copy import LogCopy
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 from gpuproof.agent.ec2_host.transfer.report import End, Reports
 from gpuproof.agent.ec2_host.transfer.results import HostResults
@@ -72,7 +73,7 @@ class EC2Host:
         stream = f"{parameters.run_id}/{parameters.host}"
         copy = _LOGS / f"{parameters.host}.log"
         self._log = LogStream(parameters.retry_for, parameters.log_group, stream, copy, state)
-        self._log_copy = copy
+        self._log_copy = LogCopy(copy, self._reports.address("output.log"))
         self._checkpoints = Checkpoints(
             _ML / "checkpoints", parameters.checkpoints, parameters.checkpoint_interval
         )
@@ -160,6 +161,8 @@ class EC2Host:
                 stopped_by = watch.event
                 job.stop(in_a_hurry=stopped_by.in_a_hurry)
             self._checkpoints.poll()
+            if self._log.problem:
+                self._log_copy.poll()
         self._end.exit_code = code
         results = HostResults(self._aws, parameters, _ML, watch.wait)
         if stopped_by is not None:
@@ -220,9 +223,7 @@ class EC2Host:
                 self._end.notes.append(
                     f"CloudWatch Logs does not have all of the output: {self._log.problem}"
                 )
-                if self._log_copy.exists():
-                    copy = self._reports.address("output.log")
-                    self._aws.run("s3", "cp", "--only-show-errors", str(self._log_copy), copy)
+                self._log_copy.finish(self._aws)
             self._end.ended = time.time()
             self._reports.write_end(self._aws, self._end)
         except AwsFailed as failed:

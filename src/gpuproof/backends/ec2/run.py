@@ -14,6 +14,7 @@ from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
+from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances
@@ -24,6 +25,7 @@ from gpuproof.backends.hosts import host_names
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote import verdict as verdicts
 from gpuproof.backends.remote.follow import Snapshot
+from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.results import Results
 from gpuproof.backends.remote.run import RemoteRun
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
@@ -103,6 +105,11 @@ class EC2Run(RemoteRun):
     def log_group(self) -> str:
         """The group of CloudWatch Logs with the output of its hosts."""
         return LOG_GROUP
+
+    @property
+    def logs(self) -> LogSource:
+        """Where the output of its hosts is read from."""
+        return HostLogs(self._aws, self._launch.bucket, self.id, host_names(self._launch.instance_count))
 
     @property
     def results(self) -> Results:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import TransferProgress
+from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.logs import LogReader
 from gpuproof.backends.remote.output_names import output_name
 from gpuproof.backends.remote.results import (
@@ -23,6 +24,7 @@ from gpuproof.jobs.validators import is_s3
 
 def pull_results(
     aws: Aws,
+    logs: LogSource,
     log_group: str,
     run_id: str,
     results: Results,
@@ -35,6 +37,7 @@ def pull_results(
     """Download the archives or outputs of a run, its verdict and the log of each host.
 
     Args:
+        logs: where the output of its hosts is read from.
         log_group: its group of CloudWatch Logs.
         destination: the folder, created if needed.
         extract: unpack each archive into a folder of its name.
@@ -52,7 +55,7 @@ def pull_results(
         return [
             *_download_results(Downloads(aws, progress), results, destination, extract=extract),
             *_write_verdict(verdict, destination),
-            *_write_logs(aws, log_group, run_id, destination),
+            *_write_logs(logs, log_group, run_id, destination),
         ]
 
 
@@ -107,7 +110,7 @@ def _write_verdict(verdict: dict[str, Any] | None, destination: Path) -> Iterato
         yield write_atomically(destination / "verdict.json", [json.dumps(verdict, indent=1).encode(), b"\n"])
 
 
-def _write_logs(aws: Aws, log_group: str, run_id: str, destination: Path) -> Iterator[Path]:
-    for host in LogReader(aws, log_group, run_id).find_hosts():
-        reader = LogReader(aws, log_group, run_id, host=host)
+def _write_logs(logs: LogSource, log_group: str, run_id: str, destination: Path) -> Iterator[Path]:
+    for host in LogReader(logs, log_group, run_id).find_hosts():
+        reader = LogReader(logs, log_group, run_id, host=host)
         yield write_atomically(destination / f"{host}.log", reader.read())

@@ -1,4 +1,4 @@
-"""Reads the output of a job's hosts from CloudWatch Logs, merged in order of time."""
+"""Reads the output of a job's hosts, merged in order of time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
-from gpuproof.backends.aws import Aws, LogEvent
+from gpuproof.backends.aws import LogEvent
 from gpuproof.backends.hosts import line_prefix
+from gpuproof.backends.remote.log_source import LogSource
 
 _HOST = re.compile(r"/(algo-\d+)")
 _LONGEST_VERDICT = 4 << 20
@@ -51,7 +52,7 @@ class LogReader:
     The agent's own lines, such as its verdict, are not part of the output: they are kept apart.
 
     Args:
-        aws: the client.
+        source: the client, or what a backend reads in place of CloudWatch Logs.
         group: the group of CloudWatch Logs.
         name: the run's id; the names of its streams are `ID/HOST` or begin with it.
         several: prefix each line with its host's name.
@@ -61,7 +62,7 @@ class LogReader:
 
     def __init__(
         self,
-        aws: Aws,
+        source: LogSource,
         group: str,
         name: str,
         *,
@@ -69,7 +70,7 @@ class LogReader:
         host: str | None = None,
         since: float | None = None,
     ) -> None:
-        self._aws = aws
+        self._source = source
         self._group = group
         self._name = name
         self.several = several
@@ -130,7 +131,7 @@ class LogReader:
                 yield content
 
     def _find_streams(self) -> None:
-        found = self._aws.log_streams(self._group, f"{self._name}/")
+        found = self._source.log_streams(self._group, f"{self._name}/")
         known = self._state.streams
         new = {one.name: _Stream(_host_of(one.name)) for one in found if one.name not in known}
         wanted = {name: one for name, one in new.items() if self._host in (None, one.host)}
@@ -145,7 +146,7 @@ class LogReader:
     def _fetch(self, name: str) -> bool:
         """Fetch a stream's next page; returns `False` at its current end."""
         stream = self._state.streams[name]
-        events, token = self._aws.log_events(self._group, name, stream.token)
+        events, token = self._source.log_events(self._group, name, stream.token)
         # Empty pages may precede full ones: only an unchanged token marks the end.
         if not events and (token is None or token == stream.token):
             return False
@@ -198,21 +199,21 @@ class Tail:
     messages: tuple[str, ...] = ()
 
 
-def read_tails(aws: Aws, group: str, name: str, *, pages: int = 1) -> dict[str, Tail]:
+def read_tails(source: LogSource, group: str, name: str, *, pages: int = 1) -> dict[str, Tail]:
     """The end of each host's log, by host; a page has up to 10,000 lines.
 
     A host that restarted has several streams, of which the newest is used.
     """
-    newest = {_host_of(one.name): one.name for one in aws.log_streams(group, f"{name}/")}
-    return {host: _tail(aws, group, stream, pages) for host, stream in sorted(newest.items())}
+    newest = {_host_of(one.name): one.name for one in source.log_streams(group, f"{name}/")}
+    return {host: _tail(source, group, stream, pages) for host, stream in sorted(newest.items())}
 
 
-def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:
+def _tail(source: LogSource, group: str, stream: str, pages: int) -> Tail:
     events: list[LogEvent] = []
     token: str | None = None
     whole = False
     for _ in range(pages):
-        page, before = aws.last_log_events(group, stream, token)
+        page, before = source.last_log_events(group, stream, token)
         events[:0] = page
         whole = not page or before in (None, token)
         if whole:

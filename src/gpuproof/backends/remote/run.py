@@ -17,6 +17,7 @@ from gpuproof.backends.hosts import require_host
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.deliver import deliver_results, pull_results
 from gpuproof.backends.remote.follow import Snapshot, follow
+from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.logs import LogReader, Tail, read_tails
 from gpuproof.backends.remote.results import Results, find_artifacts
 from gpuproof.backends.remote.verdict import AgentReport
@@ -72,6 +73,11 @@ class RemoteRun(DisplayedRun):
     @abstractmethod
     def log_group(self) -> str:
         """The group of CloudWatch Logs with the output of its hosts."""
+
+    @property
+    def logs(self) -> LogSource:
+        """Where the output of its hosts is read from."""
+        return self._aws
 
     @property
     @abstractmethod
@@ -142,7 +148,7 @@ class RemoteRun(DisplayedRun):
             if host is not None:
                 require_host(host, self.describe().record.hosts, self.id)
             self._reader, self._reader_host = (
-                LogReader(self._aws, self.log_group, self.id, host=host),
+                LogReader(self.logs, self.log_group, self.id, host=host),
                 host,
             )
             skip = offset
@@ -169,7 +175,7 @@ class RemoteRun(DisplayedRun):
         if host is not None:
             require_host(host, hosts, self.id)
         several = len(hosts) > 1 and host is None
-        reader = LogReader(self._aws, self.log_group, self.id, several=several, host=host, since=since)
+        reader = LogReader(self.logs, self.log_group, self.id, several=several, host=host, since=since)
         for content in reader.read():
             sink.write(content)
         return reader.bytes_read
@@ -200,6 +206,7 @@ class RemoteRun(DisplayedRun):
         self._check_ended()
         return pull_results(
             self._aws,
+            self.logs,
             self.log_group,
             self.id,
             self.results,
@@ -229,7 +236,7 @@ class RemoteRun(DisplayedRun):
 
     @cached_property
     def _tails(self) -> dict[str, Tail]:
-        return read_tails(self._aws, self.log_group, self.id, pages=_REPORT_PAGES)
+        return read_tails(self.logs, self.log_group, self.id, pages=_REPORT_PAGES)
 
     def _followed_reports(self) -> dict[str, AgentReport]:
         """The agents' reports that were read while its logs were followed, by host."""

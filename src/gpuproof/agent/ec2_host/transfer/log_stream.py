@@ -139,6 +139,8 @@ class LogStream:
         if rest:
             self.add(rest)
         if copy is not None:
+            with contextlib.suppress(OSError):
+                copy.write(b"\n" if rest else b"")
             copy.close()
 
     def _send_all(self) -> None:
