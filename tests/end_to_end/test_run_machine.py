@@ -59,6 +59,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if process.poll() is None:
             process.kill()
         process.wait()
+    # A machine outlives its client: of a test that failed, it would run on.
+    command = [sys.executable, "-m", "gpuproof", "stop", "--all"]
+    subprocess.run(command, env=environment, cwd=project, capture_output=True, check=False)
 
 
 def printed(folder: Path) -> str:
