@@ -124,6 +124,9 @@ class FakeRun:
         del FakeRuns.known[self.id]
         return "removed"
 
+    def jupyter(self) -> None:
+        return None
+
     def explanations(self) -> tuple[Explanation, ...]:
         return ()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 1
 
-_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused", "mpi_options")
+_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused", "mpi_options", "machine")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,21 @@ class UnusedGpuRule:
 
 
 @dataclass(frozen=True)
+class MachineSettings:
+    """A machine for interactive work instead of a script.
+
+    Args:
+        jupyter: whether a Jupyter server runs on it.
+        idle_timeout: seconds without activity after which it ends.
+        seeds_work_folder: whether the source is copied into the work folder, `/opt/ml/checkpoints`; otherwise it is that folder.
+    """
+
+    jupyter: bool
+    idle_timeout: float
+    seeds_work_folder: bool
+
+
+@dataclass(frozen=True)
 class AgentJob:
     """A complete description of one run, independent of the catalogue, AWS and the user's files.
 
@@ -93,6 +108,7 @@ class AgentJob:
         shared_network: whether all hosts are processes in one network, so that each needs its own ports.
         cluster_port: port of the first host at which the other hosts' agents reach its agent.
         rendezvous_timeout: seconds within which the agents of all hosts have to reach the first one.
+        machine: what runs instead of a script; `None` for a script. A machine has the contract of a training job.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`, if other hosts use the machine's other GPUs; `None` leaves it.
     """
 
@@ -132,6 +148,7 @@ class AgentJob:
     cluster_port: int = 7790
     rendezvous_timeout: float = 600.0
     visible_devices: str | None = None
+    machine: MachineSettings | None = None
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
@@ -146,6 +163,7 @@ class AgentJob:
             raise ValueError(f"{path.name} has version {version}; this agent supports version {VERSION}")
         plain = {name: value for name, value in document.items() if name not in _NESTED}
         rule = document.get("if_gpu_unused")
+        machine = document.get("machine")
         return cls(
             **plain,
             arguments=tuple(document.get("arguments", ())),
@@ -155,4 +173,5 @@ class AgentJob:
             mounts=tuple(Mount(**mount) for mount in document.get("mounts", ())),
             outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
             if_gpu_unused=UnusedGpuRule(**rule) if rule else None,
+            machine=MachineSettings(**machine) if machine else None,
         )

@@ -83,6 +83,8 @@ class Runner:
         requirements = self._paths.ml / code_folder(self._job) / "requirements.txt"
         if requirements.is_file():
             self._install(requirements)
+        if self._job.machine is not None and self._job.machine.jupyter:
+            self._install_jupyter()
         if is_package(self._job, self._paths):
             self._install_package(requirements.parent)
         make_executable(self._job, self._paths)
@@ -115,6 +117,15 @@ class Runner:
             install_requirements(self._job.python, requirements, self._paths.packages, self._environment.sink)
         except (RequirementsConflict, RequirementsFailed) as error:
             raise NotStarted(str(error)) from error
+
+    def _install_jupyter(self) -> None:
+        from gpuproof.agent.machine.launch import install_jupyter  # most jobs have a script
+        from gpuproof.agent.requirements.pip_plan import RequirementsConflict, RequirementsFailed
+
+        try:
+            install_jupyter(self._job.python, self._paths.packages, self._environment.sink)
+        except (RequirementsConflict, RequirementsFailed) as error:
+            raise NotStarted(f"JupyterLab could not be installed: {error}") from error
 
     def _install_package(self, folder: Path) -> None:
         from gpuproof.agent.requirements.install import install_package  # most sources are no package
@@ -212,6 +223,11 @@ class Runner:
             packs=self._environment.packs,
         )
         self._notes += results.notes
+        if self._job.machine is not None:
+            from gpuproof.agent.machine.launch import end_reason  # most jobs have a script
+
+            if (why := end_reason(self._paths.ml)) is not None:
+                self._notes.append(why)
         if results.empty_model is not None and len(self._job.hosts) > 1:
             self._state.update(empty_model=results.empty_model)
         elif results.empty_model is not None:

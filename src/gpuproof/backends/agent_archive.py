@@ -33,6 +33,7 @@ _COMPRESSED = (
         "gpuproof/agent/launch/tensorflow",
         "gpuproof/agent/launch/torchrun",
         "gpuproof/agent/local_hosts/",
+        "gpuproof/agent/machine/",
         "gpuproof/agent/mpi/",
         "gpuproof/agent/requirements/",
         "gpuproof/agent/stall/",
@@ -61,6 +62,8 @@ elif sys.argv[1:2] == ["--ec2-host"]:
     from gpuproof.agent.ec2_host.main import main
 elif sys.argv[1:2] == ["--idle-watch"]:
     from gpuproof.agent.idle.main import main
+elif sys.argv[1:2] == ["--machine"]:
+    from gpuproof.agent.machine.main import main
 elif sys.argv[1:2] == ["--gpu-check"]:
     from gpuproof.agent.gpu_check import main
 else:

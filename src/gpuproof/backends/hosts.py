@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from gpuproof.errors import UsageError
 
+FIRST_HOST = "algo-1"
+"""The first host of each job, and the only one of most."""
+
 
 def host_names(count: int) -> tuple[str, ...]:
     """The names that SageMaker gives to the hosts of a job: `algo-1`, `algo-2` …"""

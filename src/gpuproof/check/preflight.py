@@ -89,7 +89,7 @@ def _definition(job: AnyJob, unit: Unit, script: Module | None) -> JobDefinition
     is_processing = job.kind == "processing"
     inputs = whole.get("inputs", ABSENT)
     return JobDefinition(
-        kind=job.kind,
+        kind="processing" if is_processing else "training",
         source="gpuproof",
         api=f"job {job.name}",
         span=unit.span(1),

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from gpuproof.errors import UsageError
 from gpuproof.jobs.distribution.launchers import NONE
+from gpuproof.jobs.kinds import KINDS
 from gpuproof.jobs.local_paths import resolve_path, resolve_paths
 from gpuproof.jobs.overrides import Overrides
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
 
 JobType = TypeVar("JobType", bound=Job)
@@ -31,6 +33,8 @@ _FLAGS: dict[str, str] = {
     "max_duration": "--max-duration",
     "stall_timeout": "--stall-timeout",
     "require_gpu": "--require-gpu",
+    "jupyter": "--jupyter",
+    "idle_timeout": "--idle-timeout",
     "arguments": "the arguments after --",
     "framework": "--framework",
     "framework_version": "--framework-version",
@@ -70,7 +74,8 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     if changes.hyperparameters:
         if not isinstance(job, TrainingJob):
             raise UsageError(
-                "-p: a processing job has no hyperparameters", "pass arguments after --, as in -- --epochs 5"
+                f"-p: {KINDS[job.kind].phrase} has no hyperparameters",
+                "pass arguments after --, as in -- --epochs 5" if isinstance(job, ProcessingJob) else None,
             )
         given = _pairs("-p", changes.hyperparameters, "epochs=5")
         data["hyperparameters"] = {
@@ -90,13 +95,14 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
         data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
     data |= _distribution(job, changes)
     data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot, gpu=changes.gpu)
-    data["sagemaker"] = _with(
-        job.sagemaker,
-        role=changes.role,
-        bucket=changes.bucket,
-        max_wait=changes.max_wait,
-        keep_alive=changes.keep_alive,
-    )
+    if not isinstance(job, MachineJob):
+        data["sagemaker"] = _with(
+            job.sagemaker,
+            role=changes.role,
+            bucket=changes.bucket,
+            max_wait=changes.max_wait,
+            keep_alive=changes.keep_alive,
+        )
     # A flag is for the backend that runs the job.
     data["ec2"] = _with(job.ec2, instance_profile=changes.role, bucket=changes.bucket)
     if changes.gpu is not None:
@@ -117,6 +123,8 @@ def _plain_changes(changes: Overrides) -> dict[str, Any]:
         "max_duration": changes.max_duration,
         "stall_timeout": changes.stall_timeout,
         "require_gpu": changes.require_gpu,
+        "jupyter": changes.jupyter,
+        "idle_timeout": changes.idle_timeout,
         "arguments": None if changes.arguments is None else tuple(changes.arguments),
         "framework": changes.framework,
         "framework_version": changes.framework_version,
@@ -170,7 +178,7 @@ def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
 
 def _inputs(job: Job, sources: dict[str, str]) -> dict[str, Any]:
     """The job's inputs with new sources; an existing input of a processing job keeps its path."""
-    if isinstance(job, TrainingJob):
+    if not isinstance(job, ProcessingJob):
         return {**job.inputs, **sources}
     mounts = {key: mount.model_dump() for key, mount in job.inputs.items()}
     return {**mounts, **{key: {**mounts.get(key, {}), "source": source} for key, source in sources.items()}}
@@ -186,7 +194,9 @@ def _json_or_text(text: str) -> Any:
 def _sentence(problem: FieldProblem) -> str:
     flag = _flag_of(problem)
     inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in _NAMED else ""
-    return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
+    # After an unknown key comes a hint, such as `; a machine is one host`.
+    rest = f":{problem.rest[1:]}" if problem.rest.startswith(";") else problem.rest
+    return f"{flag}{inner}{rest}" if flag else problem.sentence()
 
 
 def _flag_of(problem: FieldProblem) -> str:

@@ -38,6 +38,7 @@ DEFAULT = "training"
 KINDS: dict[str, Kind] = {
     "training": Kind("gpuproof.jobs.spec:TrainingJob", "a training job"),
     "processing": Kind("gpuproof.jobs.spec:ProcessingJob", "a processing job"),
+    "machine": Kind("gpuproof.jobs.spec_machine:MachineJob", "a machine"),
     "notebook": Kind(
         "gpuproof.jobs.spec_notebook:NotebookJob", "a notebook instance", "gpuproof notebook create"
     ),

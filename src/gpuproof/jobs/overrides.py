@@ -25,6 +25,8 @@ class Overrides:
         max_duration: as in `8h`.
         stall_timeout: as in `20m`.
         require_gpu: whether running without a GPU is an error.
+        jupyter: whether JupyterLab runs on a machine.
+        idle_timeout: of a machine; as in `30m`.
         arguments: replace the file's arguments.
         framework: the framework that the script uses.
         framework_version: its version.
@@ -53,6 +55,8 @@ class Overrides:
     max_duration: str | None = None
     stall_timeout: str | None = None
     require_gpu: bool | None = None
+    jupyter: bool | None = None
+    idle_timeout: str | None = None
     arguments: Sequence[str] | None = None
     framework: str | None = None
     framework_version: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from gpuproof.jobs import kinds
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
-from gpuproof.jobs.spec import KNOWN_FRAMEWORKS
+from gpuproof.jobs.spec_common import KNOWN_FRAMEWORKS
 from gpuproof.jobs.spec_ec2 import MAX_REGIONS, EC2Region, EC2Settings
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings

@@ -1,4 +1,4 @@
-"""The models of training and processing jobs, with SageMaker's keys, for every backend."""
+"""The models of the jobs that `gpuproof run` runs, with SageMaker's keys, for every backend."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuproof.jobs import validators
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
 from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
-from gpuproof.jobs.job_model import JobModel
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.spec_ec2 import EC2Settings
+from gpuproof.jobs.spec_common import EMPTY, KNOWN_FRAMEWORKS, Channels, InstanceJob
+from gpuproof.jobs.spec_machine import MACHINE_KEYS, MachineJob
 from gpuproof.jobs.spec_parts import (
     CheckpointField,
     IfGpuUnusedField,
@@ -23,19 +23,12 @@ from gpuproof.jobs.spec_parts import (
     PathText,
     ProcessingInput,
     ProcessingOutput,
-    Resources,
     expand_inputs,
     expand_outputs,
 )
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
-from gpuproof.jobs.suggestions import did_you_mean
 from gpuproof.jobs.validation_errors import FieldError, FieldProblem
 from gpuproof.units import Duration
-
-KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
-
-_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-"""A key without a value, as in `hyperparameters:`, is an empty mapping."""
 
 _FEW_MOUNTS = AfterValidator(validators.max_entries(validators.MAX_PROCESSING_MOUNTS, "mounts"))
 
@@ -43,20 +36,9 @@ _Hyperparameters = dict[
     Annotated[str, AfterValidator(validators.check_hyperparameter_name)],
     Annotated[Any, AfterValidator(validators.check_hyperparameter)],
 ]
-_Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], PathOrS3]
-_Environment = dict[
-    Annotated[str, AfterValidator(validators.check_variable)],
-    Annotated[
-        str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_variable_value)
-    ],
-]
-_Tags = dict[
-    Annotated[str, AfterValidator(validators.check_tag_key)],
-    Annotated[str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_tag_value)],
-]
 
 
-class _ScriptJob(JobModel):
+class _ScriptJob(InstanceJob):
     """The keys of the jobs that run a script."""
 
     max_allowed_duration: ClassVar[Duration]
@@ -70,67 +52,15 @@ class _ScriptJob(JobModel):
         examples=["train-cifar"],
         json_schema_extra={"pattern": validators.JOB_NAME},
     )
-    source_dir: PathText = Field(
-        default=".", description="The folder with the job's code; it is sent with the job.", examples=["."]
-    )
-    include: Annotated[
-        tuple[Annotated[str, AfterValidator(validators.check_include)], ...],
-        BeforeValidator(validators.as_texts),
-    ] = Field(
-        default=(),
-        description="Files of source_dir that are sent although they are ignored or look like secrets; `*` and `**` match.",
-        examples=[[".env", "data/*.csv"]],
-    )
-    respect_gitignore: StrictBool = Field(
-        default=True, description="Whether files that .gitignore lists are left out."
-    )
     arguments: Annotated[tuple[str, ...], BeforeValidator(validators.as_texts)] = Field(
         default=(), description="Arguments of the script, passed after any hyperparameters."
-    )
-    environment: Annotated[
-        _Environment, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables"))
-    ] = Field(
-        default_factory=dict,
-        description="Environment variables of the script.",
-        json_schema_extra={
-            "propertyNames": {"pattern": validators.VARIABLE_NAME},
-            "maxProperties": validators.MAX_ENTRIES,
-        },
-    )
-    framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
-        default=None,
-        description="The framework that the script uses.",
-        examples=["tensorflow", "keras", "pytorch"],
-    )
-    framework_version: str | None = Field(
-        default=None,
-        description="Version of the framework, in quotes; for huggingface, that of Transformers.",
-        examples=["2.19", "2.8.0"],
     )
     image: str | None = Field(
         default=None,
         description="Container image to use instead of the AWS Deep Learning Container for the framework.",
     )
-    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] | None = Field(
-        default=None,
-        description="Instance type, with the prefix ml. for SageMaker.",
-        examples=["ml.g5.xlarge", "g6.2xlarge"],
-        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
-    )
     instance_count: Annotated[int, Field(strict=True, ge=1)] = Field(
         default=1, description="Number of hosts, algo-1 to algo-n.", examples=[1, 2]
-    )
-    resources: Annotated[Resources, _EMPTY] = Field(
-        default_factory=Resources,
-        description="What the job needs, if instance_type is not given.",
-    )
-    fallbacks: Annotated[
-        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
-        BeforeValidator(validators.as_texts),
-    ] = Field(
-        default=(),
-        description="Instance types to try in order if instance_type is unavailable: no capacity, or no quota.",
-        examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
     )
     max_duration: Duration | None = Field(
         default=None,
@@ -150,29 +80,10 @@ class _ScriptJob(JobModel):
         default=None,
         description="What happens to a job that has a GPU and does not use it; the default grace is 5min.",
     )
-    tags: Annotated[_Tags, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags"))] = (
-        Field(
-            default_factory=dict,
-            description="AWS tags.",
-            json_schema_extra={"maxProperties": validators.MAX_TAGS},
-        )
-    )
-    sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
+    sagemaker: Annotated[SageMakerSettings, EMPTY] = Field(
         default_factory=SageMakerSettings,
         description="Settings for SageMaker only: role, bucket, network, keys, warm pool, metrics.",
     )
-    ec2: Annotated[EC2Settings, _EMPTY] = Field(
-        default_factory=EC2Settings,
-        description="Settings for EC2 only: instance profile, bucket, network, machine image, volume.",
-    )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Unusual values that may be intended, one sentence each."""
-        if self.framework is None or self.framework in KNOWN_FRAMEWORKS:
-            return ()
-        near = did_you_mean(self.framework, KNOWN_FRAMEWORKS)
-        return (f"GPUproof does not know the framework '{self.framework}'{near}",)
 
     @field_validator("max_duration")
     @classmethod
@@ -213,12 +124,12 @@ class _ScriptJob(JobModel):
 class TrainingJob(_ScriptJob):
     """A training script: hyperparameters and input channels in, a model and checkpoints out."""
 
-    foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
+    foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'", **MACHINE_KEYS}
     max_allowed_duration: ClassVar[Duration] = validators.MAX_TRAINING_DURATION
 
     kind: Literal["training"] = Field(default="training", description="The kind of job.")
     hyperparameters: Annotated[
-        _Hyperparameters, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries"))
+        _Hyperparameters, EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries"))
     ] = Field(
         default_factory=dict,
         description="Passed to the script as --name value: text, numbers, true or false, null, lists, mappings.",
@@ -229,7 +140,7 @@ class TrainingJob(_ScriptJob):
         },
     )
     inputs: Annotated[
-        _Channels, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels"))
+        Channels, EMPTY, AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels"))
     ] = Field(
         default_factory=dict,
         description="Each channel and its data: a folder, a file or an s3:// address.",
@@ -281,19 +192,18 @@ class ProcessingJob(_ScriptJob):
         "output": "a processing job has 'outputs', as in outputs: {/opt/ml/processing/output: ./out}",
         "distribution": "only training jobs are distributed",
         "checkpoint": "only training jobs keep checkpoints",
+        **MACHINE_KEYS,
     }
     max_allowed_duration: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
 
     kind: Literal["processing"] = Field(default="processing", description="The kind of job.")
-    inputs: Annotated[dict[str, ProcessingInput], BeforeValidator(expand_inputs), _EMPTY, _FEW_MOUNTS] = (
-        Field(
-            default_factory=dict,
-            description="Each input: its path in the job, or a name, and the folder, file or s3:// address of the data.",
-            examples=[{"/opt/ml/processing/input": "./data"}],
-            json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
-        )
+    inputs: Annotated[dict[str, ProcessingInput], BeforeValidator(expand_inputs), EMPTY, _FEW_MOUNTS] = Field(
+        default_factory=dict,
+        description="Each input: its path in the job, or a name, and the folder, file or s3:// address of the data.",
+        examples=[{"/opt/ml/processing/input": "./data"}],
+        json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
     )
-    outputs: Annotated[dict[str, ProcessingOutput], BeforeValidator(expand_outputs), _EMPTY, _FEW_MOUNTS] = (
+    outputs: Annotated[dict[str, ProcessingOutput], BeforeValidator(expand_outputs), EMPTY, _FEW_MOUNTS] = (
         Field(
             default_factory=dict,
             description="Each output: its path in the job, or a name, and where its files go.",
@@ -326,7 +236,11 @@ class ProcessingJob(_ScriptJob):
                 raise FieldError(path, f"{second} and {first} overlap: give each its own folder")
 
 
-Job = TrainingJob | ProcessingJob
+SageMakerJob = TrainingJob | ProcessingJob
+"""A job that runs a script, as SageMaker's jobs do."""
+
+Job = SageMakerJob | MachineJob
+"""A job that `gpuproof run` runs."""
 
 
 def _check_distribution(job: TrainingJob, launcher: str) -> None:

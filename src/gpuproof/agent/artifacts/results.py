@@ -45,7 +45,7 @@ def collect_results(
         if job.kind == "training":
             if packs:
                 _pack_training(job, paths, results)
-            if succeeded and not _holds_anything(paths.ml / "model"):
+            if succeeded and job.machine is None and not _holds_anything(paths.ml / "model"):
                 results.empty_model = _no_model(stray_models(paths.ml / code_folder(job), code_before))
         else:
             _deliver_outputs(job, paths)

@@ -27,12 +27,14 @@ from gpuproof.agent.ec2_host.setup.uv_environment import EnvironmentFailed, make
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli, AwsFailed
 from gpuproof.agent.ec2_host.transfer.checkpoints import Checkpoints
 from gpuproof.agent.ec2_host.transfer.downloads import NothingFound, download_channel
+from gpuproof.agent.ec2_host.transfer.jupyter_access import JupyterAccess
 from gpuproof.agent.ec2_host.transfer.log_copy import LogCopy
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 from gpuproof.agent.ec2_host.transfer.report import End, Reports
 from gpuproof.agent.ec2_host.transfer.results import HostResults
 from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
 from gpuproof.agent.log_markers import MESSAGE_MARKER
+from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.agent.state import COMPLETED, FAILED, STOPPED
 from gpuproof.findings import Severity
@@ -154,6 +156,7 @@ class EC2Host:
         watch.raises = False
         self._end.script_started = time.time()
         job = JobProcess(self._command(), self._log)
+        access = JupyterAccess(_ML, self._reports.address(SERVER)) if parameters.machine else None
         stopped_by: Event | None = None
         while (code := job.poll()) is None:
             watch.wait(_STEP_S)
@@ -163,6 +166,8 @@ class EC2Host:
             self._checkpoints.poll()
             if self._log.problem:
                 self._log_copy.poll()
+            if access is not None:
+                access.poll()
         self._end.exit_code = code
         results = HostResults(self._aws, parameters, _ML, watch.wait)
         if stopped_by is not None:
@@ -211,7 +216,8 @@ class EC2Host:
         self._checkpoints.finish(self._aws)
         results.upload_verdict(self._reports.address(""))
         event = self._watch.event
-        in_time = event is None or not event.in_a_hurry
+        # A machine's results are in its work folder, which is where checkpoints are.
+        in_time = not self._parameters.machine and (event is None or not event.in_a_hurry)
         if in_time and (self._parameters.kind == "training" or self._end.status != FAILED):
             results.upload_outputs(succeeded=self._end.status != FAILED)
         self._end.notes += results.notes

@@ -21,6 +21,7 @@ class HostParameters:
         bucket: the run's bucket.
         prefix: the run's prefix in the bucket, `gpuproof/runs/RUN_ID/`.
         kind: `training` or `processing`.
+        machine: whether the job is a machine for interactive work.
         agent_sha256: digest of the agent file, in hexadecimal.
         max_duration: seconds after the start of user data at which the instance shuts down, whatever the job does.
         silence: seconds without a sign of life of the host's program after which the instance shuts down.
@@ -78,6 +79,7 @@ class HostParameters:
     retry_for: float = 300.0
     watch_interval: float = 5.0
     checkpoint_interval: float = 60.0
+    machine: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The parameters as JSON values."""

@@ -126,7 +126,7 @@ class ContainerEnvironment:
                 unpack(source, code)
             except ArtifactError as error:
                 raise NotStarted(str(error)) from error
-        if not (code / self._job.entry_point).is_file():
+        if self._job.machine is None and not (code / self._job.entry_point).is_file():
             raise NotStarted(f"{self._job.entry_point} is not in {source or code}")
 
     def machine(self) -> Machine:

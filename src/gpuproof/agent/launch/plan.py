@@ -51,7 +51,7 @@ def plan_launch(
         # The hosts then share the machine's network.
         job = replace(job, addresses={**dict.fromkeys(job.hosts, "127.0.0.1"), **job.addresses})
     folder = f"{isolation.contract.base}/{code_folder(job)}"
-    script = tuple(_script(job, is_package=is_package(job, paths)))
+    script = tuple(_program(job, paths, isolation))
     context = LaunchContext(job, paths, machine, script, _network_interface(machine))
     host = LAUNCHERS[job.launcher](context)
     variables = {**(pytorch_variables(context) if is_pytorch(context) else {}), **host.environment}
@@ -94,7 +94,7 @@ def _own_group_of(job: AgentJob) -> str:
 def make_executable(job: AgentJob, paths: RunPaths) -> None:
     """Let an entry point that is no Python script be executed, as the training toolkit does: Git and archives lose the bit."""
     script = paths.ml / code_folder(job) / job.entry_point
-    if job.entry_point.endswith(".py"):
+    if job.machine is not None or job.entry_point.endswith(".py"):
         return
     with contextlib.suppress(OSError):  # the shell then reports why
         script.chmod(script.stat().st_mode | 0o111)
@@ -102,7 +102,17 @@ def make_executable(job: AgentJob, paths: RunPaths) -> None:
 
 def is_package(job: AgentJob, paths: RunPaths) -> bool:
     """Whether the source is a package: with a `setup.py`, the training toolkit installs it and runs a module of it."""
-    return (paths.ml / code_folder(job) / "setup.py").is_file() and job.entry_point != "setup.py"
+    if job.machine is not None or job.entry_point == "setup.py":
+        return False
+    return (paths.ml / code_folder(job) / "setup.py").is_file()
+
+
+def _program(job: AgentJob, paths: RunPaths, isolation: Isolation) -> list[str]:
+    if job.machine is None:
+        return _script(job, is_package=is_package(job, paths))
+    from gpuproof.agent.machine.launch import machine_command  # most jobs have a script
+
+    return machine_command(job, job.machine, isolation.contract, paths)
 
 
 def _script(job: AgentJob, *, is_package: bool) -> list[str]:
@@ -140,7 +150,9 @@ def _environment(
     environment.update(_runtime_variables(context))
     if job.visible_devices is not None:
         environment["CUDA_VISIBLE_DEVICES"] = job.visible_devices
-    folders = [f"{isolation.contract.base}/{code_folder(job)}"]
+    # What is changed on a machine takes precedence over its source.
+    own = f"{isolation.contract.base}/{code_folder(job)}"
+    folders = [own if job.machine is None else isolation.contract.checkpoints]
     if paths.packages.is_dir():
         folders.append(str(paths.packages))
         environment["PATH"] = f"{paths.packages / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"

@@ -30,17 +30,19 @@ from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.hosts import host_names
+from gpuproof.backends.machine import machine_text
 from gpuproof.backends.offer import Offer
-from gpuproof.backends.remote.agent_job import container_job
+from gpuproof.backends.remote.agent_job import container_job, contract_kind
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls, environment_call, job_file_call
 from gpuproof.backends.remote.deliver import local_destinations
-from gpuproof.backends.remote.output_names import output_name
+from gpuproof.backends.remote.output_names import WORK_FOLDER, output_name
 from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
 from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validators import is_s3
 
 if TYPE_CHECKING:
@@ -131,14 +133,16 @@ class EC2Plan(DisplayedPlan):
     def output(self) -> str:
         """The `s3://` prefix of a training job's archives."""
         job = self.job
-        if isinstance(job, TrainingJob) and job.output and is_s3(job.output):
+        if not isinstance(job, ProcessingJob) and job.output and is_s3(job.output):
             return job.output
         return uri(self.bucket.name, self.layout.output)
 
     @property
     def outputs(self) -> Mapping[str, str]:
-        """The `s3://` prefixes of a processing job's outputs by key; empty for a training job."""
+        """The `s3://` prefixes of a processing job's outputs by key, and of a machine's work folder; empty for a training job."""
         job = self.job
+        if isinstance(job, MachineJob):
+            return {WORK_FOLDER: self.checkpoints} if self.checkpoints else {}
         if isinstance(job, TrainingJob):
             return {}
         found: dict[str, str] = {}
@@ -160,7 +164,7 @@ class EC2Plan(DisplayedPlan):
     def host_parameters(self, target: EC2Target) -> HostParameters:
         """The parameters of the host's program on an instance type."""
         job = self.job
-        is_training = isinstance(job, TrainingJob)
+        is_training = not isinstance(job, ProcessingJob)
         need, own = target.ami.driver, target.ami.environment
         own_checkpoints = uri(self.bucket.name, checkpoint_prefix(job.name, self.run_id))
         return HostParameters(
@@ -168,7 +172,8 @@ class EC2Plan(DisplayedPlan):
             region=self.region,
             bucket=self.bucket.name,
             prefix=self.layout.prefix,
-            kind=job.kind,
+            kind=contract_kind(job),
+            machine=isinstance(job, MachineJob),
             agent_sha256=self.uploads.agent.digest,
             max_duration=self.max_duration,
             instance_type=target.name,
@@ -286,7 +291,10 @@ class EC2Plan(DisplayedPlan):
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts."""
         job, target, profile = self.job, self.target, self.profile
-        yield "script", " ".join([job.entry_point, *script_arguments(self.agent_job(target))])
+        if isinstance(job, MachineJob):
+            yield "machine", machine_text(job)
+        else:
+            yield "script", " ".join([job.entry_point, *script_arguments(self.agent_job(target))])
         yield "code", self.tree.describe()
         yield "image", " ".join([target.ami.id, target.ami.name, f"({target.ami.because})"])
         if (container := target.container) is not None:
@@ -337,15 +345,15 @@ class EC2Plan(DisplayedPlan):
     def _input_paths(self) -> dict[str, str]:
         """The addresses of the inputs by their paths below `/opt/ml`."""
         job = self.job
-        if isinstance(job, TrainingJob):
-            paths = {name: ContractPaths().channel(name) for name in job.inputs}
-        else:
+        if isinstance(job, ProcessingJob):
             paths = {name: mount.path for name, mount in job.inputs.items()}
+        else:
+            paths = {name: ContractPaths().channel(name) for name in job.inputs}
         return {_below_root(paths[name]): address for name, address in self.input_addresses.items()}
 
     def _output_paths(self) -> dict[str, str]:
         """The addresses of a processing job's outputs by their paths below `/opt/ml`."""
-        if isinstance(self.job, TrainingJob):
+        if not isinstance(self.job, ProcessingJob):
             return {}
         return {_below_root(self.job.outputs[key].path): address for key, address in self.outputs.items()}
 

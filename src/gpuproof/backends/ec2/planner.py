@@ -29,7 +29,8 @@ from gpuproof.backends.remote.s3_layout import checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec import Job, ProcessingJob
+from gpuproof.jobs.spec_machine import MachineJob
 
 _CODE_CHANNEL = "code"
 """The channel of the agent and the source on an EC2 host."""
@@ -120,8 +121,8 @@ class Planner:
     def _checkpoints(
         self, job: Job, bucket: BucketPlan, run_id: str, fresh: bool
     ) -> tuple[str | None, str | None]:
-        """The address of a training job's checkpoints, and a warning."""
-        if not isinstance(job, TrainingJob):
+        """The address of a training job's checkpoints, or of a machine's work folder, and a warning."""
+        if isinstance(job, ProcessingJob):
             return None, None
         if job.checkpoint is not None and job.checkpoint.s3 is not None:
             return job.checkpoint.s3, None
@@ -136,6 +137,8 @@ class Planner:
             return own, f"earlier checkpoints were not looked for: {refused.code}"
         if earlier is None:
             return own, None
+        if isinstance(job, MachineJob):
+            return earlier.address, f"the work folder is that of {earlier.run_id} (--fresh starts without)"
         note = f"/opt/ml/checkpoints starts with those of {earlier.run_id} (--fresh starts without)"
         return earlier.address, note
 
@@ -146,7 +149,12 @@ def _check_job(job: Job) -> None:
     Raises:
         InvalidJob: with what to do instead.
     """
-    if isinstance(job, TrainingJob) and _CODE_CHANNEL in job.inputs:
+    if isinstance(job, MachineJob) and job.ec2.container:
+        raise InvalidJob(
+            f"'{job.name}' is a machine with ec2.container: a machine runs in the environment of an AMI.",
+            remedy="Remove ec2.container, and write the packages that you need into requirements.txt.",
+        )
+    if not isinstance(job, ProcessingJob) and _CODE_CHANNEL in job.inputs:
         raise InvalidJob(
             f"'{job.name}' has an input channel {_CODE_CHANNEL}, which GPUproof uses for its own files on EC2.",
             remedy="Give the channel another name.",

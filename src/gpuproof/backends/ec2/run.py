@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
@@ -21,7 +22,8 @@ from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
-from gpuproof.backends.hosts import host_names
+from gpuproof.backends.hosts import FIRST_HOST, host_names
+from gpuproof.backends.machine import JupyterServer, parse_server
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote import verdict as verdicts
 from gpuproof.backends.remote.follow import Snapshot
@@ -225,6 +227,25 @@ class EC2Run(RemoteRun):
                 remedy=f"gpuproof logs {self.cli_name}",
             )
         return session_command(self._regional, self._launch, self._instances or {}, host, self._now())
+
+    def forward_command(self, port: int, local_port: int, host: str = FIRST_HOST) -> tuple[str, ...]:
+        """The command of the AWS CLI that forwards a local port to one of a host's loopback interface.
+
+        Raises:
+            UsageError: it has no such host.
+            GPUproofError: a session cannot be opened now.
+        """
+        return session_command(
+            self._aws, self._launch, self._instances or {}, host, self._now(), (port, local_port)
+        )
+
+    def jupyter(self) -> JupyterServer | None:
+        """The Jupyter server of a machine, with the token that its host has written into the run's folder on S3."""
+        if self._launch.kind != "machine":
+            return None
+        key = RunLayout(self.id).host_file(FIRST_HOST, SERVER)
+        content = self._aws.get_bytes(self._launch.bucket, key)
+        return None if content is None else parse_server(content, self.forward_command)
 
     def remove(self) -> str:
         """Delete its files in the bucket, except for its checkpoints.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,20 +17,29 @@ _CONNECTING_SECONDS = 180.0
 _GUIDE = "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-troubleshooting.html"
 
 
+PORT_FORWARDING = "AWS-StartPortForwardingSession"
+"""The document of a session that forwards a port.
+
+Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html#sessions-start-port-forwarding
+"""
+
+
 def session_command(
     aws: Aws,
     launch: LaunchRecord,
     instances: Mapping[str, Mapping[str, Any]],
     host: str,
     now: float,
+    ports: tuple[int, int] | None = None,
 ) -> tuple[str, ...]:
-    """The command of the AWS CLI that opens a session on one host of a run.
+    """The command of the AWS CLI that opens a session on one host of a run: a shell, or a tunnel.
 
     Args:
         aws: the client of the region of the instances.
         instances: descriptions by instance id; empty if the user may not describe them.
         host: such as `algo-1`.
         now: in seconds since the epoch.
+        ports: forward the second one, of this machine, to the first one, of the host's loopback interface.
 
     Raises:
         UsageError: the run has no such host.
@@ -48,7 +58,11 @@ def session_command(
         )
     if not _is_connected(aws, instance):
         raise _not_connected(instance, described, now)
-    return ("aws", "ssm", "start-session", "--region", launch.region, "--target", instance)
+    command = ("aws", "ssm", "start-session", "--region", launch.region, "--target", instance)
+    if ports is None:
+        return command
+    numbers = {"portNumber": [str(ports[0])], "localPortNumber": [str(ports[1])]}
+    return (*command, "--document-name", PORT_FORWARDING, "--parameters", json.dumps(numbers))
 
 
 def _is_connected(aws: Aws, instance: str) -> bool:

@@ -10,12 +10,13 @@ from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.hosts import host_names
+from gpuproof.backends.machine import MACHINE_PROGRAM, machine_settings
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.jobs.validators import is_s3
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.script_job import AnyJob, ScriptJob
-    from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+    from gpuproof.jobs.script_job import AnyJob
+    from gpuproof.jobs.spec import ProcessingJob
 
 DEFAULT_GRACE_SECONDS = 300.0
 
@@ -45,17 +46,16 @@ def local_job(
         sources: the folder, file or S3 prefix of each input; a prefix is only for display and cannot be mounted.
     """
     processing = job if job.kind == "processing" else None
-    training = job if job.kind == "training" else None
     return AgentJob(
         run_id=paths.root.name,
         job_name=job.name,
-        kind=job.kind,
-        entry_point=job.entry_point,
+        kind="processing" if processing else "training",
+        entry_point=job.entry_point or MACHINE_PROGRAM,
         python=python,
         checkpoints=str(checkpoints),
         arguments=job.arguments,
-        hyperparameters=training.hyperparameters if training else {},
-        channels=tuple(job.inputs) if training else (),
+        hyperparameters={} if job.kind == "processing" else job.hyperparameters,
+        channels=() if processing else tuple(job.inputs),
         mounts=tuple(_mounts(job, sources)),
         outputs=tuple(_outputs(processing)) if processing else (),
         environment=job.environment,
@@ -69,7 +69,8 @@ def local_job(
         if_gpu_unused=_unused_rule(job, gpus_here),
         max_duration=None if job.max_duration is None else float(job.max_duration.seconds),
         isolation=isolation,
-        output=_local_output(training) if training else None,
+        output=_local_output(job),
+        machine=machine_settings(job, seeds_work_folder=False),
     )
 
 
@@ -83,7 +84,7 @@ def plan_warnings(job: AnyJob, expected: ExpectedGpus) -> list[str]:
         for destination in _destinations(job)
         if destination is not None and is_s3(destination)
     ]
-    checkpoint = job.checkpoint if job.kind == "training" else None
+    checkpoint = None if job.kind == "processing" else job.checkpoint
     if checkpoint is not None and checkpoint.path is None:
         warnings.append(f"{checkpoint.s3} is on S3: local runs keep their checkpoints here")
     return warnings
@@ -126,11 +127,13 @@ def _unused_rule(job: AnyJob, gpus_here: int) -> UnusedGpuRule | None:
     return UnusedGpuRule(job.if_gpu_unused.action, float(job.if_gpu_unused.grace.seconds))
 
 
-def _local_output(job: TrainingJob | ScriptJob) -> str | None:
-    return None if job.output is None or is_s3(job.output) else job.output
+def _local_output(job: AnyJob) -> str | None:
+    if job.kind == "processing" or job.output is None or is_s3(job.output):
+        return None
+    return job.output
 
 
 def _destinations(job: AnyJob) -> list[str | None]:
-    if job.kind == "training":
+    if job.kind != "processing":
         return [job.output]
     return [output.destination for output in job.outputs.values()]

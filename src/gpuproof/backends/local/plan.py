@@ -19,6 +19,7 @@ from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.launch_settings import LaunchSettings, launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
 from gpuproof.backends.local.framework_check import framework_warning, require_framework
+from gpuproof.backends.machine import machine_text
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
@@ -78,8 +79,10 @@ class LocalPlan(DisplayedPlan):
 
     @property
     def own_checkpoints(self) -> Path | None:
-        """The folder that the job names for its checkpoints; `None` if the run keeps them."""
+        """The folder that the job names for its checkpoints, or a machine's own source; `None` if the run keeps them."""
         job = self.job
+        if job.kind == "machine":
+            return Path(job.source_dir)
         if job.kind == "training" and job.checkpoint is not None and job.checkpoint.path is not None:
             return Path(job.checkpoint.path)
         return None
@@ -103,7 +106,10 @@ class LocalPlan(DisplayedPlan):
         job, tree, planned = self.job, self.tree, self.agent_job(RunPaths(Path("/")))
         # Before the first line is printed: the lines then appear together.
         installed = installed_frameworks(self.python)
-        yield "script", " ".join([job.entry_point, *script_arguments(planned)])
+        if job.kind == "machine":
+            yield "machine", machine_text(job)
+        else:
+            yield "script", " ".join([job.entry_point, *script_arguments(planned)])
         yield "code", tree.describe()
         yield "python", self.python
         for mount in planned.mounts:

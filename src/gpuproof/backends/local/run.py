@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.local_hosts.results import merge_outputs
+from gpuproof.agent.machine.files import MachineFiles
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.ranks.host_failure import Cause
 from gpuproof.agent.state import FAILED, read_state
@@ -22,6 +23,7 @@ from gpuproof.backends.hosts import require_host
 from gpuproof.backends.local.follow import follow
 from gpuproof.backends.local.host_logs import LogReader, open_logs
 from gpuproof.backends.local.run_folders import RunFolders, agent_alive
+from gpuproof.backends.machine import JupyterServer, parse_server
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.util.file_copy import copy_file
@@ -186,6 +188,14 @@ class LocalRun(DisplayedRun):
         """
         self._store.remove(self.record)
         return "removed"
+
+    def jupyter(self) -> JupyterServer | None:
+        """Its Jupyter server; None if it has none, or not yet."""
+        try:
+            content = MachineFiles(self.paths.ml).server.read_bytes()
+        except OSError:
+            return None
+        return parse_server(content) if agent_alive(self.paths) else None
 
     def explanations(self) -> tuple[Explanation, ...]:
         """Known errors in its logs that explain its failure, the root cause first; empty if it did not fail.

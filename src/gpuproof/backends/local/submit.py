@@ -175,7 +175,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             "notes": [*plan.warnings, *_checkpoint_notes(left)],
         },
     )
-    if job.kind == "training":
+    if job.kind != "processing":
         if plan.own_checkpoints is not None:
             plan.own_checkpoints.mkdir(parents=True, exist_ok=True)
         else:

@@ -6,11 +6,13 @@ It has no environment variables: they are passed only through the API, so that n
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Literal
 
 from gpuproof.agent.job import AgentJob, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.backends.machine import MACHINE_PROGRAM, machine_settings
+from gpuproof.jobs.spec import Job, ProcessingJob
 
 DEFAULT_GRACE_SECONDS = 900.0
 """The GPU is billed by the second, but loading the data may take some minutes."""
@@ -24,18 +26,18 @@ def container_job(job: Job, run_id: str, instance_type: str, expected: ExpectedG
         instance_type: the instance type.
         expected: the GPUs that must work on each host.
     """
-    training = isinstance(job, TrainingJob)
+    processing = job if isinstance(job, ProcessingJob) else None
     return AgentJob(
         run_id=run_id,
         job_name=job.name,
-        kind=job.kind,
-        entry_point=job.entry_point,
+        kind=contract_kind(job),
+        entry_point=job.entry_point or MACHINE_PROGRAM,
         python="python3",
         checkpoints=ContractPaths().checkpoints,
         arguments=job.arguments,
-        hyperparameters=job.hyperparameters if training else {},
-        channels=tuple(job.inputs) if training else (),
-        outputs=() if training else tuple(_outputs(job)),
+        hyperparameters={} if isinstance(job, ProcessingJob) else job.hyperparameters,
+        channels=() if processing else tuple(job.inputs),
+        outputs=tuple(_outputs(processing)) if processing else (),
         framework=job.framework,
         instance_type=instance_type,
         expected_gpus=expected.count,
@@ -44,7 +46,13 @@ def container_job(job: Job, run_id: str, instance_type: str, expected: ExpectedG
         require_gpu=job.require_gpu,
         if_gpu_unused=unused_rule(job, expected),
         isolation="container",
+        machine=machine_settings(job, seeds_work_folder=True),
     )
+
+
+def contract_kind(job: Job) -> Literal["training", "processing"]:
+    """The kind of job whose contract the job has; a machine has that of a training job."""
+    return "processing" if isinstance(job, ProcessingJob) else "training"
 
 
 def unused_rule(job: Job, expected: ExpectedGpus) -> UnusedGpuRule | None:

@@ -18,7 +18,7 @@ from gpuproof.backends.remote.results import (
     translated_file_errors,
     write_atomically,
 )
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec import Job, ProcessingJob
 from gpuproof.jobs.validators import is_s3
 
 
@@ -86,7 +86,7 @@ def deliver_results(
 
 def local_destinations(job: Job) -> tuple[Path | None, dict[str, Path]]:
     """The local folder for a training job's archives, and those for a processing job's outputs by output name."""
-    if isinstance(job, TrainingJob):
+    if not isinstance(job, ProcessingJob):
         return (None if job.output is None or is_s3(job.output) else Path(job.output)), {}
     return None, {
         output_name(key, number): Path(output.destination)

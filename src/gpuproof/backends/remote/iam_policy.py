@@ -271,7 +271,12 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "aws-parameters":
             return [f"arn:{partition}:ssm:{region}::parameter/aws/service/*"]
         case "session-document":
-            return [f"arn:{partition}:ssm:{region}:{account}:document/SSM-SessionManagerRunShell"]
+            # AWS owns the document of port forwarding: its ARN has no account.
+            documents = f"arn:{partition}:ssm:{region}"
+            return [
+                f"{documents}:{account}:document/SSM-SessionManagerRunShell",
+                f"{documents}::document/AWS-StartPortForwardingSession",
+            ]
         case "own-sessions":
             # The ids of sessions begin with the user's name, or with the name of the role's session.
             sessions = f"arn:{partition}:ssm:{region}:{account}:session"

@@ -7,6 +7,9 @@ import re
 RESERVED = "gpuproof"
 """The name of GPUproof's own input and output."""
 
+WORK_FOLDER = "work"
+"""The name of a machine's work folder among its results."""
+
 
 def input_name(key: str, number: int) -> str:
     """The name of an input: its key in the job, or a name with its number if the key is not a valid name."""

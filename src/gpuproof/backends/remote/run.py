@@ -14,6 +14,7 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
+from gpuproof.backends.machine import JupyterServer
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.deliver import deliver_results, pull_results
 from gpuproof.backends.remote.follow import Snapshot, follow
@@ -225,6 +226,10 @@ class RemoteRun(DisplayedRun):
         """
         self._check_ended()
         return deliver_results(self._aws, self.id, self.results, expanded(job), progress=progress)
+
+    def jupyter(self) -> JupyterServer | None:
+        """None: only machines on EC2 have a Jupyter server."""
+        return None
 
     def explanations(self) -> tuple[Explanation, ...]:
         """Known errors in its logs and in AWS's reason that explain its failure; empty if it did not fail."""

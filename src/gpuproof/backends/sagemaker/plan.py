@@ -29,7 +29,7 @@ from gpuproof.backends.sagemaker.requests.training import max_wait
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.prices import DERIVED, is_old, mark
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec import SageMakerJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import today
 from gpuproof.units import Duration
@@ -58,7 +58,7 @@ class SageMakerPlan(DisplayedPlan):
         warnings: what the user should know before the run starts.
     """
 
-    job: Job
+    job: SageMakerJob
     run_id: str
     region: str
     role: ChosenRole

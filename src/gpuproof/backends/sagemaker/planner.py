@@ -31,7 +31,8 @@ from gpuproof.backends.sagemaker.target import Candidate, Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec import Job, ProcessingJob, SageMakerJob, TrainingJob
+from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validators import is_s3
 
 _QUOTA_EXCEEDED = "ResourceLimitExceeded"
@@ -63,6 +64,11 @@ class Planner:
         Raises:
             GPUproofError: the job cannot run on SageMaker.
         """
+        if isinstance(job, MachineJob):
+            raise InvalidJob(
+                f"'{job.name}' is a machine, which runs on EC2 or here. On SageMaker, a notebook instance does the same.",
+                remedy="gpuproof notebook create --help\nOr: --on ec2",
+            )
         _check_job(job)
         region = check_region(self._aws, self._catalogue)
         choice = choose_instance_types(job, self._catalogue, region)
@@ -109,7 +115,7 @@ class Planner:
             create_request(plan.request(target))
         return plan
 
-    def _within_quotas(self, job: Job, choice: InstanceChoice) -> InstanceChoice:
+    def _within_quotas(self, job: SageMakerJob, choice: InstanceChoice) -> InstanceChoice:
         """The instance types without those whose quota is too small.
 
         Raises:
@@ -133,7 +139,7 @@ class Planner:
         return InstanceChoice(left, (*left_out, *choice.warnings))
 
     def _targets(
-        self, job: Job, tree: SourceTree, candidates: tuple[Candidate, ...], region: str
+        self, job: SageMakerJob, tree: SourceTree, candidates: tuple[Candidate, ...], region: str
     ) -> tuple[tuple[Target, ...], list[str]]:
         """Each instance type with its image, without those whose GPU the image does not support, unless the job names them."""
         framework = framework_of(job, tree) if job.image is None else None
@@ -154,7 +160,7 @@ class Planner:
         return tuple(targets or unfit), list(dict.fromkeys(warnings))
 
     def _checkpoints(
-        self, job: Job, bucket: BucketPlan, run_id: str, fresh: bool
+        self, job: SageMakerJob, bucket: BucketPlan, run_id: str, fresh: bool
     ) -> tuple[str | None, str | None]:
         """The address of a training job's checkpoints, and a warning."""
         if not isinstance(job, TrainingJob):
@@ -175,7 +181,7 @@ class Planner:
         note = f"/opt/ml/checkpoints starts with those of {earlier.run_id} (--fresh starts without)"
         return earlier.address, note
 
-    def _check_bucket_regions(self, job: Job, remote: dict[str, str], region: str) -> None:
+    def _check_bucket_regions(self, job: SageMakerJob, remote: dict[str, str], region: str) -> None:
         """SageMaker reads and writes only buckets of its own region."""
         addresses = {f"input {name}": address for name, address in remote.items()}
         if isinstance(job, TrainingJob):
@@ -201,7 +207,7 @@ class Planner:
             raise
 
 
-def _check_job(job: Job) -> None:
+def _check_job(job: SageMakerJob) -> None:
     own = job.sagemaker
     if own.keep_alive is not None and job.resources.spot:
         raise InvalidJob(
@@ -222,7 +228,7 @@ def _check_job(job: Job) -> None:
             raise InvalidJob(f"{path} is reserved for GPUproof's own files.", remedy="Use another path.")
 
 
-def _expected(job: Job, candidate: Candidate, catalogue: Catalogue) -> ExpectedGpus:
+def _expected(job: SageMakerJob, candidate: Candidate, catalogue: Catalogue) -> ExpectedGpus:
     """The GPUs that the job asks for; for a type chosen by resources, with that type's GPU model."""
     if job.instance_type is not None or candidate.instance is None:
         return expected_gpus(job.model_copy(update={"instance_type": candidate.name}), catalogue)

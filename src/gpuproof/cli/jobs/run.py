@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.registry import (
@@ -19,6 +18,7 @@ from gpuproof.backends.registry import (
     reject_foreign_flags,
 )
 from gpuproof.cli.arguments import add_json_flag
+from gpuproof.cli.jobs.run_flags import add_aws_flags, add_backend_flags, add_job_flags, read_job
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.jobs.script_job import AnyJob
+    from gpuproof.jobs.spec_machine import MachineJob
     from gpuproof.terminal.console import Console
 
 
@@ -41,13 +42,14 @@ def add_parser(commands: Subparsers) -> None:
         epilog="examples:\n  gpuproof run train.py -- --epochs 5\n  gpuproof run\n  gpuproof run jobs/gpuproof.yaml train -p epochs=5\n"
         "  gpuproof run --on sagemaker --gpu A10G:1 --dry-run\n"
         "  gpuproof run train.py --on ec2 --instance-type g5.xlarge\n"
+        "  gpuproof run workbench.yaml --on ec2 --jupyter\n"
         "  gpuproof run train.py --on cheapest --gpu A10G:1 --dry-run",
         allow_abbrev=False,
     )
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a gpuproof.yaml or its folder")
     parser.add_argument("job", nargs="?", metavar="NAME", help="the job, if the file defines several")
-    _add_job_flags(parser)
-    _add_aws_flags(parser)
+    add_job_flags(parser)
+    add_aws_flags(parser)
     how = parser.add_argument_group("how it runs")
     how.add_argument(
         "--on",
@@ -64,7 +66,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_json_flag(how)
     for name in BACKENDS:
-        _add_backend_flags(parser, load_backend(name))
+        add_backend_flags(parser, load_backend(name))
     parser.set_defaults(run=run)
 
 
@@ -82,7 +84,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from gpuproof.terminal.console import Console
 
     reject_foreign_flags(arguments.on, vars(arguments))
-    job = _read_job(arguments)
+    job = read_job(arguments)
+    if job.kind == "machine":
+        _check_machine(job, arguments)
     as_json = arguments.format == "json"
     console = Console(output=sys.stderr.buffer if as_json else None)
     if arguments.on == CHEAPEST:
@@ -99,6 +103,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if choice is not None:
         show_choice(choice, console)
     return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach, choice=choice)
+
+
+def _check_machine(job: MachineJob, arguments: argparse.Namespace) -> None:
+    """Before an instance is paid for, check that the tunnel to it can be opened from here.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if (
+        job.jupyter
+        and arguments.on not in ("local", "sagemaker")
+        and not (arguments.detach or arguments.dry_run)
+    ):
+        from gpuproof.cli.jobs.session_programs import require_programs  # most jobs need no session
+
+        require_programs("--jupyter")
 
 
 def _plan(backend: Backend[Any], job: AnyJob, arguments: argparse.Namespace, console: Console) -> Plan:
@@ -150,7 +170,12 @@ def _submit(
                 progress.release_interrupt()
                 _introduce_run(current, plan, console)
 
-            code = follow_run(current, console, first=show_first, end=_show_end)
+            if plan.job.kind == "machine":
+                from gpuproof.cli.jobs.machine import follow_machine  # most jobs have a script
+
+                code = follow_machine(current, plan, console, first=show_first, end=_show_end)
+            else:
+                code = follow_run(current, console, first=show_first, end=_show_end)
             if code == ExitCode.INTERRUPTED:
                 break
     except NoCapacity as error:
@@ -167,6 +192,8 @@ def _submit(
         console.end_progress()
         progress.release_interrupt()
     assert last is not None
+    if plan.job.kind == "machine" and not last.record.has_ended:
+        return code
     _deliver(plan.job, last, console)
     if as_json:
         from gpuproof.cli.follow import final_document
@@ -232,152 +259,3 @@ def _check(
 
         region = job.resources.region or aws_region()
         check_before_running(job, console, region, is_remote=is_remote, python=python)
-
-
-def _add_job_flags(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("the job (flags override the file)")
-    what.add_argument("--name", help="the job's name")
-    what.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="CHANNEL=SOURCE",
-        help="a channel and its folder, file or s3:// address",
-    )
-    what.add_argument(
-        "-p",
-        "--hyperparameter",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a hyperparameter; the script gets --NAME VALUE",
-    )
-    what.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an environment variable of the script",
-    )
-    what.add_argument(
-        "--include",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="send files of the source folder that are ignored or look like secrets, such as .env or 'data/*.csv'",
-    )
-    what.add_argument(
-        "--respect-gitignore",
-        action=argparse.BooleanOptionalAction,
-        help="leave out what .gitignore lists (default)",
-    )
-    what.add_argument(
-        "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
-    )
-    what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts")
-    what.add_argument(
-        "--distribution",
-        metavar="LAUNCHER",
-        help="how each host starts the script: none, torchrun, mirrored, multi_worker_mirrored, parameter_server, mpi or auto",
-    )
-    what.add_argument(
-        "--processes-per-host", type=int, metavar="N", help="with torchrun or mpi (default: one per GPU)"
-    )
-    what.add_argument("--framework", metavar="NAME", help="the script's framework, such as pytorch")
-    what.add_argument("--framework-version", metavar="VERSION", help="such as 2.8")
-    what.add_argument("--gpu", metavar="REQUEST", help="GPUs that are expected to work, such as A10G:1 or 2")
-    what.add_argument("--max-duration", metavar="TIME", help="stop the script after this time, such as 90m")
-    what.add_argument(
-        "--stall-timeout",
-        metavar="TIME",
-        help="stop the job after this time without progress on any GPU or in any log, such as 20m",
-    )
-    what.add_argument(
-        "--require-gpu",
-        action=argparse.BooleanOptionalAction,
-        help="do not start without a GPU; exit with code 4 if a requested GPU does no work",
-    )
-
-
-def _add_aws_flags(parser: argparse.ArgumentParser) -> None:
-    aws = parser.add_argument_group("on AWS (flags override the file)")
-    aws.add_argument("--region", metavar="REGION", help="such as us-east-1")
-    aws.add_argument(
-        "--image", metavar="URI", help="container image (default: AWS's image for the framework)"
-    )
-    aws.add_argument("--role", metavar="ROLE", help="name or ARN of the role that the job runs as")
-    aws.add_argument("--bucket", metavar="NAME", help="S3 bucket for code and results")
-    aws.add_argument(
-        "--spot",
-        action=argparse.BooleanOptionalAction,
-        help="use spot capacity, which is cheaper but may be reclaimed",
-    )
-    aws.add_argument("--max-wait", metavar="TIME", help="with --spot: limit for waiting and running together")
-    aws.add_argument(
-        "--fallback",
-        action="append",
-        default=[],
-        metavar="TYPE",
-        help="instance type to try if the first one is unavailable; repeatable",
-    )
-    aws.add_argument(
-        "--keep-alive",
-        metavar="TIME",
-        help="how long hosts are kept, and billed, for the next job (warm pool)",
-    )
-    aws.add_argument("--tag", action="append", default=[], metavar="KEY=VALUE", help="an AWS tag; repeatable")
-
-
-def _add_backend_flags(parser: argparse.ArgumentParser, backend: type[Backend[Any]]) -> None:
-    if not backend.flags:
-        return
-    group = parser.add_argument_group(f"only with --on {backend.name}")
-    for flag in backend.flags:
-        group.add_argument(
-            flag.name,
-            default=flag.default,
-            metavar=flag.metavar,
-            choices=flag.choices or None,
-            help=flag.help,
-        )
-
-
-def _read_job(arguments: argparse.Namespace) -> AnyJob:
-    from gpuproof.cli.jobs.target import find_target
-    from gpuproof.jobs import Overrides
-    from gpuproof.jobs.script_job import script_job
-
-    path, name = find_target(arguments.target, arguments.job, Path.cwd())
-    changes = Overrides(
-        name=arguments.name,
-        include=arguments.include,
-        respect_gitignore=arguments.respect_gitignore,
-        inputs=arguments.input,
-        hyperparameters=arguments.hyperparameter,
-        environment=arguments.env,
-        instance_type=arguments.instance_type,
-        instance_count=arguments.instance_count,
-        distribution=arguments.distribution,
-        processes_per_host=arguments.processes_per_host,
-        gpu=arguments.gpu,
-        max_duration=arguments.max_duration,
-        stall_timeout=arguments.stall_timeout,
-        require_gpu=arguments.require_gpu,
-        arguments=arguments.script_arguments,
-        framework=arguments.framework,
-        framework_version=arguments.framework_version,
-        image=arguments.image,
-        region=arguments.region,
-        spot=arguments.spot,
-        fallbacks=arguments.fallback,
-        tags=arguments.tag,
-        role=arguments.role,
-        bucket=arguments.bucket,
-        max_wait=arguments.max_wait,
-        keep_alive=arguments.keep_alive,
-    )
-    if name is None and (job := script_job(path, changes)) is not None:
-        return job
-    from gpuproof.jobs import load_job, override_job  # imports pydantic, which a script alone does without
-
-    return override_job(load_job(path, name), changes, Path.cwd())

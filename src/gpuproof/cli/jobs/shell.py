@@ -1,28 +1,25 @@
 """Open a shell on the instance of a run on EC2, through AWS Systems Manager. The instance needs no open port and no key.
 
 It needs the AWS CLI and its Session Manager plugin on this machine. The job runs on; its files are in /opt/ml.
+--jupyter opens the JupyterLab of a machine instead, and --forward any port, until Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
-import shutil
 import sys
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from gpuproof.cli.arguments import RUN_HELP, add_command
-from gpuproof.errors import GPUproofError, RunNotFound, UsageError
+from gpuproof.cli.jobs.session_programs import require_programs
+from gpuproof.errors import ExitCode, GPUproofError, RunNotFound, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.backends.ec2.run import EC2Run
     from gpuproof.cli.arguments import Subparsers
 
 _BACKEND = "ec2"
-_PLUGIN = "session-manager-plugin"
-_PLUGINS = "https://s3.amazonaws.com/session-manager-downloads/plugin/latest"
-"""Source: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -31,17 +28,72 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("run_name", nargs="?", metavar="RUN", help=RUN_HELP)
     parser.add_argument("--host", default="algo-1", metavar="HOST", help="the host (default: algo-1)")
     parser.add_argument("--region", help="AWS region to search (default: AWS_REGION)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--jupyter", action="store_true", help="open the machine's JupyterLab here")
+    what.add_argument(
+        "--forward",
+        type=_port,
+        metavar="PORT",
+        help="open a port of the instance here, such as 6006 of TensorBoard",
+    )
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> NoReturn:
-    """Entry point of `gpuproof shell`: replaces this process with the AWS CLI."""
+def run(arguments: argparse.Namespace) -> int:
+    """Entry point of `gpuproof shell`: replaces this process with the AWS CLI, or keeps a tunnel open."""
     found = _find_run(arguments.run_name, arguments.region)
-    _require_programs()
-    command = found.shell_command(arguments.host)
+    require_programs("gpuproof shell")
+    if arguments.jupyter or arguments.forward is not None:
+        return _forward(found, arguments.forward, arguments.host)
+    return _open_shell(found, arguments.host)
+
+
+def _open_shell(found: EC2Run, host: str) -> NoReturn:
+    command = found.shell_command(host)
     sys.stdout.flush()
     # Not a child: Ctrl-C and the size of the terminal concern the session alone.
     os.execvp(command[0], command)  # noqa: S606 - a shell has no part in it
+
+
+def _forward(found: EC2Run, port: int | None, host: str) -> int:
+    """Open a port of an instance here until Ctrl-C; that of its Jupyter server if None."""
+    from gpuproof.cli.jobs.tunnel import Tunnel, local_port
+    from gpuproof.terminal.console import Console
+
+    console = Console()
+    record = found.record
+    if record.has_ended:
+        raise UsageError(
+            f"{found.id} has ended ({record.status}): its instance is terminated.",
+            remedy=f"gpuproof logs {found.cli_name}",
+        )
+    server = found.jupyter() if port is None else None
+    if port is None and server is None:
+        what = "is still starting" if record.document["kind"] == "machine" else "is no machine"
+        raise GPUproofError(
+            f"{found.id} has no Jupyter server: it {what}, or was started without --jupyter.",
+            remedy=f"gpuproof logs -f {found.cli_name}",
+        )
+    remote = server.port if server is not None else cast("int", port)
+    here = local_port(remote)
+    with Tunnel(found.forward_command(remote, here, host), here, lambda text: console.label("note", text)):
+        if server is not None:
+            from gpuproof.cli.jobs.machine import jupyter_url  # imports what a shell does not need
+
+            console.label("jupyter", jupyter_url(server, here))
+        else:
+            console.label("port", f"127.0.0.1:{here} is port {remote} of {found.id}")
+        console.label("", "Ctrl-C closes the tunnel; the run continues")
+        found.wait()
+    console.label("run", f"{found.id} has ended")
+    return ExitCode.OK
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 1 <= port <= 65_535:
+        raise ValueError
+    return port
 
 
 def _find_run(name: str | None, region: str | None) -> EC2Run:
@@ -70,30 +122,3 @@ def _reject_other_backend(name: str, region: str | None) -> None:
             f"{found.id} runs {where}: gpuproof shell opens sessions on instances of EC2 only.",
             remedy=f"gpuproof logs -f {found.cli_name}",
         )
-
-
-def _require_programs() -> None:
-    """Raise UsageError if the AWS CLI or its plugin is not installed."""
-    if shutil.which("aws") is None:
-        raise UsageError(
-            "gpuproof shell needs the AWS CLI, which is not installed: there is no `aws` in PATH.",
-            remedy="https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html, or: uv tool install awscli",
-        )
-    if shutil.which(_PLUGIN) is None:
-        raise UsageError(
-            f"gpuproof shell needs the AWS CLI's Session Manager plugin, which is not installed: there is no `{_PLUGIN}` in PATH.",
-            remedy=_install_command(),
-        )
-
-
-def _install_command() -> str:
-    """How to install the plugin on this machine."""
-    is_arm = platform.machine() in ("arm64", "aarch64")
-    if sys.platform == "darwin":
-        return f"brew install --cask {_PLUGIN}"
-    if shutil.which("dpkg"):
-        package = f"{_PLUGINS}/ubuntu_{'arm64' if is_arm else '64bit'}/{_PLUGIN}.deb"
-        return f"curl -o {_PLUGIN}.deb {package} && sudo dpkg -i {_PLUGIN}.deb"
-    if shutil.which("dnf"):
-        return f"sudo dnf install -y {_PLUGINS}/linux_{'arm64' if is_arm else '64bit'}/{_PLUGIN}.rpm"
-    return "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-install-plugin.html"

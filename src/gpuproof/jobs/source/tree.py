@@ -98,11 +98,11 @@ def collect(
     """Lists the files that are sent with a job: its source folder without generated and ignored files.
 
     A symbolic link to something inside the folder stays a link; a link to somewhere else is followed. If the source
-    folder is `/`, the home folder or the folder for temporary files, only the entry point is sent.
+    folder is `/`, the home folder or the folder for temporary files, only the entry point is sent, or nothing without one.
 
     Args:
         source_dir: the source folder.
-        entry_point: the script, relative to it; never excluded.
+        entry_point: the script, relative to it; never excluded. Empty for none.
         exclude: files and folders that reach the job by other means, such as its inputs.
         include: patterns of files that are sent although they are ignored; see `IncludePatterns`.
         respect_gitignore: whether files that `.gitignore` lists are left out.
@@ -114,8 +114,13 @@ def collect(
     """
     root = source_dir.absolute()
     script = root / entry_point
-    if not script.is_file():
+    if entry_point and not script.is_file():
         raise _no_entry_point(root, entry_point)
+    if _is_shared_folder(root) and not entry_point:
+        note = (
+            f"{root} is not a folder of one job only, so nothing of it is sent: set source_dir to change that"
+        )
+        return SourceTree(root, (), 0, notes=(note,))
     if _is_shared_folder(root):
         alone = _source_file(script, entry_point)
         note = f"{root} is not a folder of one job only, so only {entry_point} is sent: set source_dir to change that"
@@ -133,7 +138,7 @@ def collect(
         if len(chosen) > limit_files or total > limit_bytes:
             raise _too_much(root, chosen.values(), limit_files, limit_bytes)
     name = os.path.normpath(entry_point)
-    if name not in chosen:
+    if entry_point and name not in chosen:
         chosen[name] = _source_file(script, name)
         total += chosen[name].size
     notes = _size_notes(chosen.values(), total)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuproof.agent.ec2_host.container.ecr_registry import EcrImage, ecr_image
 from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.target import ContainerImage
+from gpuproof.backends.remote.agent_job import contract_kind
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ImageRow
@@ -69,10 +70,10 @@ def _of_framework(
             remedy="Name the image: --image ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG",
         )
     name = candidate.name if candidate.instance is not None else _UNKNOWN_TYPE
-    found = catalogue.image(framework.name, framework.version, job.kind, name, region)
+    found = catalogue.image(framework.name, framework.version, contract_kind(job), name, region)
     notes: tuple[str, ...] = ()
     if found is None and framework.version is not None and not framework.pinned:
-        found = catalogue.image(framework.name, None, job.kind, name, region)
+        found = catalogue.image(framework.name, None, contract_kind(job), name, region)
         pinned = f"{framework.name} {framework.version}, which requirements.txt pins"
         notes = (f"AWS has no image of {pinned}: it is installed when the job starts",)
     if found is None:

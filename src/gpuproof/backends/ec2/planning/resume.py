@@ -13,7 +13,8 @@ from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.hosts import host_names
 from gpuproof.backends.remote.run_id import stamp_in
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RunLayout, launched_run
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.spec import Job
+from gpuproof.jobs.spec_machine import MachineJob
 
 _NAME_PREFIX = 40
 """Characters of a job's name that are contained in the ids of all its runs."""
@@ -37,17 +38,18 @@ class EarlierCheckpoints:
     run_id: str
 
 
-def find_earlier_checkpoints(aws: Aws, job: TrainingJob, bucket: str) -> EarlierCheckpoints | None:
+def find_earlier_checkpoints(aws: Aws, job: Job, bucket: str) -> EarlierCheckpoints | None:
     """The checkpoints of the newest earlier run that did not complete and left some.
 
-    None if a newer run completed or was started with `--fresh`; runs in progress are skipped.
+    None if a newer run completed or was started with `--fresh`; runs in progress are skipped. A machine continues from the
+    newest work folder, however its run has ended.
 
     Raises:
         AwsRefused: the user may not read the bucket.
     """
     for record in _earlier(aws, job, bucket):
         status = _end_status(aws, record)
-        if status == COMPLETED:
+        if status == COMPLETED and not isinstance(job, MachineJob):
             return None
         if status is None and _is_living(aws, record):
             continue
@@ -58,7 +60,7 @@ def find_earlier_checkpoints(aws: Aws, job: TrainingJob, bucket: str) -> Earlier
     return None
 
 
-def _earlier(aws: Aws, job: TrainingJob, bucket: str) -> Iterator[LaunchRecord]:
+def _earlier(aws: Aws, job: Job, bucket: str) -> Iterator[LaunchRecord]:
     """The launch records of the job's newest runs, newest first."""
     keys = [item.key for item in aws.list_objects(bucket, f"{LAUNCHES}{job.name[:_NAME_PREFIX]}")]
     runs = [run for key in keys if (run := launched_run(key)) is not None]

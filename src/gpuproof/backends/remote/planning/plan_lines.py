@@ -8,6 +8,7 @@ from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.remote.agent_job import unused_rule
 from gpuproof.backends.remote.upload.input_folder import InputFolder
 from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_bytes, pluralize
 
@@ -56,6 +57,10 @@ def output_lines(
         outputs: the `s3://` addresses of a processing job's outputs by key.
         checkpoints: the `s3://` prefix of a training job's checkpoints.
     """
+    if isinstance(job, MachineJob):
+        if checkpoints is not None:
+            yield "work", f"{job.source_dir} and its changes, kept in {checkpoints}"
+        return
     if isinstance(job, TrainingJob):
         yield "output", _destination_text(output, job.output)
         if checkpoints is not None:

@@ -12,7 +12,7 @@ from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE, JOBS
 from gpuproof.catalogue.model import ImageRow, JobKind
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.spec import SageMakerJob
 from gpuproof.util.versions import version_key
 
 _STAND_INS = {True: "ml.g5.xlarge", False: "ml.m5.xlarge"}
@@ -22,7 +22,7 @@ _GPU_FAMILY = re.compile(r"^ml\.(g|p)\d")
 
 
 def choose_image(
-    job: Job, framework: Framework | None, candidate: Candidate, catalogue: Catalogue, region: str
+    job: SageMakerJob, framework: Framework | None, candidate: Candidate, catalogue: Catalogue, region: str
 ) -> ChosenImage:
     """The image of a job on one instance type.
 

@@ -20,7 +20,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.spec import SageMakerJob, TrainingJob
 from gpuproof.util.humanize import join_words
 
 
@@ -37,7 +37,7 @@ class InstanceChoice:
     warnings: tuple[str, ...] = ()
 
 
-def choose_instance_types(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:
+def choose_instance_types(job: SageMakerJob, catalogue: Catalogue, region: str) -> InstanceChoice:
     """The job's `instance_type` and its `fallbacks`, or the types that match its `resources`, cheapest first.
 
     Raises:
@@ -64,7 +64,7 @@ def named_instance_types(
     )
 
 
-def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:
+def _by_resources(job: SageMakerJob, catalogue: Catalogue, region: str) -> InstanceChoice:
     wanted = job.resources
     if wanted.gpu is None and wanted.gpu_memory is None:
         raise InvalidJob(

@@ -11,11 +11,11 @@ from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.jobs.distribution.launchers import NONE
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec import ProcessingJob, SageMakerJob, TrainingJob
 from gpuproof.units import Duration
 
 
-def job_warnings(job: Job, target: Target, catalogue: Catalogue) -> list[str]:
+def job_warnings(job: SageMakerJob, target: Target, catalogue: Catalogue) -> list[str]:
     """The warnings about a job.
 
     Args:
@@ -30,7 +30,7 @@ def job_warnings(job: Job, target: Target, catalogue: Catalogue) -> list[str]:
     ]
 
 
-def _cost_warnings(job: Job, target: Target) -> Iterator[str]:
+def _cost_warnings(job: SageMakerJob, target: Target) -> Iterator[str]:
     if job.max_duration is None:
         price = target.candidate.price
         cost = ""
@@ -44,7 +44,7 @@ def _cost_warnings(job: Job, target: Target) -> Iterator[str]:
         yield f"each of the {job.instance_count} hosts runs the script; see SM_HOSTS and SM_CURRENT_HOST"
 
 
-def _setting_warnings(job: Job, target: Target) -> Iterator[str]:
+def _setting_warnings(job: SageMakerJob, target: Target) -> Iterator[str]:
     own, instance, is_training = job.sagemaker, target.instance, isinstance(job, TrainingJob)
     if isinstance(job, ProcessingJob) and job.resources.spot:
         yield "SageMaker has no spot capacity for processing jobs: the job runs on demand"
@@ -63,7 +63,7 @@ def _setting_warnings(job: Job, target: Target) -> Iterator[str]:
         yield f"{checkpoint.path} is a local folder: on SageMaker checkpoints are kept in the bucket"
 
 
-def _gpu_warnings(job: Job, target: Target, catalogue: Catalogue) -> Iterator[str]:
+def _gpu_warnings(job: SageMakerJob, target: Target, catalogue: Catalogue) -> Iterator[str]:
     rule = unused_rule(job, target.expected)
     if rule is not None and job.if_gpu_unused is None:
         minutes = DEFAULT_GRACE_SECONDS / 60

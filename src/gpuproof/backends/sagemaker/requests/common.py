@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuproof.backends.remote.s3_layout import AGENT
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.model import Instance
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.spec import SageMakerJob
 from gpuproof.units import Duration
 from gpuproof.version import __version__
 
@@ -54,7 +54,7 @@ class JobRequest:
         fresh: whether it starts without earlier checkpoints.
     """
 
-    job: Job
+    job: SageMakerJob
     run_id: str
     role: str
     bucket: str
@@ -68,12 +68,12 @@ def entrypoint(folder: str) -> list[str]:
     return [PYTHON, f"{folder}/{AGENT}", "--container", folder]
 
 
-def max_runtime(job: Job) -> int:
+def max_runtime(job: SageMakerJob) -> int:
     """Seconds after which SageMaker stops the job."""
     return int((job.max_duration or DEFAULT_DURATION).seconds)
 
 
-def volume_gb(job: Job, instance: Instance | None) -> int | None:
+def volume_gb(job: SageMakerJob, instance: Instance | None) -> int | None:
     """The size of each host's volume; None for a type with local disks, which uses those.
 
     Source: the documentation of VolumeSizeInGB in the API's model.
@@ -83,12 +83,12 @@ def volume_gb(job: Job, instance: Instance | None) -> int | None:
     return job.sagemaker.volume_size or DEFAULT_VOLUME_GB
 
 
-def volume_key(job: Job, instance: Instance | None) -> str | None:
+def volume_key(job: SageMakerJob, instance: Instance | None) -> str | None:
     """The KMS key of the volumes; None for a type with local disks, which are encrypted by hardware."""
     return None if instance is not None and instance.local_disk else job.sagemaker.volume_kms_key
 
 
-def vpc(job: Job) -> dict[str, list[str]] | None:
+def vpc(job: SageMakerJob) -> dict[str, list[str]] | None:
     """Subnets and security groups; None if the job does not run in a VPC."""
     own = job.sagemaker
     if not own.subnets:

@@ -1,0 +1,67 @@
+"""What a run reports while it is followed, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gpuproof.backends.record import RunRecord
+
+
+@dataclass(frozen=True)
+class Output:
+    """A piece of the script's output: raw bytes from one host, or whole lines prefixed with the host from several.
+
+    Args:
+        content: the bytes.
+    """
+
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Live:
+    """A sample of a running job, for the progress line.
+
+    Args:
+        sample: `seconds` since the script started and, where known, `gpus` (each `index`, `utilization` in percent, `memory_used`
+            and `memory_total` in bytes), busy `cores`, `rss` in bytes, `cost` in USD and the backend's status `message`.
+    """
+
+    sample: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message of the backend for the user, such as that a lost connection was restored.
+
+    Args:
+        text: the message.
+    """
+
+    text: str
+
+
+Event = Output | RunRecord | Live | Notice
+"""What `Run.follow` yields; a `RunRecord` whenever the run's state changed."""
+
+TransferProgress = Callable[[str, int, int], None]
+"""Callback for a download: its name, the bytes received so far and its total bytes."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A result of a run.
+
+    Args:
+        name: `model.tar.gz`, `output.tar.gz`, or the name of a processing job's output.
+        location: a path or an `s3://` address.
+        files: number of files in it; `None` if unknown.
+        bytes: size of its content; `None` if unknown.
+    """
+
+    name: str
+    location: str
+    files: int | None = None
+    bytes: int | None = None

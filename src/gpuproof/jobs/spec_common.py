@@ -1,0 +1,106 @@
+"""The keys of every job that runs on an instance, whatever it does there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
+
+from gpuproof.jobs import validators
+from gpuproof.jobs.job_model import JobModel
+from gpuproof.jobs.spec_ec2 import EC2Settings
+from gpuproof.jobs.spec_parts import PathOrS3, PathText, Resources
+from gpuproof.jobs.suggestions import did_you_mean
+
+KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
+
+EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+"""A key without a value, as in `hyperparameters:`, is an empty mapping."""
+
+Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], PathOrS3]
+_Environment = dict[
+    Annotated[str, AfterValidator(validators.check_variable)],
+    Annotated[
+        str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_variable_value)
+    ],
+]
+_Tags = dict[
+    Annotated[str, AfterValidator(validators.check_tag_key)],
+    Annotated[str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_tag_value)],
+]
+
+
+class InstanceJob(JobModel):
+    """A job that runs on an instance: its source, environment, framework, instance type and tags."""
+
+    source_dir: PathText = Field(
+        default=".", description="The folder with the job's code; it is sent with the job.", examples=["."]
+    )
+    include: Annotated[
+        tuple[Annotated[str, AfterValidator(validators.check_include)], ...],
+        BeforeValidator(validators.as_texts),
+    ] = Field(
+        default=(),
+        description="Files of source_dir that are sent although they are ignored or look like secrets; `*` and `**` match.",
+        examples=[[".env", "data/*.csv"]],
+    )
+    respect_gitignore: StrictBool = Field(
+        default=True, description="Whether files that .gitignore lists are left out."
+    )
+    environment: Annotated[
+        _Environment, EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables"))
+    ] = Field(
+        default_factory=dict,
+        description="Environment variables of the script.",
+        json_schema_extra={
+            "propertyNames": {"pattern": validators.VARIABLE_NAME},
+            "maxProperties": validators.MAX_ENTRIES,
+        },
+    )
+    framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
+        default=None,
+        description="The framework that the script uses.",
+        examples=["tensorflow", "keras", "pytorch"],
+    )
+    framework_version: str | None = Field(
+        default=None,
+        description="Version of the framework, in quotes; for huggingface, that of Transformers.",
+        examples=["2.19", "2.8.0"],
+    )
+    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] | None = Field(
+        default=None,
+        description="Instance type, with the prefix ml. for SageMaker.",
+        examples=["ml.g5.xlarge", "g6.2xlarge"],
+        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
+    )
+    resources: Annotated[Resources, EMPTY] = Field(
+        default_factory=Resources,
+        description="What the job needs, if instance_type is not given.",
+    )
+    fallbacks: Annotated[
+        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
+        BeforeValidator(validators.as_texts),
+    ] = Field(
+        default=(),
+        description="Instance types to try in order if instance_type is unavailable: no capacity, or no quota.",
+        examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
+    )
+    tags: Annotated[_Tags, EMPTY, AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags"))] = (
+        Field(
+            default_factory=dict,
+            description="AWS tags.",
+            json_schema_extra={"maxProperties": validators.MAX_TAGS},
+        )
+    )
+    ec2: Annotated[EC2Settings, EMPTY] = Field(
+        default_factory=EC2Settings,
+        description="Settings for EC2 only: instance profile, bucket, network, machine image, volume.",
+    )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Unusual values that may be intended, one sentence each."""
+        if self.framework is None or self.framework in KNOWN_FRAMEWORKS:
+            return ()
+        near = did_you_mean(self.framework, KNOWN_FRAMEWORKS)
+        return (f"GPUproof does not know the framework '{self.framework}'{near}",)
