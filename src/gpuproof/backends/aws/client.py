@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from gpuproof.backends.aws.services.autoscaling import AutoScalingCalls
 from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
 from gpuproof.backends.aws.services.ec2 import EC2Calls
+from gpuproof.backends.aws.services.endpoints import EndpointCalls
 from gpuproof.backends.aws.services.iam import IdentityCalls
 from gpuproof.backends.aws.services.notebooks import NotebookCalls
 from gpuproof.backends.aws.services.s3 import S3Calls
 from gpuproof.backends.aws.services.s3_transfer import TransferCalls
 from gpuproof.backends.aws.services.sagemaker import SageMakerCalls
 from gpuproof.backends.aws.services.sagemaker_runtime import RuntimeCalls
+from gpuproof.backends.aws.services.scheduler import SchedulerCalls
 from gpuproof.backends.aws.services.tagging import TaggingCalls
 
 
@@ -19,10 +22,13 @@ class Aws(
     SageMakerCalls,
     NotebookCalls,
     RuntimeCalls,
+    EndpointCalls,
     EC2Calls,
     LogCalls,
     TaggingCalls,
     IdentityCalls,
+    SchedulerCalls,
+    AutoScalingCalls,
 ):
     """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.
 
