@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 from gpuproof.backends.aws import Aws
@@ -65,7 +64,7 @@ class EndpointSandbox:
 
     def packed(self, handler: str = ECHO, *, server: bool = True) -> ModelSource:
         self._built += 1
-        folder = self.sandbox.folder / f"model-{self._built}"
+        folder = self.sandbox.folder / f"{self.name}-{self._built}"
         (folder / "code").mkdir(parents=True)
         (folder / "code" / "inference.py").write_text(handler)
         archive = folder.with_suffix(".tar.gz")
@@ -104,7 +103,7 @@ class EndpointSandbox:
         configs = self._list("list_endpoint_configs", "EndpointConfigs")
         found += [f"config {one['EndpointConfigName']}" for one in configs]
         found += [f"model {one['ModelName']}" for one in self._list("list_models", "Models")]
-        found += [f"file {key}" for key in sorted(self.sandbox.objects("gpuproof/endpoints/"))]
+        found += [f"file {key}" for key in sorted(self.sandbox.objects(f"gpuproof/endpoints/{self.name}-"))]
         schedules = self.emulator.client("scheduler").list_schedules(NamePrefix=f"gpuproof-{self.name}")
         return found + [f"schedule {one['Name']}" for one in schedules["Schedules"]]
 
@@ -123,15 +122,22 @@ class EndpointSandbox:
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(SCHEDULER_TRUST))
         return made["Role"]["Arn"]
 
+    def log(self) -> str:
+        """Everything that the endpoint's containers printed."""
+        logs = self.emulator.client("logs")
+        group = f"/aws/sagemaker/Endpoints/{self.name}"
+        events = logs.filter_log_events(logGroupName=group)["events"]
+        return "\n".join(event["message"] for event in events)
+
     def _list(self, operation: str, member: str) -> list[dict[str, Any]]:
         return getattr(self.client, operation)(NameContains=self.name)[member]
 
 
-def interrupt_at(step: int, error: Callable[[], BaseException]) -> RecordingProgress:
-    """A progress that raises an error at a step."""
+def raise_at(step: int, error: type[BaseException]) -> RecordingProgress:
+    """A progress that raises an error at the beginning of a step, counted from 1."""
 
-    def raise_it(number: int) -> None:
+    def at_step(number: int) -> None:
         if number == step:
-            raise error()
+            raise error
 
-    return RecordingProgress(raise_it)
+    return RecordingProgress(at_step)

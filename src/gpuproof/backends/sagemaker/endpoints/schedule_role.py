@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.errors import UsageError
+from gpuproof.settings import schedule_role_arn
 
 SERVICE = "scheduler.amazonaws.com"
 VARIABLE = "GPUPROOF_SCHEDULE_ROLE_ARN"
@@ -24,7 +23,7 @@ def find_schedule_role(aws: Aws, given: str | None) -> str:
     Raises:
         UsageError: it does not exist, or EventBridge Scheduler may not assume it.
     """
-    name = given or os.environ.get(VARIABLE) or ROLE
+    name = given or schedule_role_arn() or ROLE
     caller = aws.caller()
     arn = name if name.startswith("arn:") else f"arn:{caller.partition}:iam::{caller.account}:role/{name}"
     try:
