@@ -1,4 +1,4 @@
-"""Requests to SageMaker about models, endpoint configurations and endpoints, and invocations."""
+"""Requests to SageMaker about models, endpoint configurations and endpoints."""
 
 from __future__ import annotations
 
@@ -38,21 +38,6 @@ class EndpointCalls(AwsSession):
         """Yield summaries of the models whose names contain a text."""
         for page in self._pages("sagemaker", "list_models", {"NameContains": name_contains}):
             yield from page["Models"]
-
-    def invoke_endpoint(
-        self, name: str, body: bytes, content_type: str, attributes: str | None = None
-    ) -> bytes:
-        """Invoke an endpoint and return the body of its response.
-
-        Args:
-            attributes: the value of `X-Amzn-SageMaker-Custom-Attributes`, which SageMaker passes on to the container.
-        """
-        request: dict[str, Any] = {"EndpointName": name, "Body": body, "ContentType": content_type}
-        if attributes is not None:
-            request["CustomAttributes"] = attributes
-        return self._request("sagemaker-runtime", "invoke_endpoint", request, f"endpoint {name}")[
-            "Body"
-        ].read()
 
     def _found(self, operation: str, request: dict[str, Any], subject: str) -> dict[str, Any] | None:
         try:

@@ -15,7 +15,7 @@ from gpuproof.backends.sagemaker.endpoints.plan import PREVIOUS_TAG, EndpointPla
 from gpuproof.backends.sagemaker.endpoints.previous import remove_older
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
 from gpuproof.backends.sagemaker.endpoints.requests import scaling_calls, update_call
-from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict
+from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict, send
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.errors import GPUproofError
 
@@ -195,7 +195,7 @@ class Deployment:
     def _send(self, body: bytes, content_type: str) -> None:
         self._progress.step("send the sample request")
         try:
-            self._aws.invoke_endpoint(self._plan.name, body, content_type)
+            send(self._aws, self._plan.name, body, content_type)
         except AwsRefused as refused:
             raise self._wait.failed(
                 f"The model of {self._plan.name} does not answer the sample request: {refused.aws_message}",

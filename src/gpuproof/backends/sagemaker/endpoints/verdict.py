@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.serve.frontend.verdict import VERDICT
 
 _ATTEMPTS = 10
 _PAUSE_SECONDS = 2.0
+_TIMEOUT_SECONDS = 70.0
+"""SageMaker waits 60 s for a model: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def ask_verdict(aws: Aws, endpoint: str, sleep: Callable[[float], None]) -> Endp
         if attempt:
             sleep(_PAUSE_SECONDS)
         try:
-            body = aws.invoke_endpoint(endpoint, b"{}", "application/json", VERDICT)
+            body = send(aws, endpoint, b"{}", "application/json", VERDICT)
         except AwsRefused as refused:
             if refused.code != "ModelError":
                 raise
@@ -51,6 +54,21 @@ def ask_verdict(aws: Aws, endpoint: str, sleep: Callable[[float], None]) -> Endp
         if found.verdict != "unknown":
             return found
     return found
+
+
+def send(aws: Aws, endpoint: str, body: bytes, content_type: str, attributes: str | None = None) -> bytes:
+    """Invoke an endpoint and return the body of its response.
+
+    Args:
+        attributes: the value of `X-Amzn-SageMaker-Custom-Attributes`, which SageMaker passes on to the container.
+
+    Raises:
+        AwsRefused: with the code `ModelError` if the model answered with an error.
+    """
+    request: dict[str, Any] = {"EndpointName": endpoint, "Body": body, "ContentType": content_type}
+    if attributes is not None:
+        request["CustomAttributes"] = attributes
+    return aws.invoke_endpoint(request, stream=False, timeout=_TIMEOUT_SECONDS)["Body"].read()
 
 
 def read_verdict(body: bytes) -> EndpointVerdict:
