@@ -6,6 +6,7 @@
 | `GPUPROOF_CACHE_DIR` | folder of data that can be created again (default `$XDG_CACHE_HOME/gpuproof`, `~/.cache/gpuproof`) |
 | `GPUPROOF_ROLE_ARN` | execution role of SageMaker jobs, unless a flag or the job names one |
 | `GPUPROOF_INSTANCE_PROFILE` | instance profile of runs on EC2, unless a flag or the job names one |
+| `GPUPROOF_SCHEDULE_ROLE_ARN` | role of the schedules of `gpuproof deploy --ttl`, unless a flag names one |
 | `GPUPROOF_BUCKET` | bucket for code and results of SageMaker jobs, unless a flag or the job names one |
 | `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as in every AWS SDK |
 | `AWS_DEFAULT_REGION` | region if `AWS_REGION` is not set, as in boto3 |
@@ -89,6 +90,11 @@ def role_arn() -> str | None:
 def instance_profile_name() -> str | None:
     """Default instance profile of runs on EC2; None if not set."""
     return os.environ.get("GPUPROOF_INSTANCE_PROFILE") or None
+
+
+def schedule_role_arn() -> str | None:
+    """Default role of the schedules that delete endpoints; None if not set."""
+    return os.environ.get("GPUPROOF_SCHEDULE_ROLE_ARN") or None
 
 
 def bucket_name() -> str | None:

@@ -43,6 +43,10 @@ COMMANDS = {
     ),
     "package": Command("serving.package", "build a model.tar.gz and check that it serves"),
     "serve": Command("serving.serve", "serve a model with SageMaker's handler contract"),
+    "deploy": Command(
+        "endpoints.deploy", "deploy a model to a SageMaker endpoint, and prove that it is on the GPU"
+    ),
+    "delete": Command("endpoints.delete", "delete endpoints with everything that belongs to them"),
     "agent": Command("serving.agent", "write the agent file, which serves models in a container"),
     "predict": Command(
         "endpoints.predict", "send data to an endpoint or a local server, and print the response"

@@ -33,6 +33,9 @@ SERVICES = (
     "ecr",
     "ec2",
     "ssm",
+    "sagemaker-runtime",
+    "scheduler",
+    "application-autoscaling",
 )
 SESSION_AGENT = "UpdateInstanceInformation$|(Create|Open)(Control|Data)Channel$"
 """What the agent of Systems Manager does on an instance; AWS's own policies allow it on everything."""
@@ -134,9 +137,21 @@ def test_sids_are_letters_and_stand_once(scope: Scope) -> None:
 def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
     arn = "arn:aws:iam::123456789012:role/path/jobs"
     policy = user_policy(Scope(account="123456789012", role=arn))
-    (one,) = [one for one in statements(policy) if "iam:PassRole" in one["Action"]]
+    one, scheduler = [one for one in statements(policy) if "iam:PassRole" in one["Action"]]
     assert one["Resource"] == [arn]
     assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+    assert scheduler["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-scheduler"]
+    assert scheduler["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_the_schedules_role_deletes_endpoints_of_gpuproof_and_nothing_else() -> None:
+    scope = Scope(backend="scheduler", account="123456789012", region="eu-west-1")
+    (one,) = statements(role_policy(scope))
+    assert one["Action"] == ["sagemaker:DeleteEndpoint"]
+    assert one["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:endpoint": "false"}}
+    (trust,) = statements(trust_policy(scope))
+    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
 
 
 def test_jobs_can_be_made_and_stopped_only_with_gpuproofs_tag() -> None:

@@ -1,4 +1,4 @@
-"""Minimal IAM policies: for users who start jobs, for the jobs' role, and the role's trust policy.
+"""Minimal IAM policies: for users who start jobs and deploy models, for the jobs' role, and the role's trust policy.
 
 `data/actions.csv` lists each request that GPUproof makes, with the actions and resources that it requires.
 """
@@ -14,24 +14,32 @@ from typing import Any, NamedTuple
 from gpuproof.backends.remote.s3_layout import ROOT
 from gpuproof.util.csv_table import read_rows
 
-ROLE_NAMES = {"sagemaker": "gpuproof-sagemaker", "ec2": "gpuproof-ec2"}
+ROLE_NAMES = {"sagemaker": "gpuproof-sagemaker", "ec2": "gpuproof-ec2", "scheduler": "gpuproof-scheduler"}
 """The names of roles that are used only by GPUproof, by backend; on EC2, the instance profile has the same name."""
 
-_SERVICES = {"sagemaker": "sagemaker.amazonaws.com", "ec2": "ec2.amazonaws.com"}
+_SERVICES = {
+    "sagemaker": "sagemaker.amazonaws.com",
+    "ec2": "ec2.amazonaws.com",
+    "scheduler": "scheduler.amazonaws.com",
+}
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
 _GROUPS = {
     "sagemaker": (
         "/aws/sagemaker/TrainingJobs",
         "/aws/sagemaker/ProcessingJobs",
         "/aws/sagemaker/NotebookInstances",
+        "/aws/sagemaker/Endpoints/*",
     ),
     "ec2": ("/gpuproof/ec2",),
+    "scheduler": (),
 }
 _PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"))
 _RUN = "gpuproof:run"
 _NOTEBOOK = "gpuproof:notebook"
 _TRANSFORM = "gpuproof:transform"
+_ENDPOINT = "gpuproof:endpoint"
 _SPOT = "spot.amazonaws.com"
+_SCALING = "sagemaker.application-autoscaling.amazonaws.com"
 _REGIONAL = (
     "instances",
     "launched",
@@ -51,6 +59,10 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-resource": {"Null": {f"aws:ResourceTag/{_RUN}": "false"}},
     "tagged-notebook-request": {"Null": {f"aws:RequestTag/{_NOTEBOOK}": "false"}},
     "tagged-notebook": {"Null": {f"aws:ResourceTag/{_NOTEBOOK}": "false"}},
+    "tagged-endpoint-request": {"Null": {f"aws:RequestTag/{_ENDPOINT}": "false"}},
+    "tagged-endpoint": {"Null": {f"aws:ResourceTag/{_ENDPOINT}": "false"}},
+    "passed-to-scheduler": {"StringEquals": {"iam:PassedToService": _SERVICES["scheduler"]}},
+    "scaling-service": {"StringEquals": {"iam:AWSServiceName": _SCALING}},
     "stop-tag": {
         "Null": {f"aws:ResourceTag/{_RUN}": "false"},
         "ForAllValues:StringEquals": {"aws:TagKeys": ["gpuproof:stop"]},
@@ -96,7 +108,7 @@ class Scope:
     """The scope of the policies; `*` for any.
 
     Args:
-        backend: `sagemaker` or `ec2`.
+        backend: `sagemaker`, `ec2`, or `scheduler` for the role that deletes endpoints.
         account: 12 digits.
         region: such as `eu-west-1`.
         other_regions: further regions for instances on EC2; the bucket and the logs are in `region`.
@@ -170,12 +182,12 @@ def trust_policy(scope: Scope) -> dict[str, Any]:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-roles-for-amazon-ec2.html
     """
     statement: dict[str, Any] = {
-        "Sid": "EC2" if scope.backend == "ec2" else "SageMaker",
+        "Sid": {"ec2": "EC2", "scheduler": "Scheduler"}.get(scope.backend, "SageMaker"),
         "Effect": "Allow",
         "Principal": {"Service": _SERVICES[scope.backend]},
         "Action": "sts:AssumeRole",
     }
-    if scope.backend == "sagemaker" and scope.account != "*":
+    if scope.backend != "ec2" and scope.account != "*":
         statement["Condition"] = {"StringEquals": {"aws:SourceAccount": scope.account}}
     return _document([statement])
 
@@ -249,6 +261,19 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "notebook-lifecycles":
             configs = "notebook-instance-lifecycle-config/gpuproof-notebook-*"
             return [f"arn:{partition}:sagemaker:{region}:{account}:{configs}"]
+        case "endpoint-parts":
+            parts = ("endpoint", "endpoint-config", "model")
+            return [f"arn:{partition}:sagemaker:{region}:{account}:{name}/*" for name in parts]
+        case "schedules":
+            return [f"arn:{partition}:scheduler:{region}:{account}:schedule/default/gpuproof-*"]
+        case "schedule-role":
+            return [f"arn:{partition}:iam::{account}:role/{ROLE_NAMES['scheduler']}"]
+        case "scalable-targets":
+            return [f"arn:{partition}:application-autoscaling:{region}:{account}:scalable-target/*"]
+        case "scaling-alarms":
+            return [f"arn:{partition}:cloudwatch:{region}:{account}:alarm:TargetTracking-endpoint/*"]
+        case "scaling-role":
+            return [f"arn:{partition}:iam::{account}:role/aws-service-role/{_SCALING}/*"]
         case "role":
             return [_role_arn(scope, "role")]
         case "instance-profile":

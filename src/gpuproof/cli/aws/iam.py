@@ -5,6 +5,7 @@ gpuproof iam policy --role     for the jobs' execution role
 gpuproof iam policy --trust    the trust policy of that role
 gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cost`
 gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
+gpuproof iam policy --on scheduler    the role of `gpuproof deploy --ttl`
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ _NOTES = {
         "trust": f"trust policy of the role {{role}}: only EC2 may assume it.\n{_CREATE_ROLE}; "
         "aws iam create-instance-profile --instance-profile-name {role}; "
         "aws iam add-role-to-instance-profile --instance-profile-name {role} --role-name {role}",
+    },
+    "scheduler": {
+        "role": f"for the role {{role}} with which `gpuproof deploy --ttl` deletes endpoints: nothing else.\n{_PUT_ROLE}",
+        "trust": f"trust policy of the role {{role}}: only EventBridge Scheduler may assume it.\n{_CREATE_ROLE}",
     },
 }
 
@@ -121,7 +126,13 @@ def run(arguments: argparse.Namespace) -> int:
         "role": iam_policy.role_policy,
         "trust": iam_policy.trust_policy,
     }
-    chosen = [arguments.which] if arguments.which else list(makers)
+    if arguments.which not in (None, *_NOTES[arguments.on]):
+        raise UsageError(
+            f"--on {arguments.on} has no policy for the {arguments.which}.", remedy="--role or --trust"
+        )
+    chosen = (
+        [arguments.which] if arguments.which else [name for name in makers if name in _NOTES[arguments.on]]
+    )
     documents = {name: makers[name](scope) for name in chosen}
     for name in chosen:
         note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2])
@@ -167,7 +178,8 @@ def _scope(arguments: argparse.Namespace) -> Scope:
             f"'{key}' is not the ARN of a KMS key.", remedy="aws kms describe-key --key-id alias/NAME"
         )
     bucket = arguments.bucket or settings.bucket_name()
-    role = settings.instance_profile_name() if arguments.on == "ec2" else settings.role_arn()
+    known = {"ec2": settings.instance_profile_name, "sagemaker": settings.role_arn}
+    role = known[arguments.on]() if arguments.on in known else None
     return Scope(
         backend=arguments.on,
         account=account or "*",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
 from gpuproof.cli.serving.model_argument import add_model_arguments, resolve_model
+from gpuproof.cli.serving.model_secrets import reject_model_secrets
 from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
@@ -94,7 +94,7 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
     folder = prepare(
         resolve_model(arguments, scratch), scratch / "in", arguments.code, arguments.requirements
     )
-    _reject_secrets(arguments, folder)
+    reject_model_secrets(folder, arguments.model, arguments.include)
     packed = package.build(folder, arguments.output)
     checked = None
     if not arguments.no_serve_check:
@@ -105,25 +105,6 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
         checked = package.check(unpacked, _server(arguments), asked, startup_s=arguments.timeout)
     _say(arguments, describe(folder), packed, checked)
     return ExitCode.OK if checked is None or checked.ok else ExitCode.FAILED
-
-
-def _reject_secrets(arguments: argparse.Namespace, folder: Path) -> None:
-    """Refuse to pack files that look like secrets: the archive is uploaded, and read by everyone who may read the model."""
-    from gpuproof.jobs.source.secret_files import find_secrets, reject_secrets
-    from gpuproof.serve.model.package import LEFT_OUT
-
-    names: list[str] = []
-    seen: set[str] = set()
-    for current, folders, files in os.walk(folder, followlinks=True):
-        # A link may lead to a folder that contains it.
-        known = os.path.realpath(current) in seen
-        seen.add(os.path.realpath(current))
-        folders[:] = [name for name in folders if name not in LEFT_OUT and not known]
-        names += [
-            Path(current, name).relative_to(folder).as_posix() for name in files if name not in LEFT_OUT
-        ]
-    secrets = list(find_secrets(folder, sorted(names), arguments.include))
-    reject_secrets(arguments.model, secrets, done="packed", instead="Move {it} elsewhere")
 
 
 def _ask(arguments: argparse.Namespace) -> SampleRequest | None:

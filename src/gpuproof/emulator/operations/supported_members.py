@@ -19,9 +19,11 @@ def _all(*names: str) -> dict[str, None]:
     return dict.fromkeys(names)
 
 
+_MODEL_DATA: Members = {"S3DataSource": _all("S3Uri", "S3DataType", "CompressionType", "ModelAccessConfig")}
 _CONTAINER: Members = {
     **_all("ContainerHostname", "Image", "ImageConfig", "Mode", "ModelDataUrl", "Environment"),
-    "ModelDataSource": {"S3DataSource": _all("S3Uri", "S3DataType", "CompressionType", "ModelAccessConfig")},
+    "ModelDataSource": _MODEL_DATA,
+    "AdditionalModelDataSources": {"ChannelName": None, **_MODEL_DATA},
 }
 _DEPLOYMENT: Members = {
     "BlueGreenUpdatePolicy": {

@@ -17,6 +17,7 @@ from gpuproof.serve.frontend.gauges import gauges
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.frontend.multi_model import ModelManager
 from gpuproof.serve.frontend.routes import Router
+from gpuproof.serve.frontend.verdict import server_verdict
 from gpuproof.serve.http.parser import Head
 from gpuproof.serve.http.server import HttpServer
 from gpuproof.serve.http.state import Limits
@@ -94,6 +95,8 @@ class Frontend:
         self._answered = 0
         self._manager: ModelManager | None = None
         self._gpus = GpuMonitor([], lambda: 0, log, log)
+        self._devices: list[str] = []
+        """The kind of each worker's device."""
         self._stopping: asyncio.Event | None = None
         self._code = 0
         self._ready = False
@@ -129,7 +132,7 @@ class Frontend:
             self._manager = ModelManager(
                 self._core, supervisor, lambda: self._assign_one_more(assignments), read_memory, log
             )
-        router = Router(self._core, self._metrics, self._manager)
+        router = Router(self._core, self._metrics, self._manager, self._verdict)
         limits = self._options.limits
         server = HttpServer(
             router,
@@ -236,6 +239,12 @@ class Frontend:
         yield from gauges(self._core)
         yield from self._gpus.lines()
 
+    def _verdict(self) -> dict[str, object]:
+        problems = [text for model in self._core.models.values() for text in model.health.misplaced.values()]
+        if self._core.trouble is not None:
+            problems.append(self._core.trouble)
+        return server_verdict(self._devices, problems, self._gpus.usage, self._answered)
+
     def _assign_one_more(self, assignments: list[DeviceAssignment]) -> list[DeviceAssignment]:
         """The assignments for one more model: models are distributed over the GPUs in turn."""
         count = self._settings.workers or 1
@@ -251,6 +260,7 @@ class Frontend:
             log(f"the server stays unhealthy: {self._core.trouble}")
 
     def _monitor_gpus(self, assignments: list[DeviceAssignment], loop: asyncio.AbstractEventLoop) -> None:
+        self._devices = [one.device.kind for one in assignments]
         indexes = {one.device.nvml_index for one in assignments if one.device.nvml_index is not None}
         self._gpus = GpuMonitor(
             sorted(indexes),

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote
 from gpuproof.serve.codecs.content_coding import is_supported
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.frontend.openapi import describe
+from gpuproof.serve.frontend.verdict import HEADER, VERDICT
 from gpuproof.serve.http.exchange import JSON_HEADERS, Exchange
 from gpuproof.serve.http.parser import Head
 from gpuproof.serve.ipc.messages import TARGET_MODEL, Headers
@@ -48,11 +49,17 @@ class Router:
         core: holds the models.
         metrics: returns the lines of `/metrics`.
         store: loads and unloads models; `None` if a single model is served.
+        verdict: returns the verdict about the GPU; `None` if there is none.
     """
 
     def __init__(
-        self, core: InferenceCore, metrics: Callable[[], Iterator[str]], store: ModelStore | None = None
+        self,
+        core: InferenceCore,
+        metrics: Callable[[], Iterator[str]],
+        store: ModelStore | None = None,
+        verdict: Callable[[], dict[str, object]] | None = None,
     ) -> None:
+        self._verdict = verdict
         self._core = core
         self._metrics = metrics
         self._store = store
@@ -98,6 +105,9 @@ class Router:
     def handle(self, exchange: Exchange) -> None:
         """Respond to a request that was admitted."""
         if exchange.path == "/invocations":
+            if self._verdict is not None and exchange.headers.get(HEADER) == VERDICT:
+                _send_json(exchange, 200, self._verdict())
+                return
             self._invoke(exchange, exchange.headers.get(TARGET_MODEL, ""))
             return
         route = self._get_routes.get(exchange.path)

@@ -67,11 +67,14 @@ class ServeCheck:
     log: str = ""
 
 
-def build(folder: Path, archive: Path) -> PackResult:
+def build(folder: Path, archive: Path, extra: Mapping[str, Path] | None = None) -> PackResult:
     """Pack a model folder: the model at the top level, the handler in `code/`. The archive is reproducible.
 
     A SavedModel goes into `1/`, where TensorFlow Serving's container expects it. Caches and version control are
     excluded.
+
+    Args:
+        extra: further files to pack, by their names in the archive.
 
     Raises:
         LoadError: the folder cannot be read, or the archive cannot be written.
@@ -82,6 +85,9 @@ def build(folder: Path, archive: Path) -> PackResult:
         _link_tree(folder, staging / "1" if bare else staging, frozenset({"code"}) if bare else frozenset())
         if bare and (folder / "code").is_dir():
             _link_tree(folder / "code", staging / "code", frozenset())
+        for name, path in (extra or {}).items():
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).symlink_to(path.resolve())
         try:
             return pack(staging, archive)
         except ArtifactError as error:

@@ -61,10 +61,18 @@ def unused_warning(gpus: Sequence[GpuUsage], answered: int) -> str | None:
     )
 
 
+def grown_memory(gpu: GpuUsage) -> int | None:
+    """How much the memory in use has grown since the workers were started, in bytes; `None` if unknown."""
+    if gpu.baseline is None or gpu.max_memory is None:
+        return None
+    return gpu.max_memory - gpu.baseline
+
+
 def _is_unused(gpu: GpuUsage) -> bool:
-    if gpu.max_utilization is None or gpu.baseline is None or gpu.max_memory is None:
+    grown = grown_memory(gpu)
+    if gpu.max_utilization is None or grown is None:
         return False
-    return gpu.max_utilization == 0 and gpu.max_memory - gpu.baseline < _CONTEXT
+    return gpu.max_utilization == 0 and grown < _CONTEXT
 
 
 class GpuMonitor:
@@ -106,6 +114,11 @@ class GpuMonitor:
     def stop(self) -> None:
         """Stop sampling."""
         self._stopping.set()
+
+    @property
+    def usage(self) -> Sequence[GpuUsage]:
+        """The samples of each GPU so far."""
+        return self._gpus
 
     def lines(self) -> Iterator[str]:
         """The latest samples, in Prometheus's text format."""

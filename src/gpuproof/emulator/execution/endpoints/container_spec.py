@@ -47,6 +47,7 @@ class ContainerSpec:
         startup_timeout: seconds until it must be healthy.
         log_group: the log group of a batch transform; empty for an endpoint's own.
         models: prefix in S3 of the models of a multi-model endpoint; empty for one model.
+        additional: further data of the model, by the name of its channel.
     """
 
     endpoint: str
@@ -61,16 +62,27 @@ class ContainerSpec:
     startup_timeout: float = STARTUP_TIMEOUT_S
     log_group: str = ""
     models: str = ""
+    additional: tuple[tuple[str, ModelData], ...] = ()
 
 
 def model_data(container: dict[str, Any]) -> ModelData | None:
     """The `ModelDataUrl` or `ModelDataSource` of a container definition."""
     source = (container.get("ModelDataSource") or {}).get("S3DataSource")
     if source is not None:
-        return ModelData(
-            source["S3Uri"],
-            packed=source.get("CompressionType") == "Gzip",
-            prefix=source.get("S3DataType") == "S3Prefix",
-        )
+        return _from_source(source)
     url = container.get("ModelDataUrl")
     return ModelData(url) if url else None
+
+
+def additional_data(container: dict[str, Any]) -> tuple[tuple[str, ModelData], ...]:
+    """The `AdditionalModelDataSources` of a container definition, with the names of their channels."""
+    sources = container.get("AdditionalModelDataSources") or ()
+    return tuple((source["ChannelName"], _from_source(source["S3DataSource"])) for source in sources)
+
+
+def _from_source(source: dict[str, Any]) -> ModelData:
+    return ModelData(
+        source["S3Uri"],
+        packed=source.get("CompressionType") == "Gzip",
+        prefix=source.get("S3DataType") == "S3Prefix",
+    )

@@ -14,6 +14,7 @@ from gpuproof.emulator.execution.endpoints.container_spec import (
     STARTUP_TIMEOUT_S,
     ContainerSpec,
     ServingFailed,
+    additional_data,
     model_data,
 )
 from gpuproof.emulator.execution.endpoints.data_capture import DataCapture
@@ -148,6 +149,7 @@ def container_spec(
         region=endpoint.region,
         image=container.get("Image", ""),
         model_data=None if several else model_data(container),
+        additional=additional_data(container),
         environment=container.get("Environment") or {},
         role=model.document.get("ExecutionRoleArn"),
         folder=folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,20 @@ def download_model(s3: Any, data: ModelData, disk: Path, ml: Path) -> None:
     Raises:
         ServingFailed: it does not exist, or is not an archive although it is declared as one.
     """
-    model = ml / "model"
+    _download(s3, data, disk, ml / "model")
+
+
+def download_additional(s3: Any, channels: Sequence[tuple[str, ModelData]], disk: Path, ml: Path) -> None:
+    """Download the `AdditionalModelDataSources`, each into `additional-model-data-sources/CHANNEL`.
+
+    Raises:
+        ServingFailed: one does not exist, or is not an archive although it is declared as one.
+    """
+    for name, data in channels:
+        _download(s3, data, disk, ml / "additional-model-data-sources" / name)
+
+
+def _download(s3: Any, data: ModelData, disk: Path, model: Path) -> None:
     if data.packed:
         _download_archive(s3, data.uri, disk, model)
         return

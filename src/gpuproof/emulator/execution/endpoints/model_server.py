@@ -15,10 +15,15 @@ from pathlib import Path
 
 from gpuproof.agent.hosts import HostNetwork, NetworkUnavailable
 from gpuproof.emulator.context import Context
-from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
+from gpuproof.emulator.execution.agent_archive import place_agent
 from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ServingFailed
+from gpuproof.emulator.execution.endpoints.entry_point import command, place_entry_point
 from gpuproof.emulator.execution.endpoints.invocations import RESPONSE_TIMEOUT_S, InvocationTarget, forward
-from gpuproof.emulator.execution.endpoints.model_files import download_model, download_source
+from gpuproof.emulator.execution.endpoints.model_files import (
+    download_additional,
+    download_model,
+    download_source,
+)
 from gpuproof.emulator.execution.endpoints.multi_model import MultiModel
 from gpuproof.emulator.execution.endpoints.unix_connection import UnixConnection
 from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
@@ -119,11 +124,13 @@ class _Container:
         """
         spec, host = self._spec, self._host
         place_agent(self._context.options.state, self._folder)
+        place_entry_point(self._folder)
         s3 = self._context.clients.get("s3", spec.region)
         if spec.model_data is not None:
             download_model(s3, spec.model_data, self._folder, host.ml)
         if spec.models:
             (host.ml / "models").mkdir()
+        download_additional(s3, spec.additional, self._folder, host.ml)
         own = download_source(s3, spec.environment, self._folder, host.ml)
         options = self._context.options
         self._environment = {
@@ -134,6 +141,7 @@ class _Container:
             "SAGEMAKER_REGION": spec.region,
             **self._credentials(),
             **own,
+            "GPUPROOF_SERVE_HOST": f"/opt/ml/{_SOCKET}",
         }
 
     def launch(self) -> None:
@@ -142,13 +150,12 @@ class _Container:
             if self._stopping:
                 return
             self._host = Host(self._host.name, self._folder, self._on_host_exit)
-            self._ready_file.unlink(missing_ok=True)
             logs = self._context.clients.get("logs", self._spec.region)
             sink = LogStream(logs, self._group, self._stream).copy
             if self._spec.isolated and self._network is None:
                 self._network = _isolated_network(self._host.name)
             entry = None if self._network is None else self._network.entry(self._host.name).to_json()
-            self._host.start(self._command(), self._environment, sink, Placement(entry))
+            self._host.start(command(self._folder), self._environment, sink, Placement(entry))
 
     def wait_until_healthy(self) -> None:
         """Wait until the server responds to `/ping`.
@@ -227,17 +234,8 @@ class _Container:
         self._on_exit(self)
 
     @property
-    def _ready_file(self) -> Path:
-        return self._folder / "ready"
-
-    @property
     def _socket(self) -> Path:
         return self._host.ml / _SOCKET
-
-    def _command(self) -> list[str]:
-        address = ["--host", f"/opt/ml/{_SOCKET}", "--ready-fd", "3"]
-        serve = ["python3", str(self._folder / AGENT), "serve", *address]
-        return ["/bin/sh", "-c", 'exec "$@" 3>"$0"', str(self._ready_file), *serve, "--leave-on-failure"]
 
     def _credentials(self) -> dict[str, str]:
         if self._spec.isolated:
@@ -249,11 +247,15 @@ class _Container:
         )
 
     def _is_listening(self) -> bool:
-        """Whether the server has written that it listens."""
+        """Whether a server accepts connections."""
+        connection = UnixConnection(self._socket, _PING_S)
         try:
-            return self._ready_file.read_text(encoding="ascii").endswith("\n")
+            connection.connect()
         except OSError:
             return False
+        finally:
+            connection.close()
+        return True
 
     def _is_healthy(self) -> bool:
         if not self._is_listening():

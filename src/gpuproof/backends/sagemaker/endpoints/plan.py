@@ -1,0 +1,210 @@
+"""The plan of a deployment: every decision, and the API calls that execute it as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.remote.bucket import BucketPlan
+from gpuproof.backends.remote.s3_layout import ROOT, uri
+from gpuproof.backends.sagemaker.endpoints.image import EndpointImage
+from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions
+from gpuproof.backends.sagemaker.endpoints.requests import (
+    config_call,
+    endpoint_call,
+    model_call,
+    scaling_calls,
+    schedule_call,
+    update_call,
+)
+from gpuproof.backends.sagemaker.endpoints.server_files import CHANNEL, server_environment
+from gpuproof.catalogue.model import Price
+from gpuproof.version import __version__
+
+ENDPOINTS = f"{ROOT}endpoints/"
+"""Prefix of the files of all deployments, each below the name of its model."""
+
+ENDPOINT_TAG, KIND_TAG, PREVIOUS_TAG = "gpuproof:endpoint", "gpuproof:kind", "gpuproof:previous"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model.
+
+    Args:
+        archive: a `model.tar.gz` on this machine, with the server's files; None if it is in S3 already.
+        address: the `s3://` address of a `model.tar.gz`; None if it is on this machine.
+        what: what it is, for the user.
+    """
+
+    archive: Path | None
+    address: str | None
+    what: str
+
+
+@dataclass(frozen=True, repr=False)
+class EndpointPlan:
+    """A deployment.
+
+    Args:
+        options: what the user set.
+        deployment: the name of the model and of the endpoint configuration.
+        region: where it runs.
+        partition: the AWS partition.
+        role: the ARN of the container's role.
+        bucket: the bucket of the files.
+        image: the container image.
+        model: the model.
+        files: the server's files to upload by name; empty if they are in the archive, or with the image's own server.
+        gpus: number of GPUs of each instance.
+        price: of an instance; None if unknown.
+        require_gpu: whether the deployment fails unless the model is on the GPU.
+        replaces: the configuration of the endpoint that is updated; None for a new endpoint.
+        schedule_role: the ARN of the schedule's role; None without `--ttl`.
+        delete_at: when the schedule deletes it, in seconds since the epoch.
+        warnings: what the user should know before.
+    """
+
+    options: EndpointOptions
+    deployment: str
+    region: str
+    partition: str
+    role: str
+    bucket: BucketPlan
+    image: EndpointImage
+    model: ModelSource
+    files: Mapping[str, Path]
+    gpus: int
+    price: Price | None
+    require_gpu: bool
+    replaces: str | None = None
+    schedule_role: str | None = None
+    delete_at: float | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """The endpoint."""
+        return self.options.name
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the deployment's files in the bucket."""
+        return f"{ENDPOINTS}{self.deployment}/"
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """What the instances cost at the start; None if unknown or serverless."""
+        return None if self.price is None else self.price.usd_per_hour * self.options.instance_count
+
+    @property
+    def uploads(self) -> tuple[tuple[Path, str], ...]:
+        """The files to upload, with their keys."""
+        found = [(path, f"{self.prefix}server/{name}") for name, path in self.files.items()]
+        if self.model.archive is not None:
+            found.insert(0, (self.model.archive, f"{self.prefix}model.tar.gz"))
+        return tuple(found)
+
+    @property
+    def calls(self) -> tuple[ApiCall, ...]:
+        """All calls, in order."""
+        bucket = self.bucket.name
+        uploads = [
+            ApiCall(
+                "s3",
+                "upload_file",
+                {"Filename": str(path), "Bucket": bucket, "Key": key},
+                f"upload {path.name}",
+            )
+            for path, key in self.uploads
+        ]
+        scaling = scaling_calls(self.name, self.options.scaling) if self.options.scaling else ()
+        schedule = (self.schedule,) if self.schedule is not None else ()
+        return (
+            *self.bucket.calls,
+            *uploads,
+            self.create_model,
+            self.create_config,
+            *schedule,
+            self.start,
+            *scaling,
+        )
+
+    @property
+    def create_model(self) -> ApiCall:
+        """CreateModel."""
+        return model_call(self.deployment, self.options, self._container(), self.role, self.tags)
+
+    @property
+    def create_config(self) -> ApiCall:
+        """CreateEndpointConfig."""
+        return config_call(self.deployment, self.options, self.image.ami, self.tags)
+
+    @property
+    def schedule(self) -> ApiCall | None:
+        """CreateSchedule; None without `--ttl`."""
+        if self.schedule_role is None or self.delete_at is None:
+            return None
+        return schedule_call(self.name, self.delete_at, self.schedule_role, self.partition)
+
+    @property
+    def start(self) -> ApiCall:
+        """CreateEndpoint or UpdateEndpoint."""
+        if self.replaces is not None:
+            return update_call(self.name, self.deployment)
+        return endpoint_call(self.name, self.deployment, self.tags)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of model, configuration and endpoint."""
+        return {
+            **self.options.tags,
+            ENDPOINT_TAG: self.name,
+            KIND_TAG: "endpoint",
+            "gpuproof:version": __version__,
+            "gpuproof:bucket": self.bucket.name,
+            "gpuproof:require-gpu": "true" if self.require_gpu else "false",
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form for `--dry-run --format json`."""
+        return {
+            "version": 1,
+            "endpoint": self.name,
+            "region": self.region,
+            "updates": self.replaces is not None,
+            "image": self.image.uri,
+            "inference_ami_version": self.image.ami,
+            "instance_type": self.options.instance_type,
+            "instance_count": self.options.instance_count,
+            "usd_per_hour": self.usd_per_hour,
+            "require_gpu": self.require_gpu,
+            "warnings": list(self.warnings),
+            "calls": [call.to_json() for call in self.calls],
+        }
+
+    def _container(self) -> dict[str, Any]:
+        own = self.options.server == "gpuproof"
+        environment = dict(self.options.environment)
+        if own:
+            environment = server_environment(environment, in_model=self.model.archive is not None)
+        container: dict[str, Any] = {"Image": self.image.uri}
+        if self.model.archive is not None:
+            container["ModelDataUrl"] = uri(self.bucket.name, f"{self.prefix}model.tar.gz")
+        else:
+            assert self.model.address is not None
+            container["ModelDataSource"] = {"S3DataSource": _source(self.model.address, "S3Object", "Gzip")}
+            if own:
+                address = uri(self.bucket.name, f"{self.prefix}server/")
+                source = {"ChannelName": CHANNEL, "S3DataSource": _source(address, "S3Prefix", "None")}
+                container["AdditionalModelDataSources"] = [source]
+        if environment:
+            container["Environment"] = environment
+        return container
+
+
+def _source(address: str, kind: str, compression: str) -> dict[str, str]:
+    return {"S3Uri": address, "S3DataType": kind, "CompressionType": compression}

@@ -1,0 +1,150 @@
+"""Plans deployments: chooses image, host image, role, bucket and schedule; makes requests to AWS, but creates nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.region import check_region
+from gpuproof.backends.remote.run_id import new_run_id
+from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
+from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, check_options
+from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, EndpointPlan, ModelSource
+from gpuproof.backends.sagemaker.endpoints.schedule_role import find_schedule_role
+from gpuproof.backends.sagemaker.endpoints.server_files import server_files
+from gpuproof.backends.sagemaker.planning.role import find_role
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import Instance
+from gpuproof.errors import InvalidJob, UsageError
+
+
+class EndpointPlanner:
+    """Plans deployments in one account and region.
+
+    Args:
+        aws: the client.
+        cache: the user's cache folder.
+        catalogue: instance types, prices, images and drivers.
+        clock: the time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        cache: Path,
+        catalogue: Catalogue | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._aws = aws
+        self._cache = cache
+        self._catalogue = catalogue or Catalogue.load()
+        self._clock = clock
+
+    def plan(
+        self,
+        options: EndpointOptions,
+        model: ModelSource,
+        framework: str | None = None,
+        version: str | None = None,
+    ) -> EndpointPlan:
+        """Decide everything about a deployment.
+
+        Args:
+            model: the model.
+            framework: with which it was made; `options.framework` takes precedence.
+            version: the framework's version.
+
+        Raises:
+            GPUproofError: it cannot be deployed.
+        """
+        check_options(options)
+        region = check_region(self._aws, self._catalogue)
+        instance, warnings = self._instance(options, region)
+        image = choose_endpoint_image(
+            options,
+            options.framework or framework,
+            options.framework_version or version,
+            instance,
+            self._catalogue,
+            region,
+        )
+        gpus = instance.gpu_count if instance is not None else 0
+        if options.require_gpu and instance is not None and not gpus:
+            raise InvalidJob(
+                f"{options.instance_type} has no GPU, but --require-gpu was given.",
+                remedy="--instance-type ml.g5.xlarge, or --no-require-gpu",
+            )
+        own = options.server == "gpuproof"
+        require = own and (options.require_gpu if options.require_gpu is not None else gpus > 0)
+        role = find_role(self._aws, in_job=options.role)
+        bucket = plan_bucket(self._aws, in_job=options.bucket)
+        replaces = self._existing_config(options)
+        schedule_role = None if options.ttl is None else find_schedule_role(self._aws, options.schedule_role)
+        price = None
+        if options.instance_type is not None:
+            price = self._catalogue.price(options.instance_type, region, "endpoint")
+        partition = "aws" if not role.arn.startswith("arn:") else role.arn.split(":")[1]
+        return EndpointPlan(
+            options=options,
+            deployment=new_run_id(options.name),
+            region=region,
+            partition=partition,
+            role=role.arn,
+            bucket=bucket,
+            image=image,
+            model=model,
+            files=server_files(self._cache) if own and model.archive is None else {},
+            gpus=gpus,
+            price=price,
+            require_gpu=require,
+            replaces=replaces,
+            schedule_role=schedule_role,
+            delete_at=None if options.ttl is None else self._clock() + options.ttl.seconds,
+            warnings=tuple(text for text in (*warnings, *image.notes, role.note, bucket.note) if text),
+        )
+
+    def _instance(self, options: EndpointOptions, region: str) -> tuple[Instance | None, list[str]]:
+        """The catalogue's facts about the instance type; None for serverless endpoints and unknown types.
+
+        Raises:
+            InvalidJob: SageMaker has no endpoints on it.
+        """
+        name = options.instance_type
+        if name is None:
+            return None, ["serverless endpoints have no GPU"]
+        accepted = self._catalogue.accepted_for(name)
+        if not name.startswith("ml.") or (accepted and "endpoint" not in accepted):
+            alternatives = list_alternatives(name, "endpoint", self._catalogue, region)
+            raise InvalidJob(
+                f"SageMaker has no endpoints on {name}.",
+                remedy=alternatives or "--instance-type ml.g5.xlarge",
+            )
+        instance = self._catalogue.instance(name)
+        if instance is None:
+            return None, [f"the catalogue does not know {name}: SageMaker may reject it"]
+        return instance, []
+
+    def _existing_config(self, options: EndpointOptions) -> str | None:
+        """The configuration of an endpoint of that name; None if there is none.
+
+        Raises:
+            UsageError: it exists, but GPUproof did not create it, or it is not in service.
+        """
+        found = self._aws.describe_endpoint(options.name)
+        if found is None:
+            return None
+        if ENDPOINT_TAG not in self._aws.tags(found["EndpointArn"]) and not options.update:
+            raise UsageError(
+                f"There is an endpoint {options.name} already, which GPUproof did not create.",
+                remedy="Use another name (--name), or --update to replace what it serves.",
+            )
+        if found["EndpointStatus"] != "InService":
+            raise UsageError(
+                f"The endpoint {options.name} is {found['EndpointStatus']}: SageMaker updates only endpoints in service.",
+                remedy=f"Wait, or delete it: gpuproof delete {options.name}",
+            )
+        return found["EndpointConfigName"]
