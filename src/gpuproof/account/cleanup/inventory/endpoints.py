@@ -48,7 +48,7 @@ def collect(region: Region) -> list[Resource]:
     names = sorted(
         {one["EndpointConfigName"] for one in descriptions.values() if one.get("EndpointConfigName")}
     )
-    found = region.read_each("prices of endpoints", "sagemaker", aws.endpoint_config, names)
+    found = region.read_each("prices of endpoints", "sagemaker", aws.describe_endpoint_config, names)
     live = {name: config for name, config in zip(names, found, strict=True) if config is not None}
     listing = _Listing(endpoints, configs, models, descriptions, live, schedules)
     idle = _last_invocations(region, listing)
@@ -71,7 +71,7 @@ def _descriptions(region: Region, names: Sequence[str]) -> dict[str, Mapping[str
         found = {}  # the search only saves requests
     # While an endpoint changes, the search may lag behind.
     missing = [name for name in names if name not in found]
-    described = region.read_each("prices of endpoints", "sagemaker", region.aws.endpoint, missing)
+    described = region.read_each("prices of endpoints", "sagemaker", region.aws.describe_endpoint, missing)
     return found | {name: one for name, one in zip(missing, described, strict=True) if one is not None}
 
 

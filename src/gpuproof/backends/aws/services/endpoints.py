@@ -9,6 +9,8 @@ from typing import Any
 from gpuproof.backends.aws.errors import AwsRefused
 from gpuproof.backends.aws.session import AwsSession
 
+_PAGE = 100
+"""The largest `MaxResults` of SageMaker's listings."""
 _NO_SUCH = re.compile(r"not found|could not find|does not exist", re.IGNORECASE)
 
 
@@ -29,15 +31,21 @@ class EndpointCalls(AwsSession):
         """The description of a model; None if it does not exist."""
         return self._found("describe_model", {"ModelName": name}, f"model {name}")
 
-    def endpoint_configs(self, name_contains: str) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the endpoint configurations whose names contain a text."""
-        for page in self._pages("sagemaker", "list_endpoint_configs", {"NameContains": name_contains}):
-            yield from page["EndpointConfigs"]
+    def endpoint_configs(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the endpoint configurations whose names contain a text; of all if None."""
+        yield from self._named("list_endpoint_configs", "EndpointConfigs", name_contains)
 
-    def models(self, name_contains: str) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the models whose names contain a text."""
-        for page in self._pages("sagemaker", "list_models", {"NameContains": name_contains}):
-            yield from page["Models"]
+    def models(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the models whose names contain a text; of all if None."""
+        yield from self._named("list_models", "Models", name_contains)
+
+    def _named(self, operation: str, member: str, name_contains: str | None) -> Iterator[dict[str, Any]]:
+        # Sorted, so that pages do not overlap.
+        request: dict[str, Any] = {"MaxResults": _PAGE, "SortBy": "CreationTime", "SortOrder": "Descending"}
+        if name_contains is not None:
+            request["NameContains"] = name_contains
+        for page in self._pages("sagemaker", operation, request):
+            yield from page[member]
 
     def _found(self, operation: str, request: dict[str, Any], subject: str) -> dict[str, Any] | None:
         try:

@@ -37,24 +37,6 @@ class InventoryCalls(AwsSession):
             if "Endpoint" in one
         }
 
-    def endpoint(self, name: str) -> dict[str, Any] | None:
-        """The description of an endpoint; None if it does not exist."""
-        return self._described("describe_endpoint", {"EndpointName": name}, f"endpoint {name}")
-
-    def endpoint_config(self, name: str) -> dict[str, Any] | None:
-        """The description of an endpoint configuration; None if it does not exist."""
-        return self._described(
-            "describe_endpoint_config", {"EndpointConfigName": name}, f"endpoint configuration {name}"
-        )
-
-    def endpoint_configs(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of all endpoint configurations."""
-        yield from self._listed("list_endpoint_configs", "EndpointConfigs")
-
-    def models(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of all models."""
-        yield from self._listed("list_models", "Models")
-
     def notebook_lifecycle_configs(self, name_contains: str) -> Iterator[dict[str, Any]]:
         """Yield summaries of the lifecycle configurations of notebook instances whose names contain a text."""
         yield from self._listed(
@@ -118,15 +100,6 @@ class InventoryCalls(AwsSession):
         """Yield summaries of the schedules of EventBridge Scheduler whose names have a prefix, of all groups."""
         for page in self._pages("scheduler", "list_schedules", {"NamePrefix": name_prefix}):
             yield from page["Schedules"]
-
-    def schedule(self, name: str, group: str) -> dict[str, Any] | None:
-        """A schedule with its target; None if it does not exist."""
-        try:
-            return self._request("scheduler", "get_schedule", {"Name": name, "GroupName": group}, name)
-        except AwsRefused as refused:
-            if refused.code == "ResourceNotFoundException":
-                return None
-            raise
 
     def volumes(self, status: str) -> Iterator[dict[str, Any]]:
         """Yield descriptions of all volumes with a status, such as `available`: attached to no instance."""

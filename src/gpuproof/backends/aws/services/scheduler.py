@@ -9,12 +9,17 @@ from gpuproof.backends.aws.session import AwsSession
 
 
 class SchedulerCalls(AwsSession):
-    """The client's methods for schedules of the default group."""
+    """The client's methods for schedules."""
 
-    def schedule(self, name: str) -> dict[str, Any] | None:
-        """The description of a schedule; None if it does not exist, or no longer."""
+    def schedule(self, name: str, group: str | None = None) -> dict[str, Any] | None:
+        """The description of a schedule; None if it does not exist, or no longer.
+
+        Args:
+            group: its group; the default one if None.
+        """
+        request = {"Name": name} if group is None else {"Name": name, "GroupName": group}
         try:
-            return self._request("scheduler", "get_schedule", {"Name": name}, f"schedule {name}")
+            return self._request("scheduler", "get_schedule", request, f"schedule {name}")
         except AwsRefused as refused:
             if refused.code == "ResourceNotFoundException":
                 return None
