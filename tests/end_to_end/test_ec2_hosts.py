@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,11 +40,11 @@ print("waiting", flush=True)
 time.sleep(3600)
 """
 MPI = """
-import os
+import socket
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 total = world.allreduce(world.rank + 1)
-print("rank", world.rank, "of", world.size, "on", os.environ["SM_CURRENT_HOST"], "sum", total, flush=True)
+print("rank", world.rank, "of", world.size, "on", socket.gethostname(), "sum", total, flush=True)
 """
 TENSORFLOW = """
 import json, os
@@ -104,8 +105,9 @@ def test_mpi_runs_on_two_instances(project: Project) -> None:
     job = JOB.format(distribution="{launcher: mpi, processes_per_host: 1}")
     project.write(MPI, f"{job}framework: pytorch\n")
     printed = project.run("run", "--on", "ec2", "--no-check")
-    assert "rank 0 of 2 on algo-1 sum 3" in printed
-    assert "rank 1 of 2 on algo-2 sum 3" in printed, printed
+    found = re.findall(r"rank (\d) of 2 on (i-\w+) sum 3", printed)
+    assert sorted(rank for rank, _ in found) == ["0", "1"], printed
+    assert len({host for _, host in found}) == 2, printed
 
 
 def test_tensorflow_trains_one_model_on_two_instances(project: Project) -> None:
@@ -118,7 +120,7 @@ def test_tensorflow_trains_one_model_on_two_instances(project: Project) -> None:
 
 
 def test_an_instance_that_is_terminated_ends_the_job_on_the_other(project: Project) -> None:
-    project.write(WAITING, JOB.format(distribution="torchrun"))
+    project.write(WAITING, f"{JOB.format(distribution='torchrun')}framework: pytorch\n")
     project.run("run", "--on", "ec2", "--no-check", "--detach")
     run = newest(project)
     project.wait_for(lambda: project.run("logs", run).count("waiting") == 2)
