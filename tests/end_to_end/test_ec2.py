@@ -129,3 +129,17 @@ def test_the_output_in_s3_is_followed_while_the_job_runs(project: Project) -> No
     project.wait_for(lambda: project.logs(run_id) == "waiting\n")
     project.run("stop", run_id)
     project.run("wait", run_id, code=1)
+
+
+def test_a_job_runs_in_a_container_image(project: Project) -> None:
+    image = (
+        "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-ec2"
+    )
+    project.write(TRAIN, f"{JOB}image: {image}\n")
+    printed = project.run("run", "--on", "ec2", "--no-check")
+    assert f"container  {image}" in printed
+    assert "rows: 1,2,3\n" in printed
+    assert "Completed" in printed
+    (archive,) = (project.folder / "results").glob("*/output/model.tar.gz")
+    assert archive.stat().st_size > 0
+    project.wait_until_terminated()

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,9 @@ def booting_account(folder: Path) -> Iterator[RunningEmulator]:
 class Project:
     """A folder with a job, and commands in it."""
 
-    def __init__(self, account: RunningEmulator, folder: Path) -> None:
+    def __init__(
+        self, account: RunningEmulator, folder: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.account = account
         self.folder = folder
         self._environment = {
@@ -60,6 +62,7 @@ class Project:
             "GPUPROOF_STATE_DIR": str(folder.parent / "state"),
             "GPUPROOF_CACHE_DIR": str(account.state.parent / "cache"),
             "NO_COLOR": "1",
+            **(variables or {}),
         }
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "rows.csv").write_text("1,2,3\n")
@@ -83,6 +86,18 @@ class Project:
         """Write a script, and the job that runs it."""
         (self.folder / "train.py").write_text(script)
         (self.folder / "gpuproof.yaml").write_text(job)
+
+    def start(self, *words: str, output: Path) -> subprocess.Popen[bytes]:
+        """Start a command whose output goes into a file."""
+        with output.open("wb") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "gpuproof", *words],
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
 
     def _execute(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
