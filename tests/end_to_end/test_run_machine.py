@@ -16,7 +16,8 @@ import pytest
 
 from support.jupyter import jupyter_environment, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.journey]
+# With the other journey that needs port 8888.
+pytestmark = [pytest.mark.slow, pytest.mark.journey, pytest.mark.xdist_group("machine")]
 
 JOB = "kind: machine\nname: workbench\nidle_timeout: {}\nmax_duration: {}\n"
 _URL = re.compile(r"(http://127\.0\.0\.1:\d+)/lab\?token=([\w-]{20,})")

@@ -37,24 +37,41 @@ class JupyterProcess:
     """
 
     def __init__(self, work: Path, packages: Path | None) -> None:
-        self._port, token = free_port(PORT), secrets.token_urlsafe(32)
-        command = server_command(work, self._port)
+        self._work, self._packages = work, packages
+        self._token = secrets.token_urlsafe(32)
+        self._start(free_port(PORT))
+
+    def _start(self, port: int) -> None:
+        command = server_command(self._work, port)
         if command is None:
             raise JupyterMissing(f"{sys.executable} has no Jupyter server")
-        self.server = JupyterServer(f"http://127.0.0.1:{self._port}/", token)
+        self._port = port
+        self.server = JupyterServer(f"http://127.0.0.1:{port}/", self._token)
         """Where it listens."""
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            cwd=work,
-            env={**os.environ, **server_environment(packages, token)},
+            cwd=self._work,
+            env={**os.environ, **server_environment(self._packages, self._token)},
         )
         assert self._process.stdout is not None
-        arguments = (self._process.stdout, sys.stdout.buffer, token.encode())
+        arguments = (self._process.stdout, sys.stdout.buffer, self._token.encode())
         self._reader = threading.Thread(target=_copy_without, args=arguments, name="jupyter", daemon=True)
         self._reader.start()
+
+    def start_on_another_port(self) -> bool:
+        """Start it again if it has ended because another program took its port while it started.
+
+        Returns:
+            Whether it was started.
+        """
+        if self.poll() is None or _is_free(self._port):
+            return False
+        self._reader.join(1.0)
+        self._start(free_port(0))
+        return True
 
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
@@ -87,15 +104,21 @@ class JupyterProcess:
 
 def free_port(wanted: int) -> int:
     """A port of the loopback interface that is free: the wanted one if possible."""
-    for port in (wanted, 0):
-        with socket.socket() as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                found.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return found.getsockname()[1]
-    raise OSError("no port of 127.0.0.1 is free")
+    if wanted and _is_free(wanted):
+        return wanted
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _copy_without(source: IO[bytes], sink: IO[bytes], secret: bytes) -> None:

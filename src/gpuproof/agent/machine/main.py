@@ -21,6 +21,8 @@ MACHINE = "--machine"
 
 _STEP_S = 0.2
 _START_LIMIT_S = 600.0
+_PORTS = 5
+"""How many ports are tried if other programs take them while Jupyter starts."""
 _SHUT_DOWN = "Jupyter was shut down"
 
 
@@ -80,8 +82,12 @@ def _watch(files: MachineFiles, idle_timeout: float, jupyter: JupyterProcess | N
 def _wait_for_start(files: MachineFiles, jupyter: JupyterProcess) -> int | None:
     """Wait until the server answers, and write how to reach it; returns an exit code if it does not start."""
     until = time.monotonic() + _START_LIMIT_S
+    ports = _PORTS
     while not jupyter.server.answers():
         if (code := jupyter.poll()) is not None:
+            ports -= 1
+            if ports and jupyter.start_on_another_port():
+                continue
             _say("Jupyter ended before it answered")
             return code if code > 0 else 1
         if time.monotonic() > until:

@@ -99,7 +99,7 @@ def test_a_wrong_clock_that_is_set_later_ends_no_job(jobs: HostJobs, tmp_path: P
     # Ten years: more than max_duration.
     machine.write("offset", "-315360000")
     with machine as instance:
-        instance.wait_for("An error occurred (403)")
+        instance.wait_for("RequestTimeTooSkewed")
         instance.write("offset", "0")
         instance.wait_until_off()
     assert job.end["status"] == "Completed"
