@@ -13,7 +13,7 @@ import pytest
 import gpuproof
 
 PACKAGE = Path(gpuproof.__file__).parent
-ROOMS = ("agent", "gpu", "runtime", "serve", "util")
+ROOMS = ("agent", "gpu", "runtime", "serve", "trace", "util")
 MODULES = sorted(
     [PACKAGE / "findings.py", *(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))]
 )

@@ -1,0 +1,1 @@
+"""How much GPU memory a trace needs, and whether it fits."""
