@@ -17,7 +17,7 @@ from gpuproof.explain.patterns import (
     log_facts,
 )
 from gpuproof.explain.report import template_fields
-from gpuproof.explain.xids import known_xids
+from gpuproof.gpu.xids import known_xids
 
 ERRORS = known_errors()
 CODES = {error.code for error in ERRORS}

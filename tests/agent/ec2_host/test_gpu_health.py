@@ -23,13 +23,23 @@ def scenario(tmp_path: Path) -> Scenario:
 
 
 @pytest.fixture
-def read(tmp_path: Path, parameters: Parameters) -> Read:
+def kernel_log(tmp_path: Path) -> Path:
+    """The kernel log of the instance; its other files are this machine's."""
+    root = tmp_path / "root"
+    (root / "dev").mkdir(parents=True)
+    (root / "proc").symlink_to("/proc")
+    (root / "sys").symlink_to("/sys")
+    return root / "dev/kmsg"
+
+
+@pytest.fixture
+def read(tmp_path: Path, parameters: Parameters, kernel_log: Path) -> Read:
     library = build_library(tmp_path)
 
     def findings(scenario: Scenario) -> list[Finding]:
         scenario.write()
         known = parameters(gpus=1, gpu_name="A10G", gpu_memory=22888 << 20)
-        return read_findings(known, {**os.environ, **scenario.environment(library)})
+        return read_findings(known, {**os.environ, **scenario.environment(library)}, kernel_log.parents[1])
 
     return findings
 
@@ -47,6 +57,19 @@ def test_memory_errors_fail_the_run_which_may_be_repeated(scenario: Scenario, re
         GpuUnhealthy, match=r"D601: GPU 0 .* 2 uncorrectable memory errors.* another instance\."
     ):
         raise_for(found)
+
+
+def test_an_xid_since_the_start_fails_the_run_which_may_be_repeated(
+    scenario: Scenario, read: Read, kernel_log: Path
+) -> None:
+    kernel_log.write_text(
+        "6,1,5000000,-;nvidia: loading\n"
+        "3,2,9000000,-;NVRM: Xid (PCI:0000:00:1e): 79, pid='<unknown>', GPU has fallen off the bus.\n"
+    )
+    (finding,) = read(scenario.gpu(0).at(0))
+    assert (finding.code, finding.severity) == ("D610", Severity.ERROR)
+    with pytest.raises(GpuUnhealthy, match=r"D610: .* Xid 79 since boot.* another instance\."):
+        raise_for([finding])
 
 
 def test_mig_without_instances_fails_the_run_and_blames_the_ami(scenario: Scenario, read: Read) -> None:

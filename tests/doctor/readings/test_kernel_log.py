@@ -7,11 +7,13 @@ import pytest
 from gpuproof.doctor.checks.gpu_state import xid_events
 from gpuproof.doctor.checks.host import oom_kills
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.readings.kernel_log import parse_kernel_log, read_kernel_log
-from gpuproof.explain.patterns import DATA, citations
-from gpuproof.explain.xids import known_xids
+from gpuproof.doctor.readings.kernel_log import read_kernel_log
+from gpuproof.explain.patterns import citations
 from gpuproof.findings import Severity
-from gpuproof.util.csv_table import read_rows
+from gpuproof.gpu.checks.xid_events import ACTIONS
+from gpuproof.gpu.xids import known_xids
+from gpuproof.util.csv_table import read_package_rows
+from gpuproof.util.kernel_log import parse_kernel_log
 from support.gpu_states import codes, text
 
 WANTED = [13, 31, 43, 45, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 121, 140]
@@ -122,10 +124,10 @@ def test_a_fatal_sxid_of_an_nvswitch_is_an_error_and_another_a_note():
 
 
 def test_each_xid_has_its_row_once_with_a_source_and_a_known_action():
-    rows = read_rows(DATA / "xids.csv")
+    rows = read_package_rows("gpuproof.gpu", "data/xids.csv")
     assert len({row["xid"] for row in rows}) == len(rows)
     assert {row["source"] for row in rows} <= citations().keys()
-    assert {known.action for known in known_xids().values()} <= xid_events._ACTIONS.keys()
+    assert {known.action for known in known_xids().values()} <= ACTIONS.keys()
 
 
 def test_processes_killed_for_the_machine_s_memory_are_distinguished_from_those_of_a_limit():

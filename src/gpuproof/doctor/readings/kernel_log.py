@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 
 from gpuproof.doctor.machine import Machine, read_once
-
-_RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
-_PRINTED = re.compile(r"(?:<\d+>)?\[\s*(\d+\.\d+)\] ?(?:\w+ kernel: )?(.*)")
-_MAX_BYTES = 8 << 20
-"""Only this much of the log is read; nearly every ring buffer is smaller."""
+from gpuproof.util.kernel_log import parse_kernel_log, read_ring_buffer
 
 
 def read_kernel_log(machine: Machine) -> tuple[tuple[float, str], ...] | None:
@@ -19,19 +13,8 @@ def read_kernel_log(machine: Machine) -> tuple[tuple[float, str], ...] | None:
     return read_once(machine, "kernel log", _read)
 
 
-def parse_kernel_log(text: str) -> tuple[tuple[float, str], ...]:
-    """Parse lines of `/dev/kmsg` (`6,901,12345678,-;text`), `dmesg` or `journalctl -o short-monotonic` (`[12.34] text`)."""
-    lines: list[tuple[float, str]] = []
-    for line in text.splitlines():
-        if record := _RECORD.match(line):
-            lines.append((int(record[1]) / 1e6, record[2]))
-        elif printed := _PRINTED.match(line):
-            lines.append((float(printed[1]), _without_host(printed[2])))
-    return tuple(lines)
-
-
 def _read(machine: Machine) -> tuple[tuple[float, str], ...] | None:
-    text = _ring_buffer(machine)
+    text = read_ring_buffer(machine.path("/dev/kmsg"))
     if text is None and machine.root != Path("/"):
         return None  # dmesg would show this machine's log, not that of a machine below another root
     if text is None:
@@ -42,36 +25,3 @@ def _read(machine: Machine) -> tuple[tuple[float, str], ...] | None:
         result = machine.run_command(*journal, seconds=3)
         text = result.output if result.code == 0 and result.output else None
     return None if text is None else parse_kernel_log(text)
-
-
-def _ring_buffer(machine: Machine) -> str | None:
-    """Read `/dev/kmsg`: each read returns one record, and a read beyond the last would block."""
-    try:
-        file = os.open(machine.path("/dev/kmsg"), os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        while size < _MAX_BYTES:
-            try:
-                piece = os.read(file, 1 << 16)
-            except BlockingIOError:
-                break
-            except BrokenPipeError:
-                continue  # records were overwritten meanwhile: the next read continues after them
-            except OSError:
-                return None
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
-    finally:
-        os.close(file)
-    return b"".join(pieces).decode(errors="replace")
-
-
-def _without_host(text: str) -> str:
-    """Strip `host kernel: `, which journal lines have before the text."""
-    host, found, rest = text.partition(" kernel: ")
-    return rest if found and " " not in host else text

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, InstanceQuery
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
-from gpuproof.explain.xids import known_xids
+from gpuproof.gpu.xids import known_xids
 from gpuproof.util.humanize import format_bytes
 from gpuproof.util.versions import version_key
 

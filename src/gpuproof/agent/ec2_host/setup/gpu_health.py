@@ -16,11 +16,13 @@ from gpuproof.gpu.checks import (
     mig,
     pcie_link,
     throttling,
+    xid_events,
 )
 from gpuproof.gpu.checks.states import Gpus, read_gpu_states
+from gpuproof.util.kernel_log import parse_kernel_log, read_ring_buffer
 
-_OF_HARDWARE = ("D601", "D603", "D605")
-"""What another instance may not have: memory errors, worn memory, no spare rows."""
+_OF_HARDWARE = ("D601", "D603", "D605", "D610", "D611")
+"""What another instance may not have: memory errors, worn memory, no spare rows, failures since it started."""
 
 
 class GpuUnhealthy(Exception):
@@ -34,7 +36,7 @@ def read_findings(
 
     Args:
         environment: the variables of the process that calls the driver.
-        root: the folder that holds `/proc` and `/sys`.
+        root: the folder that holds `/dev`, `/proc` and `/sys`.
     """
     gpus = read_gpu_states(environment)
     if gpus is None:
@@ -63,6 +65,9 @@ def _evaluate(gpus: Gpus, parameters: HostParameters, root: Path) -> Iterator[Fi
     yield from compute_mode.evaluate(gpus)
     yield from pcie_link.evaluate(gpus)
     yield from throttling.evaluate(gpus)
+    if log := read_ring_buffer(root / "dev/kmsg"):
+        events = xid_events.find_xid_events(parse_kernel_log(log))
+        yield from xid_events.evaluate(xid_events.Reading(events, xid_events.gpu_labels(gpus)))
     yield from gpu_processes.evaluate(gpu_processes.read_uses(gpus, root, in_container=False))
     fabric = fabric_manager.read_fabric(gpus, root, in_container=False)
     if fabric is not None:

@@ -110,6 +110,9 @@ def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool
     mount("/dev", f"{root}/dev", None, MS_BIND | MS_REC)
     mount("tmpfs", f"{root}/dev/shm", "tmpfs", 0)  # noqa: S108 - the instance's own
     mount(str(shared / "console"), f"{root}/dev/console", None, MS_BIND)
+    if Path("/dev/kmsg").exists():
+        # The log of this machine's kernel: errors of its GPUs are not the instance's.
+        mount("/dev/null", f"{root}/dev/kmsg", None, MS_BIND)
     mount("tmpfs", f"{root}/run", "tmpfs", 0)
     (root / _SHARED).mkdir()
     mount(str(shared), f"{root}/{_SHARED}", None, MS_BIND)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from gpuproof.explain.patterns import DATA
 from gpuproof.findings import Severity
-from gpuproof.util.csv_table import read_rows
+from gpuproof.util.csv_table import read_package_rows
 
 
 class Xid(NamedTuple):
@@ -42,5 +41,5 @@ def known_xids() -> dict[int, Xid]:
             row["remedy"],
             row["source"],
         )
-        for row in read_rows(DATA / "xids.csv")
+        for row in read_package_rows("gpuproof.gpu", "data/xids.csv")
     }
