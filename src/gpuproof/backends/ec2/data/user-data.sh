@@ -50,9 +50,11 @@ report() {
     local index=0
     ((hosts == 1)) || index=$(launch_index)
     [[ $index =~ ^[0-9]+$ ]] || return
+    # The watchdog and the end of user data may report at the same time: each has a file of its own.
+    local file=$state/end.$BASHPID.json uri=$hosts_uri/algo-$((index + 1))/end.json
     printf '{"version": 1, "status": "Failed", "secondary_status": "Failed", "failure_reason": "%s", "exit_code": null, "started": null, "script_started": null, "ended": %s, "interrupted": false, "stopped": false, "notes": []}\n' \
-        "$1" "$(date +%s)" >"$state/end.json"
-    aws s3 cp --only-show-errors "$state/end.json" "$hosts_uri/algo-$((index + 1))/end.json"
+        "$1" "$(date +%s)" >"$file"
+    aws s3 cp --only-show-errors "$file" "$uri" || { sleep 1; aws s3 cp --only-show-errors "$file" "$uri"; }
 }
 
 functions=$(declare -f watchdog power_off launch_index report)
