@@ -21,7 +21,7 @@ _ACTIONS = {
     Kind.WARM_POOL: (Action.RELEASE,),
     **dict.fromkeys(JOBS, (Action.STOP,)),
 }
-_DETAILS = {"configs": "c", "models": "m", "schedules": "g/s", "bucket": "b", "keys": "k"}
+_DETAILS = {"configs": "c", "models": "m", "schedules": "g/s", "variants": "v", "files": "s3://b/k"}
 
 
 def test_deletions_are_exactly_the_calls_of_all_kinds() -> None:

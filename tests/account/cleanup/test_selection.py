@@ -44,7 +44,7 @@ def resources(draw: st.DrawFn) -> Resource:
     kind = draw(st.sampled_from(Kind))
     name, region = draw(_NAMES), draw(st.sampled_from(["us-east-1", "eu-west-1"]))
     tags = draw(_TAGS)
-    details = {"keys": "k1\nk2", "bucket": "b", "AppName": name, "AppType": "JupyterLab", "DomainId": "d"}
+    details = {"files": "s3://b/k1\ns3://b/k2", "AppName": name, "AppType": "JupyterLab", "DomainId": "d"}
     return Resource(
         kind,
         region,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuproof.account.cleanup.resource import Action, Kind, Resource
 from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.sagemaker.endpoints.requests import scaling_undo
+from gpuproof.util.humanize import join_words
+
+_MOST_KEYS = 1000
+"""Keys in one request: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
 
 
 def calls_for(resource: Resource) -> tuple[ApiCall, ...]:
@@ -25,10 +30,16 @@ def describe(resource: Resource) -> str:
     if resource.kind is Kind.ENDPOINT:
         extra = [
             word
-            for word, name in (("configuration", "configs"), ("model", "models"), ("schedule", "schedules"))
+            for word, name in (
+                ("configuration", "configs"),
+                ("model", "models"),
+                ("files", "files"),
+                ("schedule", "schedules"),
+                ("automatic scaling", "variants"),
+            )
             if resource.details.get(name)
         ]
-        return "delete" + (f", with its {' and '.join(extra)}" if extra else "")
+        return "delete" + (f", with its {join_words(extra)}" if extra else "")
     return _PHRASES.get((resource.kind, resource.action), str(resource.action))
 
 
@@ -50,7 +61,9 @@ def _sagemaker(operation: str, what: str, **request: object) -> ApiCall:
 
 
 def _endpoint(one: Resource) -> tuple[ApiCall, ...]:
+    # First what costs money: a later call that is refused does not keep the endpoint.
     calls = [_sagemaker("delete_endpoint", f"delete the endpoint {one.id}", EndpointName=one.id)]
+    calls += [scaling_undo(one.id, variant) for variant in _listed(one, "variants")]
     calls += [
         ApiCall("scheduler", "delete_schedule", _schedule_request(name), f"delete the schedule {name}")
         for name in _listed(one, "schedules")
@@ -63,7 +76,7 @@ def _endpoint(one: Resource) -> tuple[ApiCall, ...]:
         _sagemaker("delete_model", f"delete the model {name}", ModelName=name)
         for name in _listed(one, "models")
     ]
-    return tuple(calls)
+    return (*calls, *_file_calls(_listed(one, "files"), f"of the endpoint {one.id}"))
 
 
 def _notebook(one: Resource) -> tuple[ApiCall, ...]:
@@ -102,7 +115,8 @@ def _volume(one: Resource) -> tuple[ApiCall, ...]:
 
 
 def _model(one: Resource) -> tuple[ApiCall, ...]:
-    return (_sagemaker("delete_model", f"delete the model {one.id}", ModelName=one.id),)
+    delete = _sagemaker("delete_model", f"delete the model {one.id}", ModelName=one.id)
+    return (delete, *_file_calls(_listed(one, "files"), f"of the model {one.id}"))
 
 
 def _config(one: Resource) -> tuple[ApiCall, ...]:
@@ -123,10 +137,37 @@ def _lifecycle(one: Resource) -> tuple[ApiCall, ...]:
     return (_sagemaker("delete_notebook_instance_lifecycle_config", what, **request),)
 
 
+def _security_group(one: Resource) -> tuple[ApiCall, ...]:
+    what = f"delete the security group {one.id}"
+    return (ApiCall("ec2", "delete_security_group", {"GroupId": one.id}, what),)
+
+
 def _run_files(one: Resource) -> tuple[ApiCall, ...]:
-    keys = [{"Key": key} for key in _listed(one, "keys")]
-    request = {"Bucket": one.details["bucket"], "Delete": {"Objects": keys, "Quiet": True}}
-    return (ApiCall("s3", "delete_objects", request, f"delete the files of the run {one.id}"),)
+    return _file_calls(_listed(one, "files"), f"of the run {one.id}")
+
+
+def _file_calls(addresses: Sequence[str], whose: str) -> tuple[ApiCall, ...]:
+    """The calls that delete files in S3, each named in a request."""
+    buckets: dict[str, list[str]] = {}
+    for address in addresses:
+        bucket, _, key = address.removeprefix("s3://").partition("/")
+        buckets.setdefault(bucket, []).append(key)
+    return tuple(
+        ApiCall(
+            "s3",
+            "delete_objects",
+            {
+                "Bucket": bucket,
+                "Delete": {
+                    "Objects": [{"Key": key} for key in keys[first : first + _MOST_KEYS]],
+                    "Quiet": True,
+                },
+            },
+            f"delete the files {whose}",
+        )
+        for bucket, keys in buckets.items()
+        for first in range(0, len(keys), _MOST_KEYS)
+    )
 
 
 def _schedule_request(name: str) -> dict[str, str]:
@@ -155,6 +196,7 @@ _CALLS: Mapping[Kind, Callable[[Resource], tuple[ApiCall, ...]]] = {
     Kind.ENDPOINT_CONFIG: _config,
     Kind.SCHEDULE: _schedule,
     Kind.LIFECYCLE_CONFIG: _lifecycle,
+    Kind.SECURITY_GROUP: _security_group,
     Kind.RUN_FILES: _run_files,
 }
 """All kinds but clusters, which are only listed."""

@@ -15,9 +15,11 @@ from gpuproof.errors import ExitCode, GPUproofError
 
 _GONE = frozenset(
     {
+        "InvalidGroup.NotFound",
         "InvalidInstanceID.NotFound",
         "InvalidVolume.NotFound",
         "NoSuchBucket",
+        "ObjectNotFoundException",
         "ResourceNotFound",
         "ResourceNotFoundException",
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 RUN_TAG, JOB_TAG = "gpuproof:run", "gpuproof:job"
+ENDPOINT_TAG, TRANSFORM_TAG, BUCKET_TAG = "gpuproof:endpoint", "gpuproof:transform", "gpuproof:bucket"
 TAG_PREFIX = "gpuproof:"
 """Prefix of the keys of all tags that GPUproof sets."""
 
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     ENDPOINT_CONFIG = "endpoint-config"
     SCHEDULE = "schedule"
     LIFECYCLE_CONFIG = "lifecycle-config"
+    SECURITY_GROUP = "security-group"
     RUN_FILES = "run-files"
 
 
@@ -41,7 +43,15 @@ JOBS = frozenset({Kind.TRAINING, Kind.PROCESSING, Kind.TRANSFORM, Kind.TUNING})
 """Kinds that end by themselves."""
 
 FREE = frozenset(
-    {Kind.MODEL, Kind.ENDPOINT_CONFIG, Kind.SCHEDULE, Kind.LIFECYCLE_CONFIG, Kind.RUN_FILES, Kind.TUNING}
+    {
+        Kind.MODEL,
+        Kind.ENDPOINT_CONFIG,
+        Kind.SCHEDULE,
+        Kind.LIFECYCLE_CONFIG,
+        Kind.SECURITY_GROUP,
+        Kind.RUN_FILES,
+        Kind.TUNING,
+    }
 )
 """Kinds that are not billed themselves; files in S3 cost a fraction of a cent, and the jobs of a tuning job are listed."""
 

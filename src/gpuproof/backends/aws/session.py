@@ -37,6 +37,7 @@ _TOKENS = {
     "cloudwatch": ("NextToken", "NextToken"),
     "ce": ("NextPageToken", "NextPageToken"),
     "scheduler": ("NextToken", "NextToken"),
+    "application-autoscaling": ("NextToken", "NextToken"),
 }
 """The request and response members of each service's pagination token.
 

@@ -1,4 +1,4 @@
-"""Instances of EC2 with GPUs, and volumes that no instance uses."""
+"""Instances of EC2 with GPUs, volumes that no instance uses, and GPUproof's security groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ from gpuproof.account.cleanup.resource import RUN_TAG, Action, Fleet, HourlyCost
 from gpuproof.backends.aws.services.ec2 import tag_dict
 
 _STATES = ("pending", "running", "stopping", "stopped")
+_SECURITY_GROUP = ("gpuproof:kind", "security-group")
+"""The tag of the security group that GPUproof creates in a VPC."""
+
 _GROUP = "aws:autoscaling:groupName"
 _UNKNOWN_PRICE = "the price of its storage is unknown"
 
 
 def collect_instances(region: Region) -> list[Resource]:
-    """Instances that run, and stopped ones, whose volumes are billed."""
-    found = region.read("EC2 instances", "ec2", lambda: list(region.aws.all_instances(_STATES))) or []
-    return [_instance(region, one) for one in found]
+    """Instances that run, and stopped ones, whose volumes are billed; security groups of GPUproof that none has."""
+    found = region.read("EC2 instances", "ec2", lambda: list(region.aws.all_instances(_STATES)))
+    if found is None:
+        return []
+    groups = region.read(
+        "security groups", "ec2", lambda: list(region.aws.tagged_security_groups(*_SECURITY_GROUP))
+    )
+    used = {group["GroupId"] for one in found for group in one.get("SecurityGroups", ())}
+    return [
+        *(_instance(region, one) for one in found),
+        *(_security_group(region, one) for one in groups or () if one["GroupId"] not in used),
+    ]
 
 
 def collect_volumes(region: Region) -> list[Resource]:
@@ -69,6 +81,20 @@ def _instance_action(
     known = region.catalogue.instance(one["InstanceType"])
     has_disk = known is None or known.local_disk > 0
     return Action.STOP, has_disk, "its local disks lose their data" if has_disk else ""
+
+
+def _security_group(region: Region, one: Mapping[str, Any]) -> Resource:
+    return Resource(
+        Kind.SECURITY_GROUP,
+        region.name,
+        one["GroupId"],
+        state="unused",
+        cost=HourlyCost(0.0),
+        has_gpu=False,
+        tags=tag_dict(one.get("Tags", ())),
+        owned=True,
+        note=f"no instance has it; a run in {one.get('VpcId', 'its VPC')} creates it again",
+    )
 
 
 def _volume(region: Region, one: Mapping[str, Any]) -> Resource:

@@ -36,21 +36,12 @@ def collect_other(region: Region) -> list[Resource]:
         )
         or []
     )
-    transform = (
-        region.read("transform jobs", "sagemaker", lambda: list(aws.transform_jobs("InProgress"))) or []
-    )
     tuning = region.read("tuning jobs", "sagemaker", lambda: list(aws.tuning_jobs("InProgress"))) or []
     processed = region.read_each(
         "prices of processing jobs",
         "sagemaker",
         lambda one: aws.describe_job("processing", one["ProcessingJobName"]),
         processing,
-    )
-    transformed = region.read_each(
-        "prices of transform jobs",
-        "sagemaker",
-        lambda one: aws.transform_job(one["TransformJobName"]),
-        transform,
     )
     return [
         *(
@@ -59,7 +50,7 @@ def collect_other(region: Region) -> list[Resource]:
         ),
         *(
             _job(region, Kind.TRANSFORM, "Transform", "transform", one, _transform_fleets(more))
-            for one, more in zip(transform, transformed, strict=True)
+            for one, more in region.transform_jobs() or ()
         ),
         *(_tuning(region, one) for one in tuning),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gpuproof.account.cleanup import prices
 from gpuproof.account.cleanup.inventory.workers import Workers
@@ -51,6 +51,9 @@ class Region:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tags: dict[str, dict[str, str]] | None = None
     _tags_read: bool = False
+    _transforms: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] | None = None
+    _transforms_read: bool = False
+    _transforms_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, what: str, service: str, request: Callable[[], T]) -> T | None:
         """The result of requests; None if AWS refuses them or does not answer, which is noted.
@@ -91,6 +94,22 @@ class Region:
                 unlocked = self._tags_of_all()
                 self._tags = unlocked
             return None if self._tags is None else self._tags.get(arn, {})
+
+    def transform_jobs(self) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] | None:
+        """Summaries of the batch transform jobs that run, with their descriptions; None if they cannot be listed."""
+        with self._transforms_lock:
+            if not self._transforms_read:
+                self._transforms_read = True
+                listed = self.read(
+                    "transform jobs", "sagemaker", lambda: list(self.aws.transform_jobs("InProgress"))
+                )
+                if listed is not None:
+                    names = [one["TransformJobName"] for one in listed]
+                    found = self.read_each(
+                        "prices of transform jobs", "sagemaker", self.aws.transform_job, names
+                    )
+                    self._transforms = list(zip(listed, found, strict=True))
+            return self._transforms
 
     def cost(
         self, fleets: Iterable[Fleet], use: JobKind | None = None, market: Market = "on-demand"

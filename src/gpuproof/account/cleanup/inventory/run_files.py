@@ -64,5 +64,5 @@ def _folder(region: Region, bucket: str, run: str, items: list[S3Object]) -> Res
         tags={RUN_TAG: run},
         owned=True,
         note="of a run that was never submitted",
-        details={"bucket": bucket, "keys": "\n".join(item.key for item in items)},
+        details={"files": "\n".join(f"s3://{bucket}/{item.key}" for item in items)},
     )

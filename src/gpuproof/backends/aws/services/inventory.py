@@ -101,6 +101,23 @@ class InventoryCalls(AwsSession):
         for page in self._pages("scheduler", "list_schedules", {"NamePrefix": name_prefix}):
             yield from page["Schedules"]
 
+    def scaled_variants(self) -> Iterator[tuple[str, str]]:
+        """Yield the endpoint and the variant of everything that Application Auto Scaling scales on SageMaker."""
+        request = {
+            "ServiceNamespace": "sagemaker",
+            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        }
+        for page in self._pages("application-autoscaling", "describe_scalable_targets", request):
+            for target in page["ScalableTargets"]:
+                _, endpoint, _, variant = target["ResourceId"].split("/")
+                yield endpoint, variant
+
+    def tagged_security_groups(self, key: str, value: str) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of the security groups with a tag."""
+        request = {"Filters": [{"Name": f"tag:{key}", "Values": [value]}]}
+        for page in self._pages("ec2", "describe_security_groups", request):
+            yield from page["SecurityGroups"]
+
     def volumes(self, status: str) -> Iterator[dict[str, Any]]:
         """Yield descriptions of all volumes with a status, such as `available`: attached to no instance."""
         request = {"Filters": [{"Name": "status", "Values": [status]}]}
