@@ -4,7 +4,8 @@
 
 The emulator answers on the same machine, in a process of its own, so that its processor time is a part of what is measured, and is
 shown. AWS's network has latency instead: `--latency 50` delays each answer by so many milliseconds. With throttling, SageMaker accepts
-`--rate` requests of each operation a second in a region, and rejects the others with `ThrottlingException`. Aim: under 10 s.
+`--rate` requests a second in a region, and rejects the others with `ThrottlingException`. Aim: under 10 s. `--save` writes
+`bench/results/`, unless the machine is busy.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=3, help="listings of each kind")
     parser.add_argument(
-        "--rate", type=int, default=10, help="requests of an operation a second in a region, then throttling"
+        "--rate", type=int, default=5, help="requests to SageMaker a second in a region, then throttling"
     )
     parser.add_argument("--latency", type=float, default=0.0, help="milliseconds before each answer")
     parser.add_argument("--save", action="store_true", help="write bench/results/")
@@ -133,7 +134,10 @@ def _children_cpu() -> float:
 def _median(readings: list[Reading]) -> Reading:
     """The median of each figure."""
     return Reading(
-        *(statistics.median(values) for values in zip(*(asdict(one).values() for one in readings), strict=True))
+        *(
+            statistics.median(values)
+            for values in zip(*(asdict(one).values() for one in readings), strict=True)
+        )
     )
 
 
@@ -167,7 +171,7 @@ def serve(folder: Path) -> None:
     with emulated_account(folder) as account:
         described = account.client("ec2", "us-east-1").describe_regions()["Regions"]
         regions = sorted(one["RegionName"] for one in described)
-        while len(regions) < REGIONS:  # the emulator has fewer than AWS
+        if len(regions) < REGIONS:
             raise SystemExit(f"the emulator has only {len(regions)} regions")
         regions = regions[:REGIONS]
         for region in regions:

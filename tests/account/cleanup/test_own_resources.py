@@ -128,9 +128,7 @@ def account_of(emulator: RunningEmulator) -> dict[str, list[str]]:
             one["NotebookInstanceLifecycleConfigName"]
             for one in api.list_notebook_instance_lifecycle_configs()["NotebookInstanceLifecycleConfigs"]
         ],
-        "instance": [
-            one["InstanceId"] for group in instances["Reservations"] for one in group["Instances"]
-        ],
+        "instance": [one["InstanceId"] for group in instances["Reservations"] for one in group["Instances"]],
         "group": [
             one["GroupId"]
             for one in ec2.describe_security_groups()["SecurityGroups"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.resource import RUN_TAG, HourlyCost, Kind, Resource
+from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.s3_object import S3Object
 from gpuproof.backends.remote.bucket import find_bucket
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RUNS, RunLayout, launched_run
+from gpuproof.errors import UsageError
 
 _YOUNG_SECONDS = 86_400.0
 """A run whose files are younger may be being submitted."""
@@ -18,7 +20,7 @@ _MOST_KEYS = 1000
 def collect_run_files(region: Region) -> list[Resource]:
     """The folders of runs for which there is neither a job nor a launch record, and that contain only code."""
     aws = region.aws
-    bucket = region.read("files of runs", "s3", lambda: find_bucket(aws))
+    bucket = region.read("files of runs", "s3", lambda: _bucket(aws))
     if bucket is None:
         return []
     listed = region.read("files of runs", "s3", lambda: list(aws.list_objects(bucket, RUNS)))
@@ -40,6 +42,21 @@ def collect_run_files(region: Region) -> list[Resource]:
     return [
         _folder(region, bucket, run, items) for run, items in sorted(suspects.items()) if run not in submitted
     ]
+
+
+def _bucket(aws: Aws) -> str | None:
+    """The bucket of the runs; None if there is none.
+
+    Raises:
+        AwsRefused: the user may not look at it.
+    """
+    try:
+        return find_bucket(aws)
+    except UsageError as error:
+        # It is in another region, or the user may not see it: then the rest of the account is listed nevertheless.
+        if isinstance(error.__cause__, AwsRefused):
+            raise error.__cause__ from None
+        return None
 
 
 def _may_be_unsubmitted(run: str, items: list[S3Object], now: float) -> bool:

@@ -18,7 +18,7 @@ from gpuproof.catalogue import Catalogue
 IDLE_WINDOW = 14 * 86_400.0
 """Seconds for which invocations of endpoints are examined."""
 
-_THREADS = 16
+_THREADS = 32
 """Threads for the listings of regions, and as many for single resources."""
 
 Collector = Callable[[Region], list[Resource]]
