@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import platform
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def _median(readings: list[Reading]) -> Reading:
 
 
 @contextlib.contextmanager
-def _server(folder: Path) -> Iterator[Server]:
+def _server(folder: Path) -> Generator[Server]:
     process = subprocess.Popen(
         [sys.executable, __file__, SERVER, str(folder)],
         stdin=subprocess.PIPE,
@@ -166,9 +167,9 @@ def _server(folder: Path) -> Iterator[Server]:
 def serve(folder: Path) -> None:
     """An account with the endpoints; they run nothing."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support.emulated_account import OWN, emulated_account
+    support = importlib.import_module("support.emulated_account")
 
-    with emulated_account(folder) as account:
+    with support.emulated_account(folder) as account:
         described = account.client("ec2", "us-east-1").describe_regions()["Regions"]
         regions = sorted(one["RegionName"] for one in described)
         if len(regions) < REGIONS:
@@ -178,10 +179,12 @@ def serve(folder: Path) -> None:
             for number in range(ENDPOINTS // REGIONS):
                 # A quarter of them are GPUproof's; five endpoints share a configuration.
                 config = None if number % 5 == 0 else f"e-{number - number % 5}-config"
-                account.endpoint(f"e-{number}", region, config=config, tags=OWN if number % 4 == 0 else {})
+                account.endpoint(
+                    f"e-{number}", region, config=config, tags=support.OWN if number % 4 == 0 else {}
+                )
         print(json.dumps({"environment": account.environment, "regions": regions}), flush=True)
         for line in sys.stdin:
-            answered = account.application._requests
+            answered = account.application._requests  # noqa: SLF001 - counted where they are recorded
             rejected = sum(one["status"] == 400 for one in answered)
             answer = {"cpu": time.process_time(), "requests": len(answered), "throttled": rejected}
             answered.clear()

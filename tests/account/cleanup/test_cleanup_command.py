@@ -240,6 +240,8 @@ def test_files_of_a_run_that_was_never_submitted_are_left_over(
         ("ec2", "DescribeInstances", "ec2:DescribeInstances"),
         ("tagging", "GetResources", "tag:GetResources"),
         ("monitoring", "GetMetricData", "cloudwatch:GetMetricData"),
+        ("s3", "HeadBucket", "s3:ListBucket"),
+        ("scheduler", "ListSchedules", "scheduler:ListSchedules"),
     ],
 )
 def test_a_missing_permission_is_named_and_the_rest_is_listed(

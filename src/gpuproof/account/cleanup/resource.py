@@ -16,6 +16,12 @@ OWN_PREFIX = "gpuproof-"
 
 _OWNER_TAGS = ("owner", "Owner", "team", "Team", "user", "User", "project", "Project")
 
+_S3_ACTIONS = {"HeadBucket": "ListBucket", "ListObjectsV2": "ListBucket"}
+"""IAM actions that are not named like their operations.
+
+Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
+"""
+
 
 class Kind(StrEnum):
     """Kinds of resources, by the names that people use on the command line."""
@@ -204,7 +210,8 @@ class Unread:
     def permission(self) -> str:
         """The IAM action, such as `sagemaker:ListApps`."""
         prefix = {"resourcegroupstaggingapi": "tag"}.get(self.service, self.service)
-        return f"{prefix}:{self.operation}" if self.operation else prefix
+        action = _S3_ACTIONS.get(self.operation, self.operation)
+        return f"{prefix}:{action}" if action else prefix
 
 
 @dataclass(frozen=True)
