@@ -12,21 +12,23 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("size", "segment"),
+    ("size", "segment", "allocated"),
     [
-        (512, 2 * MIB),
-        (MIB, 2 * MIB),
-        (MIB + 512, 20 * MIB),
-        (10 * MIB - 512, 20 * MIB),
-        (10 * MIB, 10 * MIB),
-        (11 * MIB, 12 * MIB),
+        (512, 2 * MIB, 512),
+        (MIB, 2 * MIB, MIB),
+        (MIB + 512, 20 * MIB, MIB + 512),
+        (10 * MIB - 512, 20 * MIB, 10 * MIB - 512),
+        (10 * MIB, 10 * MIB, 10 * MIB),
+        (11 * MIB - 512, 12 * MIB, 11 * MIB - 512),
+        # The rest of 1 MiB is not larger than 1 MiB, so it stays with the block and counts as allocated.
+        (11 * MIB, 12 * MIB, 12 * MIB),
     ],
 )
-def test_the_size_of_a_segment(size: int, segment: int) -> None:
+def test_the_size_of_a_segment(size: int, segment: int, allocated: int) -> None:
     assert segment_size(size) == segment
     allocator = CachingAllocator()
     allocator.allocate(1, size)
-    assert (allocator.allocated, allocator.reserved) == (size, segment)
+    assert (allocator.allocated, allocator.reserved) == (allocated, segment)
 
 
 def test_sizes_are_rounded_to_512_bytes_and_small_blocks_share_a_segment() -> None:
