@@ -70,6 +70,18 @@ def test_a_disabled_schedule_does_not_run(aws: Account) -> None:
     aws.client("scheduler").delete_schedule(Name=name)
 
 
+def test_an_update_without_a_state_enables_the_schedule(aws: Account) -> None:
+    moment = datetime.now(UTC) + timedelta(hours=1)
+    name = _schedule(aws, _model(aws), moment, State="DISABLED")
+    client = aws.client("scheduler")
+    stored = client.get_schedule(Name=name)
+    members = ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target")
+    client.update_schedule(**{member: stored[member] for member in members})
+    assert client.get_schedule(Name=name)["State"] == "ENABLED"
+    assert [run["error"] for run in aws.emulator.run_schedules(moment)] == [""]
+    client.delete_schedule(Name=name)
+
+
 def test_a_schedule_in_a_group_runs_and_a_missing_group_is_an_error(aws: Account) -> None:
     group, moment = aws.name(), datetime.now(UTC) + timedelta(hours=1)
     with pytest.raises(ClientError, match=f"Schedule group {group} does not exist"):

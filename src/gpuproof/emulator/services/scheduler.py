@@ -10,7 +10,7 @@ from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.schedules.expression import parse_expression
 from gpuproof.emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof.emulator.execution.schedules.target import parse_target
-from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
+from gpuproof.emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
 from gpuproof.emulator.service_model import operation_model, validate
 
 _CHANGES = ("CreateSchedule", "UpdateSchedule")
@@ -44,6 +44,8 @@ def handle(
     _check_role(context, document["Target"]["RoleArn"])
     _check_stored(context, request.region, operation, document)
     response = forward()
+    if operation == "UpdateSchedule" and document.get("State") is None:
+        _enable(request.region, document)
     runner.notify()
     return response
 
@@ -88,6 +90,17 @@ def _check_role(context: Context, arn: str) -> None:
             "ValidationException",
             "The execution role you provide must allow AWS EventBridge Scheduler to assume the role.",
         )
+
+
+def _enable(region: str, document: dict[str, Any]) -> None:
+    """Enable a schedule: UpdateSchedule sets members that a request lacks to their defaults, moto sets the state to null.
+
+    Source: botocore's service model of `scheduler`, UpdateSchedule.
+    """
+    from moto.scheduler.models import scheduler_backends  # loads slowly
+
+    group = document.get("GroupName") or _DEFAULT_GROUP
+    scheduler_backends[ACCOUNT][region].get_schedule(group, document["Name"]).state = "ENABLED"
 
 
 def _unsupported(what: str) -> AwsError:

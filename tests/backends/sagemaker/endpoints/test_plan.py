@@ -27,10 +27,33 @@ from gpuproof.errors import InvalidJob, UsageError
 
 LOCAL = ModelSource(Path("/tmp/model.tar.gz"), None, "a model")
 REMOTE = ModelSource(None, "s3://data/model.tar.gz", "a model")
+STORED = {
+    "Arn": "arn:aws:scheduler:us-east-1:123456789012:schedule/default/gpuproof-digits",
+    "Name": "gpuproof-digits",
+    "GroupName": "default",
+    "ScheduleExpression": "at(2026-11-23T14:00:00)",
+    "ScheduleExpressionTimezone": "UTC",
+    "Description": "",
+    "State": "ENABLED",
+    "Target": {
+        "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
+        "RoleArn": "arn:aws:iam::123456789012:role/old",
+    },
+    "FlexibleTimeWindow": {"Mode": "OFF"},
+    "ActionAfterCompletion": "DELETE",
+}
+"""The response of GetSchedule for the schedule of an endpoint that is updated."""
 ROLE = "arn:aws:iam::123456789012:role/serve"
 
 
-def plan(model: ModelSource = LOCAL, *, files: dict[str, Path] | None = None, **keys: Any) -> EndpointPlan:
+def plan(
+    model: ModelSource = LOCAL,
+    *,
+    files: dict[str, Path] | None = None,
+    replaces: str | None = None,
+    stored_schedule: dict[str, Any] | None = None,
+    **keys: Any,
+) -> EndpointPlan:
     options = EndpointOptions(**{"name": "digits", "instance_type": "ml.g5.xlarge", **keys})
     catalogue = Catalogue.load()
     instance = catalogue.instance(options.instance_type) if options.instance_type else None
@@ -50,6 +73,8 @@ def plan(model: ModelSource = LOCAL, *, files: dict[str, Path] | None = None, **
         require_gpu=True,
         schedule_role="arn:aws:iam::123456789012:role/gpuproof-scheduler",
         delete_at=1_800_000_000,
+        replaces=replaces,
+        stored_schedule=stored_schedule,
     )
 
 
@@ -75,8 +100,9 @@ def validate(call: ApiCall) -> None:
             asynchronous=AsyncInference("s3://results/x", error_topic="arn:aws:sns:us-east-1:123456789012:e")
         ),
         plan(instance_type=None, serverless=Serverless(4096, 5)),
+        plan(replaces="digits-old", stored_schedule=STORED),
     ],
-    ids=["local", "s3", "scaling", "async", "serverless"],
+    ids=["local", "s3", "scaling", "async", "serverless", "update"],
 )
 def test_every_request_fits_the_model_of_the_api_and_so_does_its_undo(found: EndpointPlan) -> None:
     for call in found.calls:
@@ -98,6 +124,18 @@ def test_the_schedule_deletes_the_endpoint_once_and_then_itself() -> None:
 def test_the_schedule_is_created_before_the_endpoint_costs_money() -> None:
     operations = [call.operation for call in plan().calls]
     assert operations.index("create_schedule") < operations.index("create_endpoint")
+
+
+def test_an_update_moves_the_schedule_after_it_and_the_undo_restores_every_member() -> None:
+    found = plan(replaces="digits-old", stored_schedule=STORED)
+    operations = [call.operation for call in found.calls]
+    assert operations.index("update_endpoint") < operations.index("update_schedule")
+    assert "create_schedule" not in operations
+    assert found.schedule is not None
+    assert found.schedule.undo is not None
+    assert found.schedule.undo.request == {
+        key: STORED[key] for key in STORED if key not in ("Arn", "Description")
+    }
 
 
 def test_the_server_is_found_in_the_archive_or_in_the_additional_source() -> None:

@@ -18,6 +18,7 @@ from gpuproof.backends.sagemaker.endpoints.requests import (
     model_call,
     scaling_calls,
     schedule_call,
+    schedule_update,
     update_call,
 )
 from gpuproof.backends.sagemaker.endpoints.server_files import CHANNEL, server_environment
@@ -65,6 +66,7 @@ class EndpointPlan:
         replaces: the configuration of the endpoint that is updated; None for a new endpoint.
         schedule_role: the ARN of the schedule's role; None without `--ttl`.
         delete_at: when the schedule deletes it, in seconds since the epoch.
+        stored_schedule: the description of the schedule that the endpoint has already; None if it has none.
         warnings: what the user should know before.
     """
 
@@ -83,6 +85,7 @@ class EndpointPlan:
     replaces: str | None = None
     schedule_role: str | None = None
     delete_at: float | None = None
+    stored_schedule: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -123,13 +126,15 @@ class EndpointPlan:
         ]
         scaling = scaling_calls(self.name, self.options.scaling) if self.options.scaling else ()
         schedule = (self.schedule,) if self.schedule is not None else ()
+        before, after = (schedule, ()) if self.replaces is None else ((), schedule)
         return (
             *self.bucket.calls,
             *uploads,
             self.create_model,
             self.create_config,
-            *schedule,
+            *before,
             self.start,
+            *after,
             *scaling,
         )
 
@@ -145,10 +150,11 @@ class EndpointPlan:
 
     @property
     def schedule(self) -> ApiCall | None:
-        """CreateSchedule; None without `--ttl`."""
+        """CreateSchedule, or UpdateSchedule if the endpoint has a schedule already; None without `--ttl`."""
         if self.schedule_role is None or self.delete_at is None:
             return None
-        return schedule_call(self.name, self.delete_at, self.schedule_role, self.partition)
+        call = schedule_call(self.name, self.delete_at, self.schedule_role, self.partition)
+        return call if self.stored_schedule is None else schedule_update(call, self.stored_schedule)
 
     @property
     def start(self) -> ApiCall:

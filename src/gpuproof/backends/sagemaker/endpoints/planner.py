@@ -14,6 +14,7 @@ from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
 from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, check_options
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, EndpointPlan, ModelSource
+from gpuproof.backends.sagemaker.endpoints.requests import schedule_name
 from gpuproof.backends.sagemaker.endpoints.schedule_role import find_schedule_role
 from gpuproof.backends.sagemaker.endpoints.server_files import server_files
 from gpuproof.backends.sagemaker.planning.role import find_role
@@ -83,6 +84,7 @@ class EndpointPlanner:
         role = find_role(self._aws, in_job=options.role)
         bucket = plan_bucket(self._aws, in_job=options.bucket)
         replaces = self._existing_config(options)
+        stored_schedule = None if options.ttl is None else self._aws.schedule(schedule_name(options.name))
         schedule_role = None if options.ttl is None else find_schedule_role(self._aws, options.schedule_role)
         price = None
         if options.instance_type is not None:
@@ -104,6 +106,7 @@ class EndpointPlanner:
             replaces=replaces,
             schedule_role=schedule_role,
             delete_at=None if options.ttl is None else self._clock() + options.ttl.seconds,
+            stored_schedule=stored_schedule,
             warnings=tuple(text for text in (*warnings, *image.notes, role.note, bucket.note) if text),
         )
 

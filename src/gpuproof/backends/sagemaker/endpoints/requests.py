@@ -16,6 +16,21 @@ VARIANT = "AllTraffic"
 
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 _POLICY = "gpuproof-concurrency"
+_SCHEDULE_MEMBERS = (
+    "Name",
+    "GroupName",
+    "ScheduleExpression",
+    "ScheduleExpressionTimezone",
+    "StartDate",
+    "EndDate",
+    "Description",
+    "State",
+    "KmsKeyArn",
+    "Target",
+    "FlexibleTimeWindow",
+    "ActionAfterCompletion",
+)
+"""The members of GetSchedule's response that UpdateSchedule accepts."""
 
 
 def endpoint_undo(name: str) -> ApiCall:
@@ -138,6 +153,7 @@ def schedule_call(endpoint: str, at: float, role: str, partition: str) -> ApiCal
         "ScheduleExpression": f"at({moment})",
         "ScheduleExpressionTimezone": "UTC",
         "FlexibleTimeWindow": {"Mode": "OFF"},
+        "State": "ENABLED",
         "ActionAfterCompletion": "DELETE",
         "Target": {
             "Arn": f"arn:{partition}:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
@@ -147,6 +163,23 @@ def schedule_call(endpoint: str, at: float, role: str, partition: str) -> ApiCal
     }
     what = f"create the schedule {name}, which deletes the endpoint at {moment} UTC"
     return ApiCall("scheduler", "create_schedule", request, what, schedule_undo(endpoint))
+
+
+def schedule_update(call: ApiCall, stored: Mapping[str, Any]) -> ApiCall:
+    """UpdateSchedule: replaces a schedule in one request, so that the endpoint never lacks one. Its undo restores the old one.
+
+    Source: botocore's service model of `scheduler`; UpdateSchedule resets every member that a request does not have
+    (https://docs.aws.amazon.com/scheduler/latest/APIReference/API_UpdateSchedule.html).
+
+    Args:
+        call: the call that would create the new schedule.
+        stored: the description of the old schedule, from GetSchedule.
+    """
+    name, old = call.request["Name"], stored["ScheduleExpression"]
+    request = {key: stored[key] for key in _SCHEDULE_MEMBERS if stored.get(key) not in (None, "")}
+    undo = ApiCall("scheduler", "update_schedule", request, f"return the schedule {name} to {old}")
+    what = f"move the schedule {name} from {old} to {call.request['ScheduleExpression']} UTC"
+    return ApiCall("scheduler", "update_schedule", call.request, what, undo)
 
 
 def scaling_calls(endpoint: str, scaling: Scaling) -> tuple[ApiCall, ApiCall]:

@@ -41,8 +41,19 @@ class Deployed:
 
 @dataclass(frozen=True)
 class _Undo:
+    """One step of the rollback.
+
+    Args:
+        what: what it does, as a phrase.
+        action: does it.
+        of_endpoint: whether it deletes the endpoint, or returns it to its old configuration.
+        restores: whether it restores what was there before: it deletes nothing that the endpoint needs.
+    """
+
     what: str
     action: Callable[[], object]
+    of_endpoint: bool = False
+    restores: bool = False
 
 
 class Deployment:
@@ -97,18 +108,23 @@ class Deployment:
         if plan.schedule is not None and plan.replaces is None:
             self._create_schedule(plan.schedule)
         if plan.replaces is None:
-            self._add_undo(f"delete the endpoint {plan.name}", lambda: self._remover.endpoint(plan.name))
+            self._add_undo(
+                f"delete the endpoint {plan.name}",
+                lambda: self._remover.endpoint(plan.name),
+                of_endpoint=True,
+            )
             self._create(plan.start, lambda: exists[2](plan.name) is not None, undo=False)
         else:
             self._add_undo(
-                f"return {plan.name} to {plan.replaces}", lambda: self._return_to(plan.replaces or "")
+                f"return {plan.name} to {plan.replaces}",
+                lambda: self._return_to(plan.replaces or ""),
+                of_endpoint=True,
             )
             self._progress.step(plan.start.what)
             execute(self._aws, plan.start)
         self._wait.until_in_service(plan.deployment)
         verdict = self._first_requests()
         if plan.schedule is not None and plan.replaces is not None:
-            self._remover.call(plan.schedule.undo or plan.schedule)
             self._create_schedule(plan.schedule)
         if plan.options.scaling is not None:
             for call in scaling_calls(plan.name, plan.options.scaling):
@@ -140,7 +156,8 @@ class Deployment:
         """
         delete = call.undo
         if undo and delete is not None:
-            self._add_undo(delete.what, lambda: self._remover.call(delete))
+            restores = delete.operation == call.operation
+            self._add_undo(delete.what, lambda: self._remover.call(delete), restores=restores)
         self._progress.step(call.what)
         try:
             execute(self._aws, call)
@@ -149,17 +166,24 @@ class Deployment:
                 raise
 
     def _create_schedule(self, call: ApiCall) -> None:
+        stored = self._plan.stored_schedule
         try:
-            self._create(call, lambda: self._aws.schedule(call.request["Name"]) is not None)
+            self._create(call, lambda: self._is_scheduled(call))
         except GPUproofError as error:
             if not self._plan.options.keep_without_schedule:
+                verb = "created" if stored is None else "moved"
                 raise error.replaced(
-                    f"The schedule that deletes the endpoint cannot be created: {error.message}",
+                    f"The schedule that deletes the endpoint cannot be {verb}: {error.message}",
                     f"{error.remedy or ''}\nThe deployment is undone; --keep-without-schedule deploys nevertheless.".strip(),
                 ) from error
-            self._notes.append(
-                f"The endpoint will stay until you delete it: its schedule cannot be created: {error.message}"
-            )
+            kept = "will stay until you delete it: its schedule cannot be created"
+            if stored is not None:
+                kept = f"keeps its old schedule, {stored['ScheduleExpression']}: it cannot be moved"
+            self._notes.append(f"The endpoint {kept}: {error.message}")
+
+    def _is_scheduled(self, call: ApiCall) -> bool:
+        found = self._aws.schedule(call.request["Name"])
+        return found is not None and found["ScheduleExpression"] == call.request["ScheduleExpression"]
 
     def _first_requests(self) -> EndpointVerdict | None:
         """Send the sample request, and ask GPUproof's server for its verdict.
@@ -226,15 +250,18 @@ class Deployment:
         execute(self._aws, update_call(self._plan.name, config))
         self._wait.until_in_service(config)
 
-    def _add_undo(self, what: str, action: Callable[[], object]) -> None:
-        self._undo.append(_Undo(what, action))
+    def _add_undo(
+        self, what: str, action: Callable[[], object], *, of_endpoint: bool = False, restores: bool = False
+    ) -> None:
+        self._undo.append(_Undo(what, action, of_endpoint, restores))
 
     def _roll_back(self) -> None:
         """Undo everything, last first. A second Ctrl-C leaves the step that it interrupts."""
         blocked = False
         while self._undo:
             undo = self._undo.pop()
-            if blocked and undo.what.startswith(_NEEDED_BY_ENDPOINT):
+            # Its schedule is what still deletes an endpoint that cannot be deleted now.
+            if blocked and not undo.restores:
                 self._report(undo.what, "the endpoint still uses it")
                 continue
             self._progress.step(undo.what)
@@ -242,17 +269,18 @@ class Deployment:
                 undo.action()
             except KeyboardInterrupt:
                 self._report(undo.what, "interrupted again")
-                blocked = blocked or undo.what.startswith(_ENDPOINT)
+                blocked = blocked or undo.of_endpoint
             except GPUproofError as error:
                 self._report(undo.what, error.message)
-                blocked = blocked or undo.what.startswith(_ENDPOINT)
+                blocked = blocked or undo.of_endpoint
 
     def _report(self, what: str, why: str) -> None:
-        name = self._plan.name
-        self._progress.report(
-            "note",
-            f"not done: {what}: {why.rstrip('.')}. Delete it: gpuproof delete {name}{self._aws.region_flag}",
-        )
+        plan, flag = self._plan, self._aws.region_flag
+        # `gpuproof delete` would also delete the old model, which serves.
+        remedy = f"Delete it: gpuproof delete {plan.name}{flag}"
+        if plan.replaces is not None:
+            remedy = f"{plan.name} existed before and was not deleted. See what it serves: aws sagemaker describe-endpoint --endpoint-name {plan.name} --region {self._aws.region}"
+        self._progress.report("note", f"not done: {what}: {why.rstrip('.')}. {remedy}")
 
     def _redacted(self, error: AwsRefused) -> AwsRefused:
         """The error without values of environment variables, which AWS quotes when it rejects them."""
@@ -261,15 +289,3 @@ class Deployment:
             if len(value) >= _SHORTEST_SECRET:
                 message = message.replace(value, HIDDEN)
         return error.replaced(message, error.remedy)
-
-
-_ENDPOINT = ("delete the endpoint ", "return ")
-"""Beginnings of the undos of the endpoint itself."""
-
-_NEEDED_BY_ENDPOINT = (
-    "delete the endpoint configuration",
-    "delete the model",
-    "delete the schedule",
-    "delete s3://",
-)
-"""Beginnings of the undos that must not be done while the endpoint exists: its schedule is what still deletes it."""
