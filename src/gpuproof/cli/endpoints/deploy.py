@@ -150,7 +150,7 @@ def _print_deployed(plan: EndpointPlan, deployed: Deployed, form: str, region_fl
             "image": plan.image.uri,
             "usd_per_hour": plan.usd_per_hour,
             "verdict": None if verdict is None else {"verdict": verdict.verdict, "reason": verdict.reason},
-            "delete_at": plan.delete_at,
+            "delete_at": deployed.delete_at,
             "notes": list(deployed.notes),
             "delete": delete,
         }
@@ -161,12 +161,11 @@ def _print_deployed(plan: EndpointPlan, deployed: Deployed, form: str, region_fl
         print(f"GPU: {verdict.verdict} ({verdict.reason}).")
     for note in deployed.notes:
         print(f"note: {note}")
-    if plan.delete_at is not None:
+    if deployed.delete_at is not None:
         from datetime import UTC, datetime
 
-        moment = datetime.fromtimestamp(plan.delete_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        if not any(note.startswith("The endpoint will stay") for note in deployed.notes):
-            print(f"A schedule deletes it at {moment}.")
+        moment = datetime.fromtimestamp(deployed.delete_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        print(f"A schedule deletes it at {moment}.")
     print(f"Delete it: {delete}")
 
 

@@ -9,6 +9,7 @@ from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.protocol import AwsRequest, AwsResponse
 from gpuproof.emulator.routing import OperationName
 from gpuproof.emulator.services import (
+    autoscaling,
     ec2_instances,
     ec2_spot_prices,
     iam_simulate,
@@ -25,6 +26,7 @@ Handler = Callable[[Context, Journal, AwsRequest], AwsResponse]
 _HANDLERS: dict[tuple[str, str], Handler] = {
     **{("ec2", name): ec2_instances.handle for name in ec2_instances.OPERATIONS},
     **{("ec2", name): ec2_spot_prices.handle for name in ec2_spot_prices.OPERATIONS},
+    **{("application-autoscaling", name): autoscaling.handle for name in autoscaling.OPERATIONS},
     ("iam", "SimulatePrincipalPolicy"): iam_simulate.handle,
     **{("s3", name): s3_bucket_policies.handle for name in s3_bucket_policies.OPERATIONS},
     **{("logs", name): logs.handle for name in logs.OPERATIONS},

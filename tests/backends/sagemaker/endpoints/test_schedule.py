@@ -48,6 +48,7 @@ def test_it_can_be_kept_without_a_schedule_which_is_said(endpoints: EndpointSand
     with injected_faults(endpoints.emulator, DENIED):
         deployed = endpoints.deploy(plan)
     assert any("will stay until you delete it" in note for note in deployed.notes)
+    assert deployed.delete_at is None
     assert endpoints.kinds_left() == ["config", "endpoint", "file", "model"]
 
 
@@ -76,7 +77,8 @@ def serving(endpoints: EndpointSandbox) -> tuple[str, str]:
 
 @pytest.mark.slow
 def test_an_update_moves_the_schedule(scheduled: EndpointSandbox) -> None:
-    scheduled.deploy(update(scheduled))
+    plan = update(scheduled)
+    assert scheduled.deploy(plan).delete_at == plan.delete_at
     scheduled.emulator.run_schedules(at=datetime.now(UTC) + timedelta(hours=3))
     assert "endpoint" in scheduled.kinds_left()
     scheduled.emulator.run_schedules(at=datetime.now(UTC) + timedelta(hours=25))
@@ -129,6 +131,7 @@ def test_an_update_kept_without_its_new_schedule_says_that_the_old_one_remains(
     with injected_faults(scheduled.emulator, NOT_MOVED):
         deployed = scheduled.deploy(plan)
     assert any(f"keeps its old schedule, {old['ScheduleExpression']}" in note for note in deployed.notes)
+    assert deployed.delete_at is None
     assert serving(scheduled) == ("InService", deployed.config)
     assert settings(scheduled) == old
 

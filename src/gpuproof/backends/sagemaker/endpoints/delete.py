@@ -13,6 +13,7 @@ from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, ENDPOINTS
 from gpuproof.backends.sagemaker.endpoints.previous import own_configs, own_models
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
 from gpuproof.backends.sagemaker.endpoints.requests import (
+    VARIANT,
     config_undo,
     model_undo,
     scaling_undo,
@@ -70,6 +71,9 @@ def plan_deletion(aws: Aws, endpoint: str) -> Deletion:
     models = tuple(own_models(aws, endpoint))
     schedule = aws.schedule(schedule_name(endpoint)) is not None
     variants = [variant["VariantName"] for variant in (found or {}).get("ProductionVariants", ())]
+    if found is None and (configs or models):
+        # The scaling of an endpoint may outlive it, if its schedule or somebody else deletes it.
+        variants = [VARIANT]
     prefix = f"endpoint/{endpoint}/variant/"
     scaled = tuple(
         target["ResourceId"].removeprefix(prefix) for target in aws.scalable_variants(endpoint, variants)

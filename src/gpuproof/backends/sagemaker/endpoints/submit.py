@@ -30,12 +30,14 @@ class Deployed:
         name: the endpoint.
         config: its configuration.
         verdict: whether the model is on the GPU; None if nobody could be asked.
+        delete_at: when the schedule of this deployment deletes it, in seconds since the epoch; None if it has none.
         notes: what the user should know.
     """
 
     name: str
     config: str
     verdict: EndpointVerdict | None
+    delete_at: float | None
     notes: tuple[str, ...]
 
 
@@ -81,6 +83,7 @@ class Deployment:
         self._wait = EndpointWait(aws, plan.name, plan.options.instance_type, progress, sleep)
         self._undo: list[_Undo] = []
         self._notes: list[str] = []
+        self._has_schedule = False
 
     def run(self) -> Deployed:
         """Deploy the model.
@@ -96,7 +99,8 @@ class Deployment:
                 raise self._redacted(error) from None
             raise
         self._finish()
-        return Deployed(self._plan.name, self._plan.deployment, verdict, tuple(self._notes))
+        plan, delete_at = self._plan, self._plan.delete_at if self._has_schedule else None
+        return Deployed(plan.name, plan.deployment, verdict, delete_at, tuple(self._notes))
 
     def _deploy(self) -> EndpointVerdict | None:
         plan = self._plan
@@ -169,6 +173,7 @@ class Deployment:
         stored = self._plan.stored_schedule
         try:
             self._create(call, lambda: self._is_scheduled(call))
+            self._has_schedule = True
         except GPUproofError as error:
             if not self._plan.options.keep_without_schedule:
                 verb = "created" if stored is None else "moved"
