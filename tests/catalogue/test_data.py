@@ -33,6 +33,7 @@ KEYS = {
     "regions": ("region",),
     "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
+    "transform_amis": ("transform_ami_version",),
 }
 """The key columns of each table."""
 

@@ -333,6 +333,15 @@ class EndpointAmi(NamedTuple):
     as_of: str
 
 
+class TransformAmi(NamedTuple):
+    """A host image of batch transform jobs (`TransformAmiVersion`) and the driver in it."""
+
+    transform_ami_version: str
+    driver: str
+    source: str
+    as_of: str
+
+
 class QuotaRow(NamedTuple):
     """One quota, or the pattern of its name (`{type}` stands for the instance type).
 

@@ -135,6 +135,11 @@ class Tables:
         return tuple(self._shipped_rows("endpoint_amis", csv_rows.endpoint_ami))
 
     @cached_property
+    def transform_amis(self) -> tuple[model.TransformAmi, ...]:
+        """Host images of batch transform jobs."""
+        return tuple(self._shipped_rows("transform_amis", lambda row: model.TransformAmi(**row)))
+
+    @cached_property
     def quotas(self) -> tuple[model.QuotaRow, ...]:
         """Quotas, and patterns of their names."""
         return tuple(self._shipped_rows("quotas", csv_rows.quota))

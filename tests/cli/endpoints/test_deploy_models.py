@@ -113,3 +113,16 @@ def test_a_run_on_sagemaker_whose_model_stays_where_the_job_put_it(program: Prog
     address = description["ModelArtifacts"]["S3ModelArtifacts"].removeprefix("s3://")
     bucket, _, key = address.partition("/")
     assert program.emulator.client("s3").head_object(Bucket=bucket, Key=key)
+
+
+def test_a_serverless_endpoint_of_a_model_in_s3_has_it_packed_with_the_server(program: Program) -> None:
+    """SageMaker has no ModelDataSource for serverless endpoints."""
+    flags = ("--serverless", "memory=2048,concurrency=2", "--name", "small", "--image", IMAGE)
+    code, _, errors = program.run("deploy", in_s3(program), *flags)
+    assert code == 0, errors
+    code, out, errors = program.run("predict", "small", "--data", "[1, 2]")
+    assert (code, json.loads(out)) == (0, [1, 2]), errors
+    code, _, errors = program.run("delete", "small")
+    assert code == 0, errors
+    assert program.left("small") == []
+    assert stays(program)

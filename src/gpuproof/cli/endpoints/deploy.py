@@ -84,7 +84,8 @@ def _deploy(arguments: argparse.Namespace) -> int:
     cache = cache_dir()
     # Not `temporary_folder`, whose SIGTERM handler exits: SIGTERM must undo the deployment.
     with tempfile.TemporaryDirectory(prefix="gpuproof-deploy-") as scratch:
-        found = find_model(arguments, aws, cache, Path(scratch))
+        pack = arguments.serverless is not None and arguments.server == "gpuproof"
+        found = find_model(arguments, aws, cache, Path(scratch), pack=pack)
         options = _options(arguments, endpoint_name(arguments.name, found.name))
         plan = EndpointPlanner(aws, cache).plan(options, found.source, found.framework, found.version)
         if arguments.dry_run:

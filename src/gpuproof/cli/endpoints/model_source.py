@@ -1,4 +1,4 @@
-"""The model of `gpuproof deploy`: packs one of this machine, and leaves an archive in S3 where it is."""
+"""The model of `gpuproof deploy` and `transform`: packs one of this machine, and leaves an archive in S3 where it is."""
 
 from __future__ import annotations
 
@@ -37,26 +37,32 @@ class FoundModel:
     name: str
 
 
-def find_model(arguments: argparse.Namespace, aws: Aws, cache: Path, scratch: Path) -> FoundModel:
+def find_model(
+    arguments: argparse.Namespace, aws: Aws, cache: Path, scratch: Path, *, pack: bool = False
+) -> FoundModel:
     """Find MODEL.
 
     Args:
         aws: the client of the region of the endpoint.
         cache: the user's cache folder.
         scratch: an empty folder that exists until the deployment has ended.
+        pack: whether a model that is in S3 is packed again with the server: serverless endpoints and batch transform jobs
+            have no `ModelDataSource` (botocore's service model of `sagemaker`).
 
     Raises:
         GPUproofError: there is no such model.
     """
     text: str = arguments.model
     if text.startswith("s3://"):
-        return _in_s3(arguments, text, aws, scratch, cache)
-    if (remote := _run_in_s3(arguments, text, aws)) is not None:
+        return _in_s3(arguments, text, aws, scratch, cache, pack)
+    if not pack and (remote := _run_in_s3(arguments, text, aws)) is not None:
         return remote
     return _packed(arguments, resolve_model(arguments, scratch / "run"), scratch, cache)
 
 
-def _in_s3(arguments: argparse.Namespace, address: str, aws: Aws, scratch: Path, cache: Path) -> FoundModel:
+def _in_s3(
+    arguments: argparse.Namespace, address: str, aws: Aws, scratch: Path, cache: Path, pack: bool
+) -> FoundModel:
     from gpuproof.backends.sagemaker.endpoints.plan import ModelSource
 
     bucket, _, key = address.removeprefix("s3://").partition("/")
@@ -69,9 +75,9 @@ def _in_s3(arguments: argparse.Namespace, address: str, aws: Aws, scratch: Path,
     if found is None:
         raise UsageError(f"There is no object {address}.", remedy=f"aws s3 ls s3://{bucket}/")
     name = Path(key).name.removesuffix(".tar.gz").removesuffix(".tgz")
-    if arguments.code is None:
+    if arguments.code is None and not pack:
         return FoundModel(ModelSource(None, address, address), None, None, name)
-    # Another handler has to be packed with the model.
+    # Another handler, or the server, has to be packed with the model.
     archive = scratch / "downloaded" / "model.tar.gz"
     archive.parent.mkdir()
     with archive.open("wb") as file, aws.open_object(bucket, key) as stream:

@@ -1,9 +1,9 @@
 """Run a model over all objects below a prefix in S3, as a batch transform job of SageMaker.
 
-MODEL is the name of a model of SageMaker, or s3://…/model.tar.gz with --image; a model that is created for the job is deleted at
-its end. Each object becomes OUTPUT/NAME.out. Ctrl-C and SIGTERM stop the job.
+MODEL is a folder or model.tar.gz here or in S3, a run, or the name of a model of SageMaker. What is created for the job is deleted
+at its end. Each object becomes OUTPUT/NAME.out. Ctrl-C and SIGTERM stop the job.
 
-  gpuproof transform my-model --input s3://data/rows/ --output s3://data/results --instance-type ml.g5.xlarge --split line
+  gpuproof transform digits/ --input s3://data/rows/ --output s3://data/results --instance-type ml.g5.xlarge --split line
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ import argparse
 import json
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.serving.model_argument import MODEL_HELP
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from gpuproof.backends.aws import Aws
     from gpuproof.backends.sagemaker.transform.job import TransformEnd, TransformJob
     from gpuproof.backends.sagemaker.transform.plan import TransformOptions, TransformPlan
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.cli.endpoints.model_source import FoundModel
 
 SCHEMA_VERSION = 1
 _RECORDS = {"many": "MultiRecord", "one": "SingleRecord"}
@@ -31,7 +35,15 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands, "transform", "run a model over all objects below a prefix in S3 (batch transform)", __doc__
     )
-    parser.add_argument("model", metavar="MODEL", help="a model's name, or s3://…/model.tar.gz with --image")
+    parser.add_argument(
+        "model", metavar="MODEL", help=f"{MODEL_HELP}; s3://…/model.tar.gz; or the name of a SageMaker model"
+    )
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="PATH",
+        help="the handler: inference.py, or the folder that becomes code/",
+    )
     parser.add_argument("--input", required=True, metavar="S3", help="prefix in S3 of the data")
     parser.add_argument("--output", required=True, metavar="S3", help="prefix in S3 of the results")
     parser.add_argument(
@@ -40,8 +52,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--instance-count", type=int, default=1, metavar="N", help="number of instances (default: 1)"
     )
-    parser.add_argument("--image", default="", metavar="URI", help="image that serves a model in S3")
-    parser.add_argument("--role", help="role of a model in S3, by name or ARN (default: GPUPROOF_ROLE_ARN)")
+    _add_model_flags(parser)
     parser.add_argument(
         "--content-type",
         default="",
@@ -85,12 +96,32 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--detach", action="store_true", help="return when the job has started")
     parser.add_argument("--dry-run", action="store_true", help="show the AWS calls without making them")
     parser.add_argument("--region", help="AWS region (default: AWS_REGION)")
+    parser.add_argument("--on", help=argparse.SUPPRESS)
     add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
+def _add_model_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("a model that is created for the job")
+    group.add_argument("--image", metavar="URI", help="container image (default: AWS's for the framework)")
+    group.add_argument(
+        "--server",
+        choices=["gpuproof", "image"],
+        help="GPUproof's server in the image, or the image's own "
+        "(default: the image's own for a model in S3 with --image, which then stays where it is; else gpuproof)",
+    )
+    group.add_argument("--framework", choices=["pytorch", "tensorflow"], help="default: by the model")
+    group.add_argument(
+        "--framework-version", metavar="VERSION", help="such as 2.6 (default: the newest image)"
+    )
+    group.add_argument("--role", help="role of the container, by name or ARN (default: GPUPROOF_ROLE_ARN)")
+    group.add_argument("--bucket", help="bucket of the model's files (default: as for `gpuproof run`)")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof transform`."""
+    import tempfile
+
     from gpuproof import settings
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.interrupts import sigterm_interrupts
@@ -100,20 +131,93 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.catalogue import Catalogue
 
     notify = partial(print, file=sys.stderr)
-    aws = Aws(session=settings.boto3_session, region=arguments.region, notify=notify)
     options = _options(arguments)
-    stem = options.model.removesuffix("/").rpartition("/")[2].partition(".")[0] or "transform"
-    plan = plan_transform(aws, Catalogue.load(), options, arguments.name or new_run_id(stem))
-    for warning in plan.warnings:
-        notify(f"gpuproof: {warning}")
-    if arguments.dry_run:
-        return _show_plan(arguments, plan)
-    job = TransformJob(aws, plan, notify=notify)
-    with sigterm_interrupts():
+    aws = Aws(session=settings.boto3_session, region=arguments.region, notify=notify)
+    # Not `temporary_folder`, whose SIGTERM handler exits: SIGTERM must stop the job.
+    with sigterm_interrupts(), tempfile.TemporaryDirectory(prefix="gpuproof-transform-") as scratch:
+        found = _find_model(arguments, aws, Path(scratch))
+        stem = options.model if found is None else found.name
+        plan = plan_transform(
+            aws,
+            Catalogue.load(),
+            options,
+            arguments.name or new_run_id(stem),
+            None if found is None else found.source,
+            None if found is None else found.framework,
+        )
+        for warning in plan.warnings:
+            notify(f"gpuproof: {warning}")
+        if arguments.dry_run:
+            return _show_plan(arguments, plan)
+        job = TransformJob(aws, plan, notify=notify)
         job.create()
         if arguments.detach:
             return _report_detached(arguments, plan)
         return _follow(arguments, plan, job)
+
+
+def _find_model(arguments: argparse.Namespace, aws: Aws, scratch: Path) -> FoundModel | None:
+    """The model from which one is created for the job; None if MODEL is the name of a model of SageMaker.
+
+    Raises:
+        GPUproofError: there is no such model.
+    """
+    from gpuproof.backends.aws import AwsRefused
+    from gpuproof.backends.sagemaker.endpoints.plan import ModelSource
+    from gpuproof.cli.endpoints.model_source import FoundModel, find_model
+    from gpuproof.settings import cache_dir
+
+    text: str = arguments.model
+    if text.startswith("s3://") and arguments.server == "image" and arguments.code is None:
+        bucket, _, key = text.removeprefix("s3://").partition("/")
+        if aws.object(bucket, key) is None:
+            raise UsageError(f"There is no object {text}.", remedy=f"aws s3 ls s3://{bucket}/")
+        name = Path(key).name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
+        return FoundModel(ModelSource(None, text, text), None, None, name or "model")
+    if not text.startswith("s3://") and not Path(text).expanduser().exists():
+        try:
+            exists = aws.describe_model(text) is not None
+        except AwsRefused as refused:
+            if not refused.is_permission:
+                raise
+            exists = False
+        if exists:
+            _reject_model_flags(arguments)
+            return None
+    try:
+        return find_model(arguments, aws, cache_dir(), scratch, pack=True)
+    except UsageError as error:
+        near = [] if text.startswith("s3://") else _nearest_models(aws, text)
+        if not near:
+            raise
+        raise error.replaced(error.message, f"Did you mean the SageMaker model {near[0]}?") from error
+
+
+def _reject_model_flags(arguments: argparse.Namespace) -> None:
+    given = {
+        "--image": arguments.image,
+        "--code": arguments.code,
+        "--framework": arguments.framework,
+        "--framework-version": arguments.framework_version,
+        "--role": arguments.role,
+        "--bucket": arguments.bucket,
+    }
+    for flag, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{flag} is for a model that is created for the job; {arguments.model} is a model of SageMaker."
+            )
+
+
+def _nearest_models(aws: Aws, name: str) -> list[str]:
+    from gpuproof.backends.aws import AwsRefused
+    from gpuproof.util.spelling import nearest_words
+
+    try:
+        found = aws.call("sagemaker", "list_models", MaxResults=100, SortBy="CreationTime")["Models"]
+    except AwsRefused:
+        return []
+    return nearest_words(name, [item["ModelName"] for item in found], 1)
 
 
 def _follow(arguments: argparse.Namespace, plan: TransformPlan, job: TransformJob) -> int:
@@ -183,7 +287,9 @@ def _report_detached(arguments: argparse.Namespace, plan: TransformPlan) -> int:
     )
     if plan.creates_model:
         print(
-            f"its model stays: aws sagemaker delete-model --model-name {plan.name}{region}", file=sys.stderr
+            f"its model stays; when the job has ended: aws sagemaker delete-model --model-name {plan.name}{region}, "
+            "or gpuproof cleanup, which also deletes its files",
+            file=sys.stderr,
         )
     return ExitCode.OK
 
@@ -209,6 +315,9 @@ def _show_plan(arguments: argparse.Namespace, plan: TransformPlan) -> int:
 def _options(arguments: argparse.Namespace) -> TransformOptions:
     from gpuproof.backends.sagemaker.transform.plan import TransformOptions
 
+    if arguments.server is None:
+        stays = arguments.model.startswith("s3://") and arguments.image and arguments.code is None
+        arguments.server = "image" if stays else "gpuproof"
     environment: dict[str, str] = {}
     for word in arguments.env:
         name, found, value = word.partition("=")
@@ -223,8 +332,12 @@ def _options(arguments: argparse.Namespace) -> TransformOptions:
         output=arguments.output.rstrip("/"),
         instance_type=arguments.instance_type,
         instance_count=arguments.instance_count,
-        image=arguments.image,
+        image=arguments.image or None,
+        framework=arguments.framework,
+        framework_version=arguments.framework_version,
+        server=arguments.server,
         role=arguments.role,
+        bucket=arguments.bucket,
         content_type=validate_content_type(arguments.content_type) or "",
         accept=validate_content_type(arguments.accept) or "",
         split=arguments.split == "line",

@@ -76,6 +76,24 @@ def check_variant(variant: Mapping[str, Any], model: Resource | None) -> None:
     containers = model.document.get("Containers") or [model.document["PrimaryContainer"]]
     if containers[0].get("Mode") == "MultiModel":
         raise AwsError("ValidationException", "Serverless endpoints do not support multi-model containers.")
+    reject_model_data_source(model, "Serverless endpoints do")
+
+
+def reject_model_data_source(model: Resource, subject: str) -> None:
+    """Reject a model with `ModelDataSource` where SageMaker does not support it.
+
+    Source: the documentation of ContainerDefinition$ModelDataSource in botocore's service model of `sagemaker`. The text is the
+    emulator's own.
+
+    Args:
+        subject: of the message, with its verb: `Serverless endpoints do`.
+
+    Raises:
+        AwsError: a container of the model has it.
+    """
+    for container in model.document.get("Containers") or [model.document["PrimaryContainer"]]:
+        if container.get("ModelDataSource"):
+            raise AwsError("ValidationException", f"{subject} not support ModelDataSource; use ModelDataUrl.")
 
 
 def check_topics(call: OperationCall) -> None:

@@ -75,7 +75,7 @@ TRANSFORM_MEMBERS: Members = {
         **_all("ContentType", "CompressionType", "SplitType"),
     },
     "TransformOutput": None,
-    "TransformResources": _all("InstanceType", "InstanceCount", "VolumeKmsKeyId"),
+    "TransformResources": _all("InstanceType", "InstanceCount", "VolumeKmsKeyId", "TransformAmiVersion"),
     "DataProcessing": _all("JoinSource", "InputFilter", "OutputFilter"),
 }
 

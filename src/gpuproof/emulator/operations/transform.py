@@ -7,6 +7,7 @@ from typing import Any
 from gpuproof.emulator.job_kinds import TRANSFORM_JOB
 from gpuproof.emulator.operations.call import OperationCall, add_resource, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity
+from gpuproof.emulator.operations.endpoint_checks import reject_model_data_source
 from gpuproof.emulator.operations.jobs import JobOperations
 from gpuproof.emulator.operations.request_checks import check_keys
 from gpuproof.emulator.operations.supported_members import (
@@ -32,6 +33,7 @@ def create(call: OperationCall) -> dict[str, Any]:
     containers = model.document.get("Containers") or [model.document["PrimaryContainer"]]
     if containers[0].get("Mode") == "MultiModel":
         raise unsupported("multi-model containers in batch transform")
+    reject_model_data_source(model, "Batch transform does")
     resources = request["TransformResources"]
     check_keys(call, resources.get("VolumeKmsKeyId"), request["TransformOutput"].get("KmsKeyId"))
     moment = now()

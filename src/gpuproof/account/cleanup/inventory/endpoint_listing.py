@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.account.cleanup.inventory.region import Region
-from gpuproof.account.cleanup.resource import BUCKET_TAG, ENDPOINT_TAG, OWN_PREFIX, is_own
+from gpuproof.account.cleanup.resource import BUCKET_TAG, ENDPOINT_TAG, OWN_PREFIX, TRANSFORM_TAG, is_own
 from gpuproof.backends.aws import AwsRefused, AwsUnreachable
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS
 
@@ -150,7 +150,7 @@ def _files(region: Region, models: Sequence[Mapping[str, Any]]) -> dict[str, lis
     buckets: dict[str, str] = {}
     for one in models:
         tags = region.tags(one["ModelArn"]) or {}
-        if ENDPOINT_TAG in tags and BUCKET_TAG in tags:
+        if BUCKET_TAG in tags and (ENDPOINT_TAG in tags or TRANSFORM_TAG in tags):
             buckets[one["ModelName"]] = tags[BUCKET_TAG]
     found: dict[str, list[str]] = {}
     for bucket in sorted(set(buckets.values())):

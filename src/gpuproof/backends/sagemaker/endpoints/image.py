@@ -1,12 +1,13 @@
-"""Chooses an endpoint's container image, and the host image (`InferenceAmiVersion`) whose driver it needs."""
+"""Chooses the container image of a model, and the host image of its instances whose driver the container image needs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.images import Image
 from gpuproof.catalogue.model import ImageRow, Instance, JobKind
 from gpuproof.errors import InvalidJob
 from gpuproof.util.versions import version_key
@@ -18,6 +19,36 @@ _DEFAULT_DRIVER = 470
 """The driver that GPU endpoints had before InferenceAmiVersion existed, as seen in failed endpoints' logs: an image
 that runs with it needs no particular host image."""
 
+_CUDA_TAG = re.compile(r"[:-]cu(\d{2})(\d)(?:-|$)")
+"""The CUDA version in the tag of a GPU image of AWS: `cu124` is 12.4."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host image.
+
+    Args:
+        version: as the API takes it.
+        driver: major version of its NVIDIA driver.
+    """
+
+    version: str
+    driver: int
+
+
+def endpoint_hosts(catalogue: Catalogue) -> list[Host]:
+    """The host images of endpoints (`InferenceAmiVersion`), the preferred ones first."""
+    rows = sorted(
+        catalogue.tables.endpoint_amis, key=lambda ami: (int(ami.driver), not ami.cuda_compat_mounted)
+    )
+    return [Host(ami.inference_ami_version, int(ami.driver)) for ami in rows]
+
+
+def transform_hosts(catalogue: Catalogue) -> list[Host]:
+    """The host images of batch transform jobs (`TransformAmiVersion`), the preferred ones first."""
+    rows = sorted(catalogue.tables.transform_amis, key=lambda ami: int(ami.driver))
+    return [Host(ami.transform_ami_version, int(ami.driver)) for ami in rows]
+
 
 @dataclass(frozen=True)
 class EndpointImage:
@@ -26,7 +57,7 @@ class EndpointImage:
     Args:
         uri: as the API takes it.
         row: the catalogue's facts; None for the user's own image.
-        ami: the `InferenceAmiVersion`; None for SageMaker's default.
+        ami: the `InferenceAmiVersion` or `TransformAmiVersion`; None for SageMaker's default.
         because: the reason for the choice.
         notes: what the user should know.
     """
@@ -45,19 +76,23 @@ def choose_endpoint_image(
     instance: Instance | None,
     catalogue: Catalogue,
     region: str,
+    hosts: Sequence[Host] | None = None,
 ) -> EndpointImage:
-    """The image of an endpoint.
+    """The image of an endpoint or a batch transform job.
 
     Args:
         framework: `pytorch` or `tensorflow`; None if it is not known.
         version: the framework's version; None for the newest that AWS patches.
         instance: the instance type; None for serverless endpoints and unknown types.
+        hosts: the host images, the preferred ones first; those of endpoints if None.
 
     Raises:
         InvalidJob: the framework is not known, AWS has no such image, or no host image has the driver that it needs.
     """
+    if hosts is None:
+        hosts = endpoint_hosts(catalogue)
     if options.image is not None:
-        return EndpointImage(options.image, None, None, "the image that you named")
+        return _named_image(options.image, instance, catalogue, hosts)
     if framework is None:
         raise InvalidJob(
             "It is not known with which framework the model was made.",
@@ -81,7 +116,7 @@ def choose_endpoint_image(
     if found.row.status == "ended":
         notes.append(f"AWS no longer patches its image of {framework} {found.row.version}")
     because = f"AWS's {found.row.job} image of {framework} {found.row.version}"
-    ami = _ami(found, instance, catalogue)
+    ami = _ami(found.row.cuda, instance, catalogue, hosts)
     return EndpointImage(found.uri, found.row, ami, because, tuple(notes))
 
 
@@ -92,31 +127,43 @@ def _kind(framework: str, options: EndpointOptions) -> JobKind:
     return "endpoint"
 
 
-def _ami(image: Image, instance: Instance | None, catalogue: Catalogue) -> str | None:
-    """The oldest host image whose driver runs the image's CUDA; None if SageMaker's default does.
+def _named_image(
+    uri: str, instance: Instance | None, catalogue: Catalogue, hosts: Sequence[Host]
+) -> EndpointImage:
+    """The user's own image; its CUDA version is known if its tag has the form of AWS's."""
+    because, found = "the image that you named", _CUDA_TAG.search(uri)
+    if found is None:
+        return EndpointImage(uri, None, None, because)
+    try:
+        ami = _ami(f"{found[1]}.{found[2]}", instance, catalogue, hosts)
+    except InvalidJob as error:
+        return EndpointImage(uri, None, hosts[-1].version, because, (error.message,))
+    return EndpointImage(uri, None, ami, because)
 
-    Source: the documentation of InferenceAmiVersion in the API's model; `catalogue/data/endpoint_amis.csv`.
+
+def _ami(cuda: str, instance: Instance | None, catalogue: Catalogue, hosts: Sequence[Host]) -> str | None:
+    """The first host image whose driver runs a CUDA version; None if SageMaker's default does.
+
+    Source: the documentation of InferenceAmiVersion and TransformAmiVersion in the API's model;
+    `catalogue/data/endpoint_amis.csv` and `transform_amis.csv`.
 
     Raises:
         InvalidJob: no host image has a driver that is new enough.
     """
-    if not image.row.cuda or instance is None or not instance.gpu_count:
+    if not cuda or instance is None or not instance.gpu_count:
         return None
-    floor = catalogue.driver_floor(image.row.cuda)
+    floor = catalogue.driver_floor(cuda)
     if floor is None:
         return None
     needed = version_key(floor.minimum)[0]
     if needed <= _DEFAULT_DRIVER:
         return None
-    amis = sorted(
-        catalogue.tables.endpoint_amis, key=lambda ami: (int(ami.driver), not ami.cuda_compat_mounted)
-    )
-    for ami in amis:
-        if int(ami.driver) >= needed:
-            return ami.inference_ami_version
-    newest = amis[-1]
+    for host in hosts:
+        if host.driver >= needed:
+            return host.version
+    newest = hosts[-1]
     raise InvalidJob(
-        f"The image has CUDA {image.row.cuda}, which needs the NVIDIA driver {floor.minimum}, but the newest driver of "
-        f"SageMaker's endpoints is {newest.driver} ({newest.inference_ami_version}).",
+        f"The image has CUDA {cuda}, which needs the NVIDIA driver {floor.minimum}, but the newest driver that SageMaker "
+        f"has for this is {newest.driver} ({newest.version}).",
         remedy="Use an older version of the framework: --framework-version",
     )

@@ -26,7 +26,7 @@ from gpuproof.catalogue.model import Price
 from gpuproof.version import __version__
 
 ENDPOINTS = f"{ROOT}endpoints/"
-"""Prefix of the files of all deployments, each below the name of its model."""
+"""Prefix of the files of the models of endpoints and of batch transform jobs, each below the name of its model."""
 
 ENDPOINT_TAG, KIND_TAG, PREVIOUS_TAG = "gpuproof:endpoint", "gpuproof:kind", "gpuproof:previous"
 
@@ -202,11 +202,15 @@ class EndpointPlan:
             container["ModelDataUrl"] = uri(self.bucket.name, f"{self.prefix}model.tar.gz")
         else:
             assert self.model.address is not None
-            container["ModelDataSource"] = {"S3DataSource": _source(self.model.address, "S3Object", "Gzip")}
             if own:
+                container["ModelDataSource"] = {
+                    "S3DataSource": _source(self.model.address, "S3Object", "Gzip")
+                }
                 address = uri(self.bucket.name, f"{self.prefix}server/")
                 source = {"ChannelName": CHANNEL, "S3DataSource": _source(address, "S3Prefix", "None")}
                 container["AdditionalModelDataSources"] = [source]
+            else:
+                container["ModelDataUrl"] = self.model.address
         if environment:
             container["Environment"] = environment
         return container

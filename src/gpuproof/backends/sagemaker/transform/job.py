@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.interrupts import DeferredInterrupt
+from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.sagemaker.transform.plan import TransformPlan
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
@@ -64,48 +67,69 @@ class TransformJob:
         """Execute the plan; after an error or an interrupt, everything is undone.
 
         Raises:
-            AwsRefused: SageMaker rejects a call.
+            GPUproofError: a call fails.
         """
         try:
             for call in self._plan.calls:
+                # Noted first: a call whose response is lost may have succeeded.
+                if call.undo is not None:
+                    self._undo.append(call.undo)
+                if call.operation == "upload_file":
+                    self._notify(call.what)
+                    request = call.request
+                    self._aws.upload_file(request["Bucket"], request["Key"], Path(request["Filename"]))
+                    continue
                 with DeferredInterrupt():
-                    # Noted first: a call whose response is lost may have succeeded.
-                    if call.undo is not None:
-                        self._undo.append(call.undo)
-                    try:
-                        self._aws.call(call.service, call.operation, **call.request)
-                    except AwsRefused as refused:
-                        if call.undo is not None and not refused.maybe_done:
-                            self._undo.pop()
-                        raise
+                    self._execute(call)
         except BaseException:
             self.stop()
             raise
 
+    def _execute(self, call: ApiCall) -> None:
+        try:
+            execute(self._aws, call)
+        except AwsRefused as refused:
+            if call.undo is not None and not refused.maybe_done:
+                self._undo.remove(call.undo)
+            if refused.code != "BucketAlreadyOwnedByYou":
+                raise
+
     def follow(self, on_line: Callable[[str], None], on_status: Callable[[str], None]) -> TransformEnd:
-        """Wait for the end of the job, and delete its model if it was created for it.
+        """Wait for the end of the job, and delete what was created for it.
 
         Args:
             on_line: called with each line of the logs.
             on_status: called when the status changes.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C or SIGTERM; the job was stopped and the model deleted before.
+            KeyboardInterrupt: Ctrl-C or SIGTERM; the job was stopped, and what was created for it deleted, before.
         """
         try:
             document = self._wait(on_line, on_status)
         except BaseException:
             self.stop()
             raise
-        self._delete_model()
+        self._delete_created()
         return self._end(document)
 
     def stop(self) -> None:
-        """Stop the job if it runs, wait for its end, and delete a model that was created for it."""
+        """Stop the job if it runs, wait for its end, and delete what was created for it.
+
+        A second Ctrl-C or SIGTERM does not wait for the end.
+        """
+        stop = next((call for call in self._undo if call.operation == "stop_transform_job"), None)
+        if stop is not None:
+            self._undo.remove(stop)
+            try:
+                with DeferredInterrupt():
+                    stopping = self._request_stop(stop)
+                if stopping:
+                    self._notify(f"stopping {self._plan.name}; Ctrl-C does not wait for its end")
+                    self._wait_for_end()
+            except KeyboardInterrupt:
+                self._notify(f"{self._plan.name} was told to stop; its end was not awaited")
         with DeferredInterrupt():
-            if any(call.operation == "stop_transform_job" for call in self._undo):
-                self._stop_job()
-            self._delete_model()
+            self._delete_created()
 
     def _wait(self, on_line: Callable[[str], None], on_status: Callable[[str], None]) -> dict[str, Any]:
         shown, pause = "", _FIRST_POLL_S
@@ -142,35 +166,40 @@ class TransformJob:
             if not refused.is_permission:
                 raise
 
-    def _stop_job(self) -> None:
-        name = self._plan.name
+    def _request_stop(self, stop: ApiCall) -> bool:
+        """Whether the job is stopping now; False if it has ended, was never created or cannot be stopped."""
         try:
-            self._aws.call("sagemaker", "stop_transform_job", TransformJobName=name)
+            execute(self._aws, stop)
         except AwsRefused as refused:
             # It has ended, or was never created.
-            if refused.code != "ValidationException":
-                self._notify(f"The job {name} could not be stopped: {refused.message}")
-                return
+            if refused.code != "ValidationException" and not is_missing(refused):
+                self._notify(f"The job {self._plan.name} could not be stopped: {refused.message}")
+            return False
         except AwsUnreachable as error:
-            self._notify(f"The job {name} could not be stopped: {error.message}")
-            return
+            self._notify(f"The job {self._plan.name} could not be stopped: {error.message}")
+            return False
+        return True
+
+    def _wait_for_end(self) -> None:
         waited = 0.0
         try:
             while self._describe()["TransformJobStatus"] in _ACTIVE and waited < _STOP_S:
                 self._sleep(_FIRST_POLL_S)
                 waited += _FIRST_POLL_S
         except (AwsRefused, AwsUnreachable):
-            return  # it does not exist
+            return  # it cannot be followed
 
-    def _delete_model(self) -> None:
-        calls = [call for call in self._undo if call.operation == "delete_model"]
-        for call in calls:
-            self._undo.remove(call)
+    def _delete_created(self) -> None:
+        """Delete the model and its files, the model first."""
+        while self._undo:
+            call = self._undo.pop()
+            if call.operation == "stop_transform_job":
+                continue  # it has ended
             try:
-                self._aws.call(call.service, call.operation, **call.request)
+                execute(self._aws, call)
             except (AwsRefused, AwsUnreachable) as error:
-                if "could not find" not in getattr(error, "aws_message", "").lower():
-                    self._notify(f"The model {self._plan.name} could not be deleted: {error.message}")
+                if not (isinstance(error, AwsRefused) and is_missing(error)):
+                    self._notify(f"not done: {call.what}: {error.message}")
 
     def _end(self, document: dict[str, Any]) -> TransformEnd:
         start: datetime | None = document.get("TransformStartTime")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,16 +9,25 @@ from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.s3_layout import uri
+from gpuproof.backends.sagemaker.endpoints.image import (
+    EndpointImage,
+    choose_endpoint_image,
+    transform_hosts,
+)
 from gpuproof.backends.sagemaker.endpoints.invocation.payload import content_type_of
+from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, Server
+from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS, ModelSource
+from gpuproof.backends.sagemaker.endpoints.server_files import server_environment
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.catalogue import Catalogue, Price
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.util.spelling import nearest_words
+from gpuproof.util.humanize import format_bytes
 
-TAG = "gpuproof:transform"
-"""Tag of the job and of a model that was created for it; its value is the job's name."""
-_MISSING = re.compile(r"could not find model", re.IGNORECASE)
+TAG, BUCKET_TAG = "gpuproof:transform", "gpuproof:bucket"
+"""Tags of the job and of a model that was created for it: the job's name, and the bucket of the model's files."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +35,17 @@ class TransformOptions:
     """What a user set.
 
     Args:
-        model: name of a SageMaker model, or address in S3 of a `model.tar.gz`.
+        model: name of a SageMaker model, or what the user named as the source of a new one.
         input: prefix in S3 of the data.
         output: prefix in S3 of the results.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: number of instances.
-        image: image of a new model; empty for an existing model.
+        image: image of a new model; AWS's for its framework if None.
+        framework: `pytorch` or `tensorflow`, of a new model; by the model if None.
+        framework_version: such as `2.6`.
+        server: what answers in the container of a new model.
         role: name or ARN of the role of a new model; the account's default if None.
+        bucket: of the files of a new model; the account's default if None.
         content_type: of the data; by the suffix of the first object if empty.
         accept: media type of the results; the model's default if empty.
         split: whether each line is a record.
@@ -48,8 +60,12 @@ class TransformOptions:
     output: str
     instance_type: str
     instance_count: int = 1
-    image: str = ""
+    image: str | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    server: Server = "gpuproof"
     role: str | None = None
+    bucket: str | None = None
     content_type: str = ""
     accept: str = ""
     split: bool = False
@@ -82,21 +98,30 @@ class TransformPlan:
     @property
     def creates_model(self) -> bool:
         """Whether the model is created for this job, and deleted at its end."""
-        return len(self.calls) > 1
+        return any(call.operation == "create_model" for call in self.calls)
 
 
-def plan_transform(aws: Aws, catalogue: Catalogue, options: TransformOptions, name: str) -> TransformPlan:
+def plan_transform(
+    aws: Aws,
+    catalogue: Catalogue,
+    options: TransformOptions,
+    name: str,
+    source: ModelSource | None = None,
+    framework: str | None = None,
+) -> TransformPlan:
     """Decide everything about a job.
 
     Args:
         name: of the job.
+        source: of the model that is created for the job; None for an existing model of SageMaker.
+        framework: with which that model was made; `options.framework` takes precedence.
 
     Raises:
         UsageError: an option is invalid, or what it names does not exist.
-        InvalidJob: SageMaker has no batch transform on the instance type.
+        InvalidJob: SageMaker has no batch transform on the instance type, or no host image for the container image.
         AwsRefused: the user may not look at the model or the data.
     """
-    _check_addresses(options)
+    _check_options(options)
     region = aws.region
     _check_instance(catalogue, options.instance_type, region)
     objects = list(islice(aws.list_objects(*_split(options.input)), 1))
@@ -104,29 +129,30 @@ def plan_transform(aws: Aws, catalogue: Catalogue, options: TransformOptions, na
         raise UsageError(
             f"There are no objects at {options.input}.", remedy=f"aws s3 ls {options.input}{aws.region_flag}"
         )
-    calls = [_create_model(aws, options, name)] if options.model.startswith("s3://") else []
-    if not calls:
+    calls: tuple[ApiCall, ...] = ()
+    notes: list[str] = []
+    ami = None
+    if source is None:
         _check_model(aws, options)
+    else:
+        image = _image(catalogue, options, framework, region)
+        ami = image.ami
+        calls, found = _create_model(aws, options, name, source, image)
+        notes += [*image.notes, *found]
     content_type = options.content_type or content_type_of(objects[0].key)
-    job = _create_job(options, name if calls else options.model, name, content_type)
+    job = _create_job(options, options.model if source is None else name, name, content_type, ami)
     price = catalogue.price(options.instance_type, region, "transform")
-    notes = () if price is not None else (f"the price of {options.instance_type} is unknown",)
-    return TransformPlan(name, options, region, (*calls, job), price, notes)
+    if price is None:
+        notes.append(f"the price of {options.instance_type} is unknown")
+    return TransformPlan(name, options, region, (*calls, job), price, tuple(notes))
 
 
-def _check_addresses(options: TransformOptions) -> None:
+def _check_options(options: TransformOptions) -> None:
     for flag, address in (("--input", options.input), ("--output", options.output)):
         if not address.startswith("s3://") or not _split(address)[0]:
             raise UsageError(f"{flag} {address} is not an S3 address.", remedy=f"{flag} s3://BUCKET/PREFIX")
     if options.instance_count < 1:
         raise UsageError("--instance-count must be at least 1.")
-    if options.model.startswith("s3://") and not options.image:
-        raise UsageError(
-            f"The model {options.model} needs an image that serves it.",
-            remedy="--image URI; `gpuproof gpus` and the image lists of AWS's Deep Learning Containers name them",
-        )
-    if options.image and not options.model.startswith("s3://"):
-        raise UsageError(f"--image is only for a model in S3; {options.model} has its own image.")
 
 
 def _check_instance(catalogue: Catalogue, name: str, region: str) -> None:
@@ -140,45 +166,94 @@ def _check_instance(catalogue: Catalogue, name: str, region: str) -> None:
 
 
 def _check_model(aws: Aws, options: TransformOptions) -> None:
-    name = options.model
+    """Check what can be known of an existing model before the job.
+
+    Raises:
+        InvalidJob: batch transform does not support it.
+    """
     try:
-        aws.call("sagemaker", "describe_model", ModelName=name)
+        found = aws.describe_model(options.model) or {}
     except AwsRefused as refused:
         if refused.is_permission:
             return  # creating the job tells
-        if refused.code != "ValidationException" or not _MISSING.search(refused.aws_message):
-            raise
-        raise _missing_model(aws, name) from refused
+        raise
+    for container in found.get("Containers") or [found.get("PrimaryContainer") or {}]:
+        if container.get("ModelDataSource"):
+            raise InvalidJob(
+                f"Batch transform does not support ModelDataSource, which the model {options.model} has.",
+                remedy="Name its archive: gpuproof transform s3://BUCKET/model.tar.gz …",
+            )
 
 
-def _missing_model(aws: Aws, name: str) -> UsageError:
-    try:
-        found = aws.call("sagemaker", "list_models", MaxResults=100, SortBy="CreationTime")["Models"]
-    except AwsRefused:
-        found = []
-    near = nearest_words(name, [item["ModelName"] for item in found], 1)
-    other = "Name a model of SageMaker, or s3://BUCKET/model.tar.gz with --image URI."
-    return UsageError(
-        f"There is no model {name} in {aws.region}.", remedy=f"Did you mean {near[0]}?" if near else other
+def _image(
+    catalogue: Catalogue, options: TransformOptions, framework: str | None, region: str
+) -> EndpointImage:
+    wanted = EndpointOptions(
+        name="",
+        instance_type=options.instance_type,
+        image=options.image,
+        framework_version=options.framework_version,
+        server=options.server,
+    )
+    instance = catalogue.instance(options.instance_type)
+    return choose_endpoint_image(
+        wanted,
+        options.framework or framework,
+        options.framework_version,
+        instance,
+        catalogue,
+        region,
+        transform_hosts(catalogue),
     )
 
 
-def _create_model(aws: Aws, options: TransformOptions, name: str) -> ApiCall:
-    bucket, key = _split(options.model)
-    if aws.object(bucket, key) is None:
-        raise UsageError(f"There is no object at {options.model}.")
-    container = {"Image": options.image, "ModelDataUrl": options.model}
+def _create_model(
+    aws: Aws, options: TransformOptions, name: str, source: ModelSource, image: EndpointImage
+) -> tuple[tuple[ApiCall, ...], list[str]]:
+    """The calls that upload the model's archive, if it is on this machine, and create the model; and notes about them."""
+    calls: list[ApiCall] = []
+    tags = [{"Key": TAG, "Value": name}]
+    notes: list[str] = []
+    address = source.address
+    if source.archive is not None:
+        bucket = plan_bucket(aws, in_job=options.bucket)
+        key = f"{ENDPOINTS}{name}/model.tar.gz"
+        address = uri(bucket.name, key)
+        size = format_bytes(source.archive.stat().st_size)
+        upload = ApiCall(
+            "s3",
+            "upload_file",
+            {"Filename": str(source.archive), "Bucket": bucket.name, "Key": key},
+            f"upload the model ({size}) to {address}",
+            ApiCall(
+                "s3",
+                "delete_objects",
+                {"Bucket": bucket.name, "Delete": {"Objects": [{"Key": key}]}},
+                f"delete {address}",
+            ),
+        )
+        calls += [*bucket.calls, upload]
+        tags.append({"Key": BUCKET_TAG, "Value": bucket.name})
+        notes += [bucket.note] if bucket.note else []
+    container: dict[str, Any] = {"Image": image.uri, "ModelDataUrl": address}
+    if options.server == "gpuproof":
+        container["Environment"] = server_environment({}, in_model=True)
+    role = find_role(aws, options.role)
+    notes += [role.note] if role.note else []
     request: dict[str, Any] = {
         "ModelName": name,
-        "ExecutionRoleArn": find_role(aws, options.role).arn,
+        "ExecutionRoleArn": role.arn,
         "PrimaryContainer": container,
-        "Tags": [{"Key": TAG, "Value": name}],
+        "Tags": tags,
     }
-    undo = ApiCall("sagemaker", "delete_model", {"ModelName": name}, "delete the model")
-    return ApiCall("sagemaker", "create_model", request, "create a model for this job", undo)
+    undo = ApiCall("sagemaker", "delete_model", {"ModelName": name}, f"delete the model {name}")
+    calls.append(ApiCall("sagemaker", "create_model", request, f"create the model {name}", undo))
+    return tuple(calls), notes
 
 
-def _create_job(options: TransformOptions, model: str, name: str, content_type: str) -> ApiCall:
+def _create_job(
+    options: TransformOptions, model: str, name: str, content_type: str, ami: str | None
+) -> ApiCall:
     source: dict[str, Any] = {
         "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": options.input}},
         "ContentType": content_type,
@@ -201,6 +276,8 @@ def _create_job(options: TransformOptions, model: str, name: str, content_type: 
         },
         "Tags": [{"Key": TAG, "Value": name}],
     }
+    if ami is not None:
+        request["TransformResources"]["TransformAmiVersion"] = ami
     if options.environment:
         request["Environment"] = dict(options.environment)
     chosen = {
