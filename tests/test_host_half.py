@@ -54,6 +54,7 @@ IMAGE = {
     "serve/frameworks/torch.py": {"torch"},
     "serve/model/collate.py": {"numpy"},
     "serve/observability/tracing.py": {"opentelemetry"},
+    "trace/pytorch/": {"torch"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
 OWN = ("gpuproof.version", "gpuproof.findings", *(f"gpuproof.{room}" for room in ROOMS))

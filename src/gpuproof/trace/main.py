@@ -1,0 +1,170 @@
+"""Runs a script as `python script.py` would, and writes its trace or why there is none."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
+from gpuproof.trace.notes import is_users, user_line
+from gpuproof.trace.side_effects import Scratch
+from gpuproof.trace.target import TargetGpu
+
+_CHECK_S = 0.1
+_OPEN, _REPLACE = open, os.replace
+"""What Python has, whatever the script's side effects are redirected to."""
+
+
+def main() -> int:
+    """Trace the script of the command line; always writes a trace or a failure."""
+    options = _parse()
+    target = TargetGpu(
+        options.gpu_name,
+        options.gpu_memory,
+        (options.capability // 10, options.capability % 10),
+        options.processors,
+        options.gpus,
+    )
+    output = Path(options.output)
+    main_thread = threading.main_thread().ident or 0
+    threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
+    script = options.script[0]
+    sys.argv = options.script
+    sys.path[0] = str(Path(script).resolve().parent)
+    try:
+        session = _session(options, target, lambda: _leave(output, session.finish()))
+    except ImportError as error:
+        _leave(
+            output, TraceFailure("no-framework", f"This Python has no PyTorch: {error}.", "Install torch.")
+        )
+    if options.scratch is not None:
+        Scratch(Path(options.scratch).resolve(), session.notes).install()
+    try:
+        with session:
+            _run(script)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            _leave(output, _ended(end))
+    except BaseException as error:  # noqa: BLE001 - whatever the script raises is the answer
+        _leave(output, _failure(error))
+    _leave(output, session.finish())
+
+
+def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> Any:
+    from gpuproof.trace.pytorch.session import TorchSession
+
+    return TorchSession(
+        target,
+        steps=options.steps,
+        batch_scale=options.batch_scale,
+        inference=options.mode == "inference",
+        complete=complete,
+    )
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m gpuproof.trace", allow_abbrev=False)
+    default = TargetGpu()
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--mode", choices=("training", "inference"), default="training")
+    parser.add_argument("--batch-scale", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
+    parser.add_argument("--max-memory", type=int, default=4 << 30, help="bytes")
+    parser.add_argument("--gpu-name", default=default.name)
+    parser.add_argument("--gpu-memory", type=int, default=default.memory, help="bytes")
+    parser.add_argument("--capability", type=int, default=80, help="such as 86 for 8.6")
+    parser.add_argument("--processors", type=int, default=default.processors)
+    parser.add_argument("--gpus", type=int, default=default.count)
+    parser.add_argument("--scratch", help="existing folder that takes what the script writes")
+    parser.add_argument("script", nargs="+")
+    return parser.parse_args()
+
+
+def _run(script: str) -> None:
+    path = Path(script).resolve()
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path)
+    module.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = module
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102 - this is the user's own script
+
+
+def _watch(options: argparse.Namespace, output: Path, thread: int) -> None:
+    """End the process when it takes too long or too much memory."""
+    until = time.monotonic() + options.timeout
+    while True:
+        time.sleep(_CHECK_S)
+        if time.monotonic() > until:
+            text = f"The script made fewer than {options.steps} steps in {options.timeout:g} s."
+            remedy = "Give it more time (--timeout), or less to do before its first step: fewer data, --data synthetic."
+            _leave(output, _interrupted("timeout", text, remedy, thread))
+        if _resident() > options.max_memory:
+            text = (
+                f"The script needed more than {options.max_memory / 2**30:.1f} GiB of this machine's memory."
+            )
+            remedy = "Load less data before the first step, or allow more (--max-memory)."
+            _leave(output, _interrupted("memory", text, remedy, thread))
+
+
+def _interrupted(code: str, message: str, remedy: str, thread: int) -> TraceFailure:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    file, line = user_line(frame) if frame is not None else (None, None)
+    stack = "".join(traceback.format_list(_users_stack(frame)))
+    return TraceFailure(code, message, remedy, file, line, stack)
+
+
+def _users_stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
+    return [one for one in traceback.extract_stack(frame) if is_users(one.filename)] if frame else []
+
+
+def _failure(error: BaseException) -> TraceFailure:
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [one for one in frames if is_users(one.filename)]
+    place = users[-1] if users else None
+    code = "interrupted" if isinstance(error, KeyboardInterrupt) else "script-error"
+    dynamic = type(error).__name__ in ("DynamicOutputShapeException", "DataDependentOutputException")
+    return TraceFailure(
+        "dynamic-shape" if dynamic else code,
+        f"The script raised {type(error).__name__}: {error}",
+        "This operator's result depends on values that only a GPU knows; pass arguments that avoid it."
+        if dynamic
+        else "See whether it runs here without a GPU up to its first step. Data that is missing: --data synthetic.",
+        place.filename if place else None,
+        place.lineno if place else None,
+        "".join((*traceback.format_list(users), *traceback.format_exception_only(type(error), error))),
+    )
+
+
+def _ended(end: SystemExit) -> TraceFailure:
+    message = f"The script ended with {end.code!r} before its first step."
+    return TraceFailure("script-error", message, "Pass the arguments with which it trains after `--`.")
+
+
+def _leave(output: Path, result: Trace | TraceFailure) -> NoReturn:
+    """Write the result and end the process without the script's clean-up, which would save and upload."""
+    text = write_failure(result) if isinstance(result, TraceFailure) else write_trace(result)
+    partial = output.with_suffix(".partial")
+    with _OPEN(partial, "w") as file:
+        file.write(text)
+    _REPLACE(partial, output)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _resident() -> int:
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,213 @@
+"""The class, the floating-point operations and the memory traffic of an operator."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from gpuproof.trace.document import (
+    ATTENTION,
+    BMM,
+    COLLECTIVE,
+    CONV,
+    DEPTHWISE_CONV,
+    ELEMENTWISE,
+    GEMM,
+    GROUPED_CONV,
+    INDEX,
+    NORM,
+    OPTIMIZER,
+    OTHER,
+    POOL,
+    REDUCTION,
+    SOFTMAX,
+)
+
+_KINDS = {
+    GEMM: ("mm", "addmm", "addmv", "mv", "linear", "_scaled_mm", "dot"),
+    BMM: ("bmm", "baddbmm"),
+    SOFTMAX: ("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
+    NORM: (
+        *("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "native_batch_norm_backward"),
+        *(
+            "native_layer_norm",
+            "native_layer_norm_backward",
+            "native_group_norm",
+            "native_group_norm_backward",
+        ),
+        *("_fused_rms_norm", "_fused_rms_norm_backward", "batch_norm_backward", "_batch_norm_with_update"),
+    ),
+    POOL: (
+        *("max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward"),
+        *("_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "adaptive_max_pool2d", "avg_pool3d"),
+        *("max_pool3d_with_indices", "max_pool3d_with_indices_backward", "_adaptive_avg_pool3d"),
+        *(
+            "upsample_nearest2d",
+            "upsample_nearest2d_backward",
+            "upsample_bilinear2d",
+            "upsample_bilinear2d_backward",
+        ),
+    ),
+    INDEX: (
+        *(
+            "embedding",
+            "embedding_dense_backward",
+            "_embedding_bag",
+            "_embedding_bag_backward",
+            "index",
+            "index_put",
+        ),
+        *("index_put_", "_index_put_impl_", "index_select", "index_add", "index_add_", "gather", "scatter"),
+        *(
+            "scatter_",
+            "scatter_add",
+            "scatter_add_",
+            "gather_backward",
+            "nll_loss_forward",
+            "nll_loss_backward",
+        ),
+        *(
+            "topk",
+            "sort",
+            "nonzero",
+            "unique2",
+            "_unique2",
+            "masked_select",
+            "select_backward",
+            "slice_backward",
+        ),
+    ),
+    REDUCTION: (
+        *(
+            "sum",
+            "mean",
+            "var_mean",
+            "var",
+            "std",
+            "amax",
+            "amin",
+            "max",
+            "min",
+            "argmax",
+            "argmin",
+            "norm",
+            "cumsum",
+        ),
+        *("linalg_vector_norm", "_foreach_norm", "prod", "any", "all", "logsumexp"),
+    ),
+}
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+_NO_KERNEL = frozenset(
+    {
+        *(
+            "empty",
+            "empty_like",
+            "empty_strided",
+            "new_empty",
+            "new_empty_strided",
+            "detach",
+            "alias",
+            "set_",
+        ),
+        *("is_same_size", "record_stream", "resize_", "_local_scalar_dense", "lift_fresh", "is_pinned"),
+    }
+)
+_BACKWARD_OF_ATTENTION = 2.5
+"""Five products of matrices instead of two."""
+
+
+def kind_of(name: str, phase: str, arguments: tuple[Any, ...]) -> str:
+    """The class of an operator.
+
+    Args:
+        name: without `aten.` and overload, such as `mm`.
+        phase: of the step.
+        arguments: what it is called with.
+    """
+    if "scaled_dot_product" in name or "_attention_" in name:
+        return ATTENTION
+    if name in ("convolution", "convolution_backward"):
+        return _kind_of_convolution(name, arguments)
+    if name.startswith(
+        ("all_reduce", "allreduce", "all_gather", "allgather", "reduce_scatter", "broadcast_")
+    ):
+        return COLLECTIVE
+    if (kind := _KIND_OF.get(name)) is not None:
+        return kind
+    if phase == "optimizer":
+        return OPTIMIZER
+    if "_rnn" in name or "lstm" in name or "gru" in name:
+        return GEMM
+    return OTHER if name in _NO_KERNEL else ELEMENTWISE
+
+
+def kernels_of(name: str, is_view: bool, tensors: int) -> int:
+    """How many kernels a call launches.
+
+    Args:
+        is_view: whether it only returns another view of its first argument.
+        tensors: how many tensors it writes; `_foreach` operators take about sixty of them per launch.
+    """
+    if is_view or name in _NO_KERNEL:
+        return 0
+    if name.startswith(("_foreach", "_fused")):
+        return max(1, -(-tensors // 60))
+    return 2 if name == "convolution_backward" else 1
+
+
+def _kind_of_convolution(name: str, arguments: tuple[Any, ...]) -> str:
+    backward = name == "convolution_backward"
+    weight, groups = arguments[2 if backward else 1], arguments[9 if backward else 8]
+    if groups == 1:
+        return CONV
+    return DEPTHWISE_CONV if weight.shape[1] == 1 else GROUPED_CONV
+
+
+def gemm_of(name: str, arguments: tuple[Any, ...], output: Any) -> tuple[int, ...]:
+    """The product (batch, m, n, k) that an operator computes; empty if it computes none.
+
+    A convolution is the product of its filters with the windows of its input.
+    """
+    if name in ("mm", "_scaled_mm"):
+        return _product(arguments[0], arguments[1])
+    if name == "addmm":
+        return _product(arguments[1], arguments[2])
+    if name in ("bmm", "baddbmm"):
+        left, right = arguments[-2:] if name == "bmm" else arguments[1:3]
+        return (left.shape[0], left.shape[1], right.shape[2], left.shape[2])
+    if name == "linear":
+        size, weight = arguments[0], arguments[1]
+        return (1, prod(size.shape[:-1]), weight.shape[0], weight.shape[1])
+    if name in ("convolution", "convolution_backward"):
+        backward = name == "convolution_backward"
+        out = arguments[0] if backward else output
+        weight, groups = arguments[2 if backward else 1], arguments[9 if backward else 8]
+        transposed = arguments[7 if backward else 6]
+        source = arguments[1 if backward else 0] if transposed else out
+        windows = source.shape[0] * prod(source.shape[2:])
+        return (groups, windows, weight.shape[0] // groups, prod(weight.shape[1:]))
+    return ()
+
+
+def flops_of(name: str, arguments: tuple[Any, ...], gemm: tuple[int, ...], largest: int) -> float:
+    """Floating-point operations of a call; a multiplication and an addition are two.
+
+    Args:
+        gemm: what `gemm_of` says.
+        largest: numbers in the largest tensor that it reads or writes: an operator without product does one
+            operation with each.
+    """
+    if gemm:
+        passes = sum(arguments[10][:2]) if name == "convolution_backward" else 1
+        return 2.0 * prod(gemm) * passes
+    if "scaled_dot_product" in name or "_attention_" in name:
+        backward = "backward" in name
+        query, key, value = arguments[1:4] if backward else arguments[:3]
+        batch, length = prod(query.shape[:-2]), query.shape[-2]
+        forward = 2.0 * batch * length * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+        return forward * (_BACKWARD_OF_ATTENTION if backward else 1.0)
+    return 0.0 if name in _NO_KERNEL else float(largest)
+
+
+def _product(left: Any, right: Any) -> tuple[int, ...]:
+    return (1, left.shape[0], right.shape[1], left.shape[1])

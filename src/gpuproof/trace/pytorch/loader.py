@@ -1,0 +1,121 @@
+"""Runs data loaders in this process and times them."""
+
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false, reportUnknownLambdaType=false, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch.utils.data.dataloader
+
+from gpuproof.trace.pytorch.recorder import Recorder
+
+_FORCED: dict[str, Any] = {
+    "num_workers": 0,
+    "pin_memory": False,
+    "persistent_workers": False,
+    "prefetch_factor": None,
+    "multiprocessing_context": None,
+    "timeout": 0,
+}
+
+
+@dataclass
+class LoaderUse:
+    """How a script uses its loader.
+
+    Args:
+        workers: processes that it asked for.
+        samples: in a batch.
+        length: batches of one pass, if it is known.
+        seconds: of the batches so far.
+        batches: so far, of the loader that gave the last batch.
+    """
+
+    workers: int = 0
+    samples: int | None = None
+    length: int | None = None
+    seconds: float = 0.0
+    batches: int = 0
+
+
+def watch_loaders(recorder: Recorder, scale: int) -> LoaderUse:
+    """Time every `DataLoader` from now on.
+
+    Args:
+        recorder: counts the batches.
+        scale: multiplies the batch size.
+
+    Returns:
+        What is known about the loader that gave the last batch; filled in while the script runs.
+    """
+    loader = torch.utils.data.DataLoader
+    use = LoaderUse()
+    original = loader.__init__
+
+    def init(self: Any, dataset: Any, batch_size: Any = 1, *rest: Any, **options: Any) -> None:
+        names = (
+            "shuffle",
+            "sampler",
+            "batch_sampler",
+            "num_workers",
+            "collate_fn",
+            "pin_memory",
+            "drop_last",
+        )
+        options.update(zip(names, rest))  # noqa: B905 - Python 3.9; `rest` may be shorter
+        workers = options.get("num_workers", 0)
+        options.update(_FORCED)
+        sampler = options.get("batch_sampler")
+        if scale != 1 and sampler is not None and hasattr(sampler, "batch_size"):
+            sampler.batch_size *= scale
+        if batch_size is not None and sampler is None:
+            batch_size *= scale
+        original(self, dataset, batch_size, **options)
+        # `DataLoader.__setattr__` protects the names that it knows.
+        self.__dict__["_gpuproof_workers"] = workers
+
+    loader.__init__ = init  # type: ignore[method-assign,assignment]
+    iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+    following = iterator.__next__
+    original_iter = loader.__iter__
+
+    def iterate(self: Any) -> Any:
+        found = original_iter(self)
+        found._gpuproof_loader = self
+        return found
+
+    def take(self: Any) -> Any:
+        start = time.perf_counter()
+        batch = following(self)
+        seconds = time.perf_counter() - start
+        source = getattr(self, "_gpuproof_loader", None)
+        _count(use, source, seconds)
+        recorder.batches += 1
+        return batch
+
+    loader.__iter__ = iterate  # type: ignore[method-assign]
+    iterator.__next__ = take  # type: ignore[method-assign]
+    return use
+
+
+def _count(use: LoaderUse, source: Any, seconds: float) -> None:
+    length = _length(source)
+    samples = getattr(getattr(source, "batch_sampler", None), "batch_size", None) or getattr(
+        source, "batch_size", None
+    )
+    if (use.length, use.samples) != (length, samples):
+        use.seconds, use.batches = 0.0, 0
+    use.length, use.samples = length, samples
+    use.workers = getattr(source, "_gpuproof_workers", 0)
+    use.seconds += seconds
+    use.batches += 1
+
+
+def _length(source: Any) -> int | None:
+    try:
+        return len(source)
+    except TypeError:
+        return None

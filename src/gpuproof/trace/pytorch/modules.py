@@ -1,0 +1,117 @@
+"""Changes to `torch.nn`: parameters that take no memory, moving a model, wrappers for several GPUs."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from gpuproof.trace.pytorch.fake_gpu import FakeGpu
+from gpuproof.trace.pytorch.recorder import Recorder
+
+_BUCKET = 25 << 20
+"""Bytes in a gradient bucket of DDP: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html"""
+
+
+def make_parameters_fake(fake: FakeTensorMode) -> None:
+    """Let parameters have a shape and no memory from their creation: a model of any size is built at once."""
+    parameter = torch.nn.Parameter
+    original = parameter.__new__
+
+    def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        if cls is parameter and type(data) in (torch.Tensor, parameter):
+            with torch.no_grad(), fake:
+                data = torch.empty_strided(data.size(), data.stride(), dtype=data.dtype)
+        return original(cls, data, requires_grad)
+
+    parameter.__new__ = new  # type: ignore[method-assign,assignment]
+
+
+def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
+    """Let `Module.to`, `cuda`, `half` and so on replace fake parameters, whose data cannot be swapped."""
+    replaced: dict[int, tuple[Any, Any]] = {}
+
+    def apply(self: Any, function: Any, recurse: bool = True) -> Any:
+        if recurse:
+            for child in self.children():
+                child._apply(function)
+        for name, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            known = replaced.get(id(parameter))
+            if known is not None and known[0] is parameter:
+                self._parameters[name] = known[1]
+                continue
+            with torch.no_grad():
+                moved = function(parameter)
+            if moved is parameter:
+                recorder_classify(recorder, parameter, "parameter")
+                continue
+            on_gpu = gpu.is_on_gpu(moved)
+            new = moved if isinstance(moved, torch.nn.Parameter) else torch.nn.Parameter(moved, False)
+            new.requires_grad_(parameter.requires_grad and new.is_floating_point())
+            if on_gpu:
+                gpu.to_gpu(new)
+            # Parameters that two modules share stay shared.
+            replaced[id(parameter)] = (parameter, new)
+            self._parameters[name] = new
+            recorder_classify(recorder, new, "parameter")
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = function(buffer)
+                recorder_classify(recorder, self._buffers[name], "buffer")
+        return self
+
+    torch.nn.Module._apply = apply  # type: ignore[method-assign,assignment]
+
+
+def recorder_classify(recorder: Recorder, tensor: Any, category: str) -> None:
+    """Say what the memory of a tensor is for, if it is on the GPU."""
+    if isinstance(tensor, FakeTensor):
+        recorder.classify(tensor, category)
+
+
+class SingleGpu(torch.nn.Module):
+    """Takes the place of DataParallel, DDP and FSDP: the share of one GPU."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped module."""
+        return self.module(*args, **kwargs)
+
+    def no_sync(self) -> Any:
+        """A context in which DDP would not reduce gradients."""
+        return nullcontext()
+
+    def __getattr__(self, name: str) -> Any:
+        """FSDP passes attributes on."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+
+def gradient_buckets(module: torch.nn.Module, gpu: FakeGpu) -> list[Any]:
+    """Allocate the buckets into which DDP copies gradients; they live as long as the result."""
+    buckets: list[Any] = []
+    for dtype, size in _trainable_sizes(module).items():
+        left = size
+        while left > 0:
+            count = min(left, _BUCKET // dtype.itemsize)
+            with gpu:
+                buckets.append(torch.empty(count, dtype=dtype, device="cuda"))
+            left -= count
+    return buckets
+
+
+def _trainable_sizes(module: torch.nn.Module) -> dict[Any, int]:
+    sizes: dict[Any, int] = {}
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            sizes[parameter.dtype] = sizes.get(parameter.dtype, 0) + parameter.numel()
+    return sizes

@@ -1,0 +1,164 @@
+"""Records every operator that runs on the GPU, and answers those whose result depends on values."""
+
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false, reportUnknownLambdaType=false, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from gpuproof.trace.document import INDEX
+from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.classes import flops_of, gemm_of, kernels_of, kind_of
+from gpuproof.trace.pytorch.fake_gpu import FakeGpu
+from gpuproof.trace.pytorch.recorder import Call, Recorder
+
+aten = torch.ops.aten
+_FLOAT, _INT = 0.5, 1
+
+
+class OperatorLog(TorchDispatchMode):
+    """Records operators while it is active.
+
+    Args:
+        recorder: takes operators and memory.
+        fake: the mode that all tensors of the GPU belong to.
+        notes: takes assumptions about values.
+        gpu: learns when an operator runs.
+    """
+
+    def __init__(self, recorder: Recorder, fake: FakeTensorMode, notes: Notes, gpu: FakeGpu) -> None:
+        super().__init__()
+        self._gpu = gpu
+        self._recorder = recorder
+        self._fake = fake
+        self._notes = notes
+        self.in_optimizer = False
+        self._by_value: dict[Any, Callable[..., Any]] = {
+            aten._local_scalar_dense.default: self._scalar,
+            aten.equal.default: self._equal,
+            aten.nonzero.default: self._nonzero,
+            aten.masked_select.default: self._masked_select,
+            aten._unique2.default: self._unique,
+            aten.index.Tensor: self._index,
+        }
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator on shapes alone, if one of its tensors is not on the host."""
+        kwargs = kwargs or {}
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
+        if not inputs or func.namespace == "prim":  # what is asked about a tensor, such as its device
+            return func(*args, **kwargs)
+        recorder = self._recorder
+        on_gpu = any(recorder.is_allocated(tensor) for tensor in inputs)
+        if on_gpu:
+            self._enter_phase()
+        special = self._by_value.get(func)
+        self._gpu.inside += 1
+        try:
+            result = func(*args, **kwargs) if special is None else special(func, args, kwargs, on_gpu)
+            if on_gpu:
+                self._record(func, args, inputs, result)
+        finally:
+            self._gpu.inside -= 1
+        return result
+
+    def _enter_phase(self) -> None:
+        recorder = self._recorder
+        if torch._C._current_graph_task_id() != -1:
+            phase = "backward"
+        else:
+            phase = "optimizer" if self.in_optimizer else "forward"
+        if phase != recorder.phase:
+            recorder.enter(phase)
+
+    def _record(self, func: Any, args: Any, inputs: list[Any], result: Any) -> None:
+        recorder = self._recorder
+        recorder.host_operators += 1
+        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FakeTensor)]
+        category = {"forward": "activation", "optimizer": "optimizer"}.get(recorder.phase, "temporary")
+        for tensor in outputs:
+            recorder.allocate(tensor, category)
+        name = func.overloadpacket.__name__
+        several = args[0] if args and isinstance(args[0], (list, tuple)) else ()
+        kernels = kernels_of(name, func.is_view, len(several))
+        if kernels == 0:
+            return
+        kind = kind_of(name, recorder.phase, args)
+        gemm = gemm_of(name, args, result)
+        sizes = [tensor.numel() * tensor.element_size() for tensor in inputs]
+        if kind == INDEX and outputs and len(sizes) > 1:
+            sizes.remove(max(sizes))  # only some rows are read
+            sizes += [_bytes(tensor) for tensor in outputs]
+        written = outputs or (several if name.endswith("_") else [])
+        largest = max((tensor.numel() for tensor in (*inputs, *outputs)), default=0)
+        if several:
+            largest = sum(tensor.numel() for tensor in several if isinstance(tensor, FakeTensor))
+        floating = [tensor.dtype for tensor in (*inputs, *outputs) if tensor.dtype.is_floating_point]
+        recorder.call(
+            Call(
+                str(func.overloadpacket),
+                kind,
+                str(floating[0] if floating else inputs[0].dtype).partition(".")[2],
+                recorder.phase,
+                flops_of(name, args, gemm, largest),
+                float(
+                    sum(sizes) + sum(_bytes(tensor) for tensor in written if isinstance(tensor, FakeTensor))
+                ),
+                kernels,
+                tuple(tuple(tensor.shape) for tensor in inputs[:4]),
+                gemm,
+            )
+        )
+
+    def _scalar(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        kind = args[0].dtype
+        value: Any = False if kind is torch.bool else (_FLOAT if kind.is_floating_point else _INT)
+        if on_gpu:
+            self._notes.add("value", f"A value that is only known on the GPU was taken to be {value}.")
+        return value
+
+    def _equal(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> bool:
+        self._notes.add("value", "Tensors that are compared were taken to be equal.")
+        return True
+
+    def _nonzero(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        self._note_shape("nonzero")
+        with self._fake:
+            return torch.empty((args[0].numel(), args[0].ndim), dtype=torch.int64)
+
+    def _masked_select(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        self._note_shape("masked_select")
+        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+        with self._fake:
+            return torch.empty(shape.numel(), dtype=args[0].dtype)
+
+    def _unique(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        self._note_shape("unique")
+        size = args[0].numel()
+        with self._fake:
+            values = torch.empty(size, dtype=args[0].dtype)
+            return values, torch.empty(args[0].shape, dtype=torch.int64), torch.empty(size, dtype=torch.int64)
+
+    def _index(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        indices: list[Any] = []
+        for index in args[1]:
+            if index is None or index.dtype not in (torch.bool, torch.uint8):
+                indices.append(index)
+                continue
+            self._note_shape("a mask")
+            with self._fake:
+                indices += [torch.empty(index.numel(), dtype=torch.int64) for _ in range(index.ndim)]
+        return func(args[0], indices, *args[2:], **kwargs)
+
+    def _note_shape(self, what: str) -> None:
+        self._notes.add("dynamic-shape", f"The result of {what} was taken to be as large as it can be.")
+
+
+def _bytes(tensor: Any) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,325 @@
+"""One traced run of PyTorch code: installs everything, counts steps, and makes the trace."""
+
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false, reportUnknownLambdaType=false, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optimizers
+import torch.utils.checkpoint
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
+from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.amp import Precision, emulate_autocast, emulate_gradient_scaling
+from gpuproof.trace.pytorch.cuda_functions import answer_for
+from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
+from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
+from gpuproof.trace.pytorch.loader import watch_loaders
+from gpuproof.trace.pytorch.modules import (
+    SingleGpu,
+    gradient_buckets,
+    make_parameters_fake,
+    move_parameters_in_place,
+)
+from gpuproof.trace.pytorch.operators import OperatorLog
+from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.target import TargetGpu
+
+_INPUT = CATEGORIES.index("input")
+_PREVENTED = ("save", "write")
+"""Codes of notes about side effects."""
+
+_NO_STEP = TraceFailure(
+    "no-step",
+    "The script ended before an optimizer made a step, and called no model on the GPU.",
+    "Pass the arguments with which it trains after `--`. If it needs data that is not here, pass --data synthetic.",
+)
+_NOT_ON_GPU = TraceFailure(
+    "not-on-gpu",
+    "The script trained on the CPU: it moved no model to the GPU.",
+    'Move the model and each batch to the GPU, with `.to("cuda")`: on an instance with a GPU it would not be used either.',
+)
+
+
+class TorchSession:
+    """Pretends that this process has a GPU, and records what the script does with it.
+
+    Args:
+        target: the GPU.
+        steps: how many steps to record.
+        batch_scale: multiplies the batch size of data loaders.
+        inference: steps are calls of the model, not of the optimizer.
+        complete: called when enough steps were recorded.
+    """
+
+    def __init__(
+        self,
+        target: TargetGpu,
+        *,
+        steps: int,
+        batch_scale: int = 1,
+        inference: bool = False,
+        complete: Callable[[], None],
+    ) -> None:
+        self._started = time.perf_counter()
+        self._steps = steps
+        self._inference = inference
+        self._complete = complete
+        self.notes = Notes()
+        self.recorder = Recorder()
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.gpu = FakeGpu(self.recorder, fake, self.notes)
+        self._log = OperatorLog(self.recorder, fake, self.notes, self.gpu)
+        self._precision = Precision()
+        self._compiled = self._checkpointing = self._on_host = False
+        self._strategy, self._world = "none", target.count
+        self._buckets: list[Any] = []
+        self._optimizer_marks: list[tuple[int, Mark]] = []
+        self._optimizers: dict[int, Any] = {}
+        self._call_marks: list[Mark] = [self.recorder.mark()]
+        self._models: dict[int, Any] = {}
+        self._depth = 0
+        self._install(target, fake, batch_scale)
+
+    def __enter__(self) -> TorchSession:
+        """Begin to record."""
+        self._modes = ExitStack()
+        self._modes.enter_context(self.gpu)
+        self._modes.enter_context(self._log)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it."""
+        self._modes.close()
+
+    def _install(self, target: TargetGpu, fake: FakeTensorMode, batch_scale: int) -> None:
+        answer_for(target, self.recorder)
+        self.gpu.answer_device()
+        make_parameters_fake(fake)
+        move_parameters_in_place(self.gpu, self.recorder)
+        emulate_autocast(self.gpu, self._precision)
+        emulate_gradient_scaling()
+        emulate_process_group(self.recorder, self._world)
+        self._loader = watch_loaders(self.recorder, batch_scale)
+        _choose_foreach()
+        optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
+        optimizers.register_optimizer_step_post_hook(self._after_optimizer)
+        register_module_forward_pre_hook(self._before_call)
+        register_module_forward_hook(self._after_call, always_call=True)
+        self._replace_functions()
+
+    def _replace_functions(self) -> None:
+        def compile_(model: Any = None, **_: Any) -> Any:
+            self._compiled = True
+            return model if model is not None else (lambda function: function)
+
+        def wrap(strategy: str) -> Callable[..., Any]:
+            session = self
+
+            class Wrapped(SingleGpu):
+                def __init__(self, module: Any, *_: Any, **__: Any) -> None:
+                    super().__init__(module)
+                    session._wrapped(strategy, module)
+
+            return Wrapped
+
+        def set_default_device(device: Any) -> None:
+            self.gpu.default_on_gpu = is_gpu(device)
+
+        def not_saved(*_: Any, **__: Any) -> None:
+            self.notes.add("save", "torch.save was not done.")
+
+        torch.compile = compile_  # type: ignore[assignment]
+        torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
+        torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
+        torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
+        _replace_fsdp(wrap("fsdp"), lambda module: self._wrapped("fsdp", module))
+        torch.set_default_device = set_default_device
+        torch.save = not_saved  # type: ignore[assignment]
+        checkpoint = torch.utils.checkpoint.checkpoint
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self._checkpointing = True
+            return checkpoint(*args, **kwargs)
+
+        torch.utils.checkpoint.checkpoint = noted
+
+    def _wrapped(self, strategy: str, module: Any) -> None:
+        self._strategy = strategy
+        if strategy == "ddp":
+            self._buckets += gradient_buckets(module, self.gpu)
+
+    def _before_optimizer(self, optimizer: Any, *_: Any) -> None:
+        self._log.in_optimizer = True
+        for parameter in _parameters(optimizer):
+            if self.gpu.is_on_gpu(parameter):
+                self.recorder.classify(parameter, "parameter")
+                if parameter.grad is not None:
+                    self.recorder.classify(parameter.grad, "gradient")
+            else:
+                self._on_host = True
+
+    def _after_optimizer(self, optimizer: Any, *_: Any) -> None:
+        self._log.in_optimizer = False
+        for state in optimizer.state.values():
+            for value in state.values():
+                if self.gpu.is_on_gpu(value):
+                    self.recorder.classify(value, "optimizer")
+        self.recorder.enter("other")
+        self._optimizers.setdefault(id(optimizer), optimizer)
+        self._optimizer_marks.append((id(optimizer), self.recorder.mark()))
+        if len(self._step_marks()) >= self._steps and not self._inference:
+            self._complete()
+
+    def _step_marks(self) -> list[Mark]:
+        """The ends of steps: of a script with several optimizers, when the last one of a cycle has stepped."""
+        order = [key for key, _ in self._optimizer_marks]
+        if not order:
+            return []
+        again = next((index for index in range(1, len(order)) if order[index] == order[0]), None)
+        last = order[-1] if again is None else order[again - 1]
+        if again is None and len(set(order)) > 1:
+            return [self._optimizer_marks[-1][1]]
+        return [mark for key, mark in self._optimizer_marks if key == last]
+
+    def _before_call(self, module: Any, _: Any) -> None:
+        self._depth += 1
+
+    def _after_call(self, module: Any, *_: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0 and self.recorder.has_calls:
+            self._models[id(module)] = module
+            self._call_marks.append(self.recorder.mark())
+            if self._inference and len(self._call_marks) > self._steps:
+                self._complete()
+
+    def finish(self) -> Trace | TraceFailure:
+        """What was recorded."""
+        marks, mode = self._step_marks(), "training"
+        if self._inference or not marks:
+            marks, mode = self._call_marks[1 : self._steps + 1], "inference"
+        if not marks or not self.recorder.has_calls:
+            return _NOT_ON_GPU if self._on_host or self._depth or self._optimizer_marks else _NO_STEP
+        return self._trace(marks, mode)
+
+    def _trace(self, marks: list[Mark], mode: str) -> Trace:
+        recorder = self.recorder
+        start = marks[-2] if len(marks) > 1 else Mark(0, 0, 0, 0, 0.0)
+        last = marks[-1]
+        parameters = self._all_parameters()
+        memory = recorder.memory(marks)
+        return Trace(
+            framework="torch",
+            framework_version=torch.__version__.partition("+")[0],
+            mode=mode,
+            steps=len(marks),
+            operators=recorder.operators(start, last),
+            memory=memory,
+            host_operators=last.host_operators - start.host_operators,
+            parameters=sum(one.numel() for one in parameters),
+            trainable=sum(one.numel() for one in parameters if one.requires_grad),
+            model_bytes=sum(one.numel() * one.element_size() for one in parameters),
+            optimizer=next((type(one).__name__ for one in self._optimizers.values()), None),
+            precision=self._precision_name(parameters),
+            compiled=self._compiled,
+            checkpointing=self._checkpointing,
+            strategy=self._strategy,
+            world_size=self._world,
+            collective_bytes=self._sent(start, last, parameters),
+            input=self._input(memory, last.batches - start.batches),
+            assumptions=self._assumptions(marks),
+            side_effects=[note for note in self.notes.list() if note.code in _PREVENTED],
+            seconds=time.perf_counter() - self._started,
+            peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+    def _sent(self, start: Mark, last: Mark, parameters: list[Any]) -> float:
+        """Bytes that this GPU sends in a step: what the script sends itself, and what the strategy does with gradients."""
+        sent = last.sent - start.sent
+        if self._strategy == "none" or self._world == 1:
+            return sent
+        gradients = sum(one.numel() * one.element_size() for one in parameters if one.requires_grad)
+        # FSDP gathers the parameters twice and scatters the gradients once: half of a reduction each.
+        return sent + ring_bytes(gradients, self._world) * (1.5 if self._strategy == "fsdp" else 1.0)
+
+    def _all_parameters(self) -> list[Any]:
+        found = {id(one): one for model in self._models.values() for one in model.parameters()}
+        for optimizer in self._optimizers.values():
+            found.update((id(one), one) for one in _parameters(optimizer))
+        return list(found.values())
+
+    def _precision_name(self, parameters: list[Any]) -> str:
+        if self._precision.autocast is not None:
+            return f"amp-{str(self._precision.autocast).partition('.')[2]}"
+        counts: dict[str, int] = {}
+        for one in parameters:
+            name = str(one.dtype).partition(".")[2]
+            counts[name] = counts.get(name, 0) + one.numel()
+        return max(counts, key=lambda name: counts[name]) if counts else "float32"
+
+    def _input(self, memory: Memory, batches: int) -> Input:
+        loader = self._loader
+        taken = [memory.blocks[event - 1] for event in _last_step(memory.events) if event > 0]
+        size = sum(size for size, category in taken if category == _INPUT)
+        return Input(
+            samples=loader.samples,
+            host_s=loader.seconds / loader.batches if loader.batches else None,
+            workers=loader.workers,
+            steps_per_epoch=None if loader.length is None else max(1, loader.length // max(1, batches)),
+            bytes=size,
+        )
+
+    def _assumptions(self, marks: list[Mark]) -> list[Note]:
+        notes = [note for note in self.notes.list() if note.code not in _PREVENTED]
+        if self._compiled:
+            notes.append(
+                Note("compile", "torch.compile was left out: the operators are those of eager mode.")
+            )
+        if len(marks) == 1:
+            notes.append(Note("one-step", "Only one step was recorded: the second may need more memory."))
+        return notes
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
+def _last_step(events: list[int]) -> list[int]:
+    """The allocations and frees of the last step; steps end with 0."""
+    before = len(events) - 1
+    while before > 0 and events[before - 1] != 0:
+        before -= 1
+    return events[before:-1]
+
+
+def _replace_fsdp(wrapper: Any, note: Callable[[Any], None]) -> None:
+    """Let both forms of FSDP leave the module whole; what a share of it needs follows from the trace's strategy."""
+    import torch.distributed.fsdp as fsdp
+
+    def fully_shard(module: Any, *_: Any, **__: Any) -> Any:
+        note(module)
+        return module
+
+    fsdp.FullyShardedDataParallel = wrapper  # type: ignore[misc,assignment]
+    if hasattr(fsdp, "fully_shard"):
+        fsdp.fully_shard = fully_shard  # type: ignore[assignment]
+
+
+def _choose_foreach() -> None:
+    """Let optimizers choose their implementation as for parameters on a GPU, by which their temporaries differ."""
+    import sys
+
+    def choose(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+        return False, not differentiable
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.optim") and hasattr(module, "_default_to_fused_or_foreach"):
+            module._default_to_fused_or_foreach = choose  # type: ignore[attr-defined]

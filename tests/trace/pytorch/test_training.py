@@ -1,0 +1,195 @@
+"""Traces of training scripts: operators, FLOPs and memory against what can be computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuproof.trace.document import CATEGORIES, Trace
+from support.traced_scripts import trace_of
+
+pytestmark = pytest.mark.slow
+
+# One layer of 1024 x 512 numbers, a batch of 64 rows.
+LINEAR = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+size = parser.parse_args().batch_size
+model = torch.nn.Linear(1024, 512, bias=False).cuda()
+optimizer = torch.optim.{optimizer}
+while True:
+    x = torch.randn(size, 1024, device="cuda")
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+SGD, ADAM = "SGD(model.parameters(), lr=0.1)", "AdamW(model.parameters())"
+WEIGHT = 1024 * 512 * 4
+
+
+def category_bytes(trace: Trace, category: str) -> int:
+    """Bytes of a category that are in use at the end of the last step."""
+    alive: dict[int, int] = {}
+    for event in trace.memory.events:
+        if event > 0:
+            size, kind = trace.memory.blocks[event - 1]
+            alive[event - 1] = size if CATEGORIES[kind] == category else 0
+        elif event < 0:
+            alive.pop(-event - 1)
+    return sum(alive.values())
+
+
+def peak(trace: Trace) -> int:
+    most = now = 0
+    for event in trace.memory.events:
+        now += (event > 0) * trace.memory.blocks[event - 1][0] if event > 0 else 0
+        now -= trace.memory.blocks[-event - 1][0] if event < 0 else 0
+        most = max(most, now)
+    return most
+
+
+def test_the_products_of_a_linear_layer(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, LINEAR.format(optimizer=SGD))
+    assert (trace.mode, trace.optimizer, trace.precision, trace.steps) == ("training", "SGD", "float32", 3)
+    assert trace.parameters == trace.trainable == 1024 * 512
+    assert trace.model_bytes == WEIGHT
+    products = {one.phase: one for one in trace.operators if one.kind == "gemm"}
+    # The input needs no gradient: one product forwards, one backwards.
+    assert set(products) == {"forward", "backward"}
+    assert products["forward"].gemm == (1, 64, 512, 1024)
+    assert {one.flops for one in products.values()} == {2.0 * 64 * 512 * 1024}
+    assert products["forward"].bytes == 4 * (64 * 1024 + 1024 * 512 + 64 * 512)
+
+
+@pytest.mark.parametrize(("optimizer", "states"), [(SGD, 0), (ADAM, 2)])
+def test_parameters_gradients_and_the_state_of_the_optimizer(
+    tmp_path: Path, optimizer: str, states: int
+) -> None:
+    trace = trace_of(tmp_path, LINEAR.format(optimizer=optimizer))
+    assert category_bytes(trace, "parameter") == WEIGHT
+    assert category_bytes(trace, "gradient") == WEIGHT
+    assert category_bytes(trace, "optimizer") // WEIGHT == states
+    assert peak(trace) >= (2 + states) * WEIGHT
+
+
+def test_the_script_gets_its_arguments_and_the_batch_scales(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, LINEAR.format(optimizer=SGD), arguments=("--batch-size", "128"))
+    (forward,) = (one for one in trace.operators if one.kind == "gemm" and one.phase == "forward")
+    assert forward.gemm == (1, 128, 512, 1024)
+
+
+def test_two_traces_of_one_script_are_the_same(tmp_path: Path) -> None:
+    first, second = (trace_of(tmp_path, LINEAR.format(optimizer=ADAM)) for _ in range(2))
+    assert first.operators == second.operators
+    assert first.memory == second.memory
+
+
+CONVOLUTION = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+model(torch.zeros(1, 3, 32, 32))
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model.to(device)
+data = TensorDataset(torch.randn(1000, 3, 32, 32), torch.randint(0, 10, (1000,)))
+loader = DataLoader(data, batch_size=50, shuffle=True, num_workers=4, pin_memory=True)
+loss_of = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scaler = torch.amp.GradScaler("cuda")
+for epoch in range(5):
+    for images, labels in loader:
+        images, labels = images.to(device, non_blocking=True), labels.to(device)
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = loss_of(model(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        print(f"loss {loss.item():.3f}", flush=True)
+    torch.save(model.state_dict(), "model.pt")
+"""
+
+
+def test_a_loader_mixed_precision_and_values_that_nobody_knows(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, CONVOLUTION)
+    assert trace.precision == "amp-float16"
+    (forward,) = (one for one in trace.operators if one.kind == "conv" and one.phase == "forward")
+    assert forward.dtype == "float16"
+    assert forward.flops == 2.0 * 50 * 16 * 32 * 32 * 3 * 9
+    assert trace.input.samples == 50
+    assert (trace.input.workers, trace.input.steps_per_epoch) == (4, 20)
+    assert trace.input.host_s is not None
+    assert trace.input.host_s > 0
+    # The scale of the losses is a number on the GPU, too.
+    assert trace.input.bytes == 50 * 3 * 32 * 32 * 4 + 50 * 8 + 4
+    (value,) = (note for note in trace.assumptions if note.code == "value")
+    assert value.file is not None
+    assert Path(value.file).name == "train.py"
+    assert value.line == CONVOLUTION[: CONVOLUTION.index("loss.item()")].count("\n") + 1
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_twice_the_batch_size_has_twice_the_operations_of_the_loader(tmp_path: Path) -> None:
+    first, second = (trace_of(tmp_path, CONVOLUTION, "--batch-scale", scale) for scale in ("1", "2"))
+    assert second.input.samples == 100
+    assert sum(one.flops for one in second.operators if one.kind == "conv") == 2 * sum(
+        one.flops for one in first.operators if one.kind == "conv"
+    )
+
+
+LARGE = """
+import torch
+
+# 40 GB of parameters, more than the test machine has.
+model = torch.nn.Sequential(*[torch.nn.Linear(16384, 16384, bias=False) for _ in range(40)])
+model.to("cuda", torch.bfloat16)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.randn(8, 16384, dtype=torch.bfloat16, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_model_that_is_larger_than_the_machine(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, LARGE)
+    assert trace.parameters == 40 * 16384**2
+    assert trace.precision == "bfloat16"
+    assert peak(trace) > 4 * trace.model_bytes
+    assert trace.peak_rss < 4 << 30
+
+
+DISTRIBUTED = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("nccl")
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+model = DistributedDataParallel(torch.nn.Linear(1024, 512, bias=False).cuda(rank), device_ids=[rank])
+data = torch.utils.data.TensorDataset(torch.randn(640, 1024))
+sampler = torch.utils.data.DistributedSampler(data)
+loader = torch.utils.data.DataLoader(data, batch_size=16, sampler=sampler)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    for (rows,) in loader:
+        loss = model(rows.cuda(rank)).sum()
+        loss.backward()
+        optimizer.step()
+        dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_each_of_four_ranks_sends_its_share_of_the_gradients(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, DISTRIBUTED, "--gpus", "4")
+    assert (trace.strategy, trace.world_size) == ("ddp", 4)
+    assert trace.input.steps_per_epoch == 640 // 4 // 16
+    assert trace.collective_bytes == 2 * WEIGHT * 3 / 4
