@@ -1,0 +1,83 @@
+"""Memory that a trace needs on a GPU, and whether that fits."""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+
+from gpuproof.catalogue.model import Gpu
+from gpuproof.plan.coefficients import Coefficients, builtin_coefficients, usable_memory
+from gpuproof.plan.estimates import FitResult, Interval, MemoryEstimate
+from gpuproof.plan.memory.replay import Replay, replay
+from gpuproof.trace.document import Trace
+
+_NORMAL_90 = 1.2816
+"""Standard deviations between the value and a limit of an 80 % interval, if errors are normally distributed."""
+_RESERVED_MIB = 2
+"""Smallest limit of the allocator: one small segment."""
+
+
+def estimate_memory(
+    trace: Trace,
+    gpu: Gpu,
+    *,
+    fraction: float = 1.0,
+    cuda: str | None = None,
+    coefficients: Coefficients | None = None,
+    unlimited: Replay | None = None,
+) -> MemoryEstimate:
+    """Memory of one process on one GPU.
+
+    Args:
+        trace: of what this GPU does: of FSDP, `sharded` first.
+        gpu: of the catalogue.
+        fraction: of the GPU that the instance has.
+        cuda: version such as `12.8`; recent if unknown.
+        coefficients: the built-in ones if None.
+        unlimited: `replay(trace.memory)`, to replay once for many GPUs.
+    """
+    known = coefficients or builtin_coefficients()
+    context = known.context(gpu.name, cuda)
+    free = unlimited or replay(trace.memory)
+    capacity = max(usable_memory(gpu, fraction) - int(context.value), _RESERVED_MIB << 20)
+    limited = free if free.reserved <= capacity else replay(trace.memory, capacity)
+    shown = free if limited.out_of_memory else limited
+    low, high = known.memory["spread"]
+    required = Interval(
+        shown.reserved * low + context.low,
+        shown.reserved + context.value,
+        shown.reserved * high + context.high,
+    )
+    return MemoryEstimate(
+        required,
+        free.allocated,
+        shown.reserved,
+        context,
+        free.by_category,
+        free.timeline,
+        limited.out_of_memory,
+    )
+
+
+def fit(memory: MemoryEstimate, gpu: Gpu, *, fraction: float = 1.0) -> FitResult:
+    """Whether it fits: surely, perhaps, or not.
+
+    Args:
+        memory: what was estimated for this GPU.
+        gpu: of the catalogue.
+        fraction: of the GPU that the instance has.
+    """
+    usable = usable_memory(gpu, fraction)
+    required = memory.required
+    headroom = usable - round(required.value)
+    if memory.out_of_memory or headroom < 0:
+        return FitResult("does-not-fit", usable, headroom, _probability(required, usable))
+    fits = required.high <= usable
+    return FitResult("fits" if fits else "borderline", usable, headroom, _probability(required, usable))
+
+
+def _probability(required: Interval, usable: int) -> float:
+    side = required.high if usable >= required.value else required.low
+    deviation = abs(side - required.value) / _NORMAL_90
+    if deviation == 0:
+        return float(required.value <= usable)
+    return (1 + erf((usable - required.value) / deviation / sqrt(2))) / 2

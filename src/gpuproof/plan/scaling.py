@@ -1,0 +1,157 @@
+"""The trace of another batch size or of a sharded model, from traces that were made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import ceil
+from typing import TypeVar
+
+from gpuproof.trace.document import CATEGORIES, Memory, Operator, Trace
+
+_Key = TypeVar("_Key")
+
+_SHARDED = tuple(CATEGORIES.index(name) for name in ("parameter", "gradient", "optimizer"))
+_GATHERED_UNITS = 2
+"""FSDP holds the parameters of the unit that computes and of the one that is fetched meanwhile."""
+
+
+def scaled(first: Trace, second: Trace, batch: int, *, base: int | None = None) -> Trace:
+    """The trace of a batch size: sizes, FLOPs and bytes change linearly with it.
+
+    Args:
+        first: traced at some batch size.
+        second: the same script at twice that size.
+        batch: samples on each GPU.
+        base: the batch size of `first`; its data loader's if None.
+
+    Raises:
+        ValueError: the batch size of `first` is unknown, or one of them is not positive.
+    """
+    base = base or first.input.samples
+    if not base or base < 1 or batch < 1:
+        raise ValueError("the batch sizes must be positive, and that of the first trace known")
+    factor = batch / base
+    seconds = first.input.host_s
+    return replace(
+        first,
+        operators=_scaled_operators(first.operators, second.operators, factor),
+        memory=_scaled_memory(first.memory, second.memory, factor),
+        input=replace(
+            first.input,
+            samples=batch,
+            host_s=None if seconds is None else seconds * factor,
+            steps_per_epoch=_steps(first, factor),
+            bytes=round(first.input.bytes * factor),
+        ),
+    )
+
+
+def _steps(trace: Trace, factor: float) -> int | None:
+    steps = trace.input.steps_per_epoch
+    return None if steps is None else max(1, ceil(steps / factor))
+
+
+def _line(first: float, second: float, factor: float) -> float:
+    return max(0.0, first + (second - first) * (factor - 1))
+
+
+def _scaled_memory(first: Memory, second: Memory, factor: float) -> Memory:
+    """Block by block if both traces allocate in the same order; otherwise each category by its total."""
+    if first.events == second.events and len(first.blocks) == len(second.blocks):
+        pairs = zip(first.blocks, second.blocks, strict=True)
+        return Memory([(round(_line(a, b, factor)), kind) for (a, kind), (b, _) in pairs], first.events)
+    old, new = _totals(first), _totals(second)
+    share = {
+        kind: _line(old[kind], new.get(kind, old[kind]), factor) / old[kind] for kind in old if old[kind]
+    }
+    return Memory([(round(size * share.get(kind, 1)), kind) for size, kind in first.blocks], first.events)
+
+
+def _totals(memory: Memory) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for size, kind in memory.blocks:
+        found[kind] += size
+    return found
+
+
+def _scaled_operators(first: list[Operator], second: list[Operator], factor: float) -> list[Operator]:
+    """Operator by operator if both traces call the same; otherwise each class by its total."""
+    if [_identity(one) for one in first] == [_identity(one) for one in second]:
+        return [_between(a, b, factor) for a, b in zip(first, second, strict=True)]
+    shares: dict[str, tuple[float, float]] = {}
+    for kind in {one.kind for one in first}:
+        pairs = [(_sum(first, kind, name), _sum(second, kind, name)) for name in ("flops", "bytes")]
+        flops, bytes_ = (_line(a, b, factor) / a if a and b else 1.0 for a, b in pairs)
+        shares[kind] = flops, bytes_
+    return [
+        replace(one, flops=one.flops * shares[one.kind][0], bytes=one.bytes * shares[one.kind][1])
+        for one in first
+    ]
+
+
+def _identity(operator: Operator) -> tuple[object, ...]:
+    lengths = tuple(map(len, operator.shapes))
+    return (
+        operator.name,
+        operator.kind,
+        operator.dtype,
+        operator.phase,
+        operator.calls,
+        lengths,
+        len(operator.gemm),
+    )
+
+
+def _sum(operators: list[Operator], kind: str, name: str) -> float:
+    return sum(getattr(one, name) * one.calls for one in operators if one.kind == kind)
+
+
+def _between(first: Operator, second: Operator, factor: float) -> Operator:
+    shapes = tuple(_sizes(a, b, factor) for a, b in zip(first.shapes, second.shapes, strict=True))
+    return replace(
+        first,
+        flops=_line(first.flops, second.flops, factor),
+        bytes=_line(first.bytes, second.bytes, factor),
+        shapes=shapes,
+        gemm=_sizes(first.gemm, second.gemm, factor),
+    )
+
+
+def _sizes(first: tuple[int, ...], second: tuple[int, ...], factor: float) -> tuple[int, ...]:
+    return tuple(max(1, round(_line(a, b, factor))) for a, b in zip(first, second, strict=True))
+
+
+def sharded(trace: Trace, gpus: int) -> Trace:
+    """The trace on each of several GPUs among which FSDP shards parameters, gradients and optimizer state.
+
+    The parameters of two units are gathered at a time. A unit is taken to be a layer: the parameters divided by half of how often
+    the shape occurs that makes up most of them (two such matrices in a layer); all parameters if no shape repeats.
+
+    Args:
+        trace: of the whole model.
+        gpus: among which it is sharded.
+
+    Raises:
+        ValueError: the number of GPUs is not positive.
+    """
+    if gpus < 1:
+        raise ValueError("the number of GPUs must be positive")
+    if gpus == 1:
+        return trace
+    blocks = [(-(-size // gpus) if kind in _SHARDED else size, kind) for size, kind in trace.memory.blocks]
+    gathered = min(_GATHERED_UNITS * _unit(trace.memory), _parameter_bytes(trace.memory))
+    blocks.append((gathered, CATEGORIES.index("temporary")))
+    return replace(trace, memory=Memory(blocks, [len(blocks), *trace.memory.events]))
+
+
+def _parameter_bytes(memory: Memory) -> int:
+    return _totals(memory)[CATEGORIES.index("parameter")]
+
+
+def _unit(memory: Memory) -> int:
+    counts = Counter(size for size, kind in memory.blocks if kind == CATEGORIES.index("parameter"))
+    if not counts:
+        return 0
+    most = max(counts, key=lambda size: size * counts[size])
+    return _parameter_bytes(memory) // max(1, counts[most] // 2)
