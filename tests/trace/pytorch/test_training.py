@@ -193,3 +193,67 @@ def test_each_of_four_ranks_sends_its_share_of_the_gradients(tmp_path: Path) -> 
     assert (trace.strategy, trace.world_size) == ("ddp", 4)
     assert trace.input.steps_per_epoch == 640 // 4 // 16
     assert trace.collective_bytes == 2 * WEIGHT * 3 / 4
+
+
+RECURRENT = """
+import torch
+
+model = torch.nn.LSTM(256, 512, batch_first=True).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    output, _ = model(torch.randn(32, 100, 256, device="cuda"))
+    output.sum().backward()
+    optimizer.step()
+"""
+
+
+def test_the_products_of_a_recurrent_layer(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, RECURRENT)
+    # Four gates, from the input and from the state, in each of 100 time steps.
+    forward = 2.0 * 100 * 32 * (4 * 512) * (256 + 512)
+    found = {
+        phase: sum(one.flops for one in trace.operators if one.phase == phase and one.gemm)
+        for phase in ("forward", "backward")
+    }
+    assert found == {"forward": forward, "backward": 2 * forward}
+
+
+EMBEDDING = """
+import torch
+
+table = torch.nn.EmbeddingBag(1_000_000, 64).cuda()
+optimizer = torch.optim.Adagrad(table.parameters())
+for _ in range(3):
+    rows = torch.randint(0, 1_000_000, (4096, 20)).cuda()
+    table(rows).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_an_embedding_reads_only_some_of_its_rows(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, EMBEDDING)
+    (forward,) = (one for one in trace.operators if one.phase == "forward" and one.kind == "index")
+    assert forward.bytes < 1_000_000 * 64 * 4
+    assert category_bytes(trace, "optimizer") >= 1_000_000 * 64 * 4
+
+
+MASKED = """
+import torch
+
+model = torch.nn.Linear(64, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    x = torch.randn(100, 64, device="cuda")
+    rows = x[x.sum(1) > 0]
+    model(rows).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_mask_is_taken_to_select_everything_and_that_is_noted(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, MASKED)
+    (forward,) = (one for one in trace.operators if one.phase == "forward" and one.kind == "gemm")
+    assert forward.gemm == (1, 100, 8, 64)
+    note = next(note for note in trace.assumptions if note.code == "dynamic-shape")
+    assert note.line == MASKED[: MASKED.index("rows = x[")].count("\n") + 1

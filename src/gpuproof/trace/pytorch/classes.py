@@ -112,6 +112,7 @@ _NO_KERNEL = frozenset(
         *("is_same_size", "record_stream", "resize_", "_local_scalar_dense", "lift_fresh", "is_pinned"),
     }
 )
+_RECURRENT = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward")
 _BACKWARD_OF_ATTENTION = 2.5
 """Five products of matrices instead of two."""
 
@@ -152,7 +153,7 @@ def kernels_of(name: str, is_view: bool, tensors: int) -> int:
         return 0
     if name.startswith(("_foreach", "_fused")):
         return max(1, -(-tensors // 60))
-    return 2 if name == "convolution_backward" else 1
+    return 2 if name in ("convolution_backward", *_RECURRENT) else 1
 
 
 def _kind_of_convolution(name: str, arguments: tuple[Any, ...]) -> str:
@@ -178,6 +179,10 @@ def gemm_of(name: str, arguments: tuple[Any, ...], output: Any) -> tuple[int, ..
     if name == "linear":
         size, weight = arguments[0], arguments[1]
         return (1, prod(size.shape[:-1]), weight.shape[0], weight.shape[1])
+    if name in _RECURRENT:
+        # Input and hidden state are multiplied in every time step; the host's operator stands for that of cuDNN.
+        source, weights, state = arguments[0], arguments[1], arguments[2]
+        return (1, source.shape[0] * source.shape[1], weights.shape[0], weights.shape[1] + state.shape[1])
     if name in ("convolution", "convolution_backward"):
         backward = name == "convolution_backward"
         out = arguments[0] if backward else output
@@ -199,6 +204,7 @@ def flops_of(name: str, arguments: tuple[Any, ...], gemm: tuple[int, ...], large
     """
     if gemm:
         passes = sum(arguments[10][:2]) if name == "convolution_backward" else 1
+        passes = 2 if name == "mkldnn_rnn_layer_backward" else passes
         return 2.0 * prod(gemm) * passes
     if "scaled_dot_product" in name or "_attention_" in name:
         backward = "backward" in name

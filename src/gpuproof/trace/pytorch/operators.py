@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from gpuproof.trace.document import INDEX
 from gpuproof.trace.notes import Notes
 from gpuproof.trace.pytorch.classes import flops_of, gemm_of, kernels_of, kind_of
-from gpuproof.trace.pytorch.fake_gpu import FakeGpu
+from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
 from gpuproof.trace.pytorch.recorder import Call, Recorder
 
 aten = torch.ops.aten
@@ -48,9 +48,19 @@ class OperatorLog(TorchDispatchMode):
             aten.index.Tensor: self._index,
         }
 
+        self._by_name: dict[str, Callable[..., Any]] = {"torchvision.nms.default": self._suppress}
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on shapes alone, if one of its tensors is not on the host."""
         kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if device is not None:
+            if func is aten._to_copy.default and is_gpu(device) != self._gpu.is_on_gpu(args[0]):
+                move = self._gpu.to_gpu if is_gpu(device) else self._gpu.to_host
+                moved = move(args[0])
+                return moved if kwargs.get("dtype") is None else moved.to(kwargs["dtype"])
+            if is_gpu(device):
+                return self._create(func, args, {**kwargs, "device": HOST})
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         if not inputs or func.namespace == "prim":  # what is asked about a tensor, such as its device
             return func(*args, **kwargs)
@@ -58,7 +68,7 @@ class OperatorLog(TorchDispatchMode):
         on_gpu = any(recorder.is_allocated(tensor) for tensor in inputs)
         if on_gpu:
             self._enter_phase()
-        special = self._by_value.get(func)
+        special = self._by_value.get(func) or self._by_name.get(str(func))
         self._gpu.inside += 1
         try:
             result = func(*args, **kwargs) if special is None else special(func, args, kwargs, on_gpu)
@@ -67,6 +77,17 @@ class OperatorLog(TorchDispatchMode):
         finally:
             self._gpu.inside -= 1
         return result
+
+    def _create(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A new tensor on the GPU, which a function of PyTorch that is not seen as a whole creates."""
+        self._gpu.inside += 1
+        try:
+            with self._fake:
+                made = func(*args, **kwargs)
+        finally:
+            self._gpu.inside -= 1
+        self._recorder.allocate(made, "temporary")
+        return made
 
     def _enter_phase(self) -> None:
         recorder = self._recorder
@@ -144,6 +165,11 @@ class OperatorLog(TorchDispatchMode):
         with self._fake:
             values = torch.empty(size, dtype=args[0].dtype)
             return values, torch.empty(args[0].shape, dtype=torch.int64), torch.empty(size, dtype=torch.int64)
+
+    def _suppress(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        self._note_shape("non-maximum suppression")
+        with self._fake:
+            return torch.empty(args[0].shape[0], dtype=torch.int64)
 
     def _index(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
         indices: list[Any] = []
