@@ -6,6 +6,7 @@ Endpoints and jobs are put into the emulator's store as if they were in service;
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,15 @@ from gpuproof.emulator.emulator import Emulator
 from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.options import Options
 from gpuproof.emulator.server import _quiet_handler
-from gpuproof.emulator.store import ENDPOINT, PROCESSING, TRAINING, Resource, resource_arn
+from gpuproof.emulator.store import (
+    ENDPOINT,
+    NOTEBOOK,
+    PROCESSING,
+    TRAINING,
+    TRANSFORM,
+    Resource,
+    resource_arn,
+)
 from gpuproof.emulator.wsgi import Application
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6-gpu-py312"
@@ -173,6 +182,34 @@ class EmulatedAccount:
             document.pop("RoleArn")
         self.emulator.context.store.add(Resource(kind, region, name, {**document, **more}, dict(tags or {})))
 
+    def transform(
+        self,
+        name: str,
+        region: str = "us-east-1",
+        *,
+        instance: str = "ml.g5.xlarge",
+        count: int = 1,
+        tags: Mapping[str, str] | None = None,
+        age: float = 3600.0,
+        seconds: float | None = None,
+        status: str = "Completed",
+    ) -> None:
+        """A batch transform job that began a minute after its creation and ran for some seconds; None: it has not begun."""
+        created = time.time() - age
+        document: dict[str, Any] = {
+            "TransformJobName": name,
+            "TransformJobArn": resource_arn(TRANSFORM, region, name),
+            "TransformJobStatus": status,
+            "ModelName": name,
+            "CreationTime": created,
+            "TransformResources": {"InstanceType": instance, "InstanceCount": count},
+        }
+        if seconds is not None:
+            document["TransformStartTime"] = created + 60
+            if status != "InProgress":
+                document["TransformEndTime"] = created + 60 + seconds
+        self.emulator.context.store.add(Resource(TRANSFORM, region, name, document, dict(tags or {})))
+
     def app(self, name: str, region: str = "us-east-1", instance: str = "ml.g5.xlarge") -> str:
         """A Studio app in a space of its own; returns its name in the inventory."""
         self.client("sagemaker", region).create_app(
@@ -204,19 +241,74 @@ class EmulatedAccount:
         made = ec2.create_volume(AvailabilityZone=f"{region}a", Size=100, VolumeType="gp3")
         return made["VolumeId"]
 
-    def state(self) -> dict[str, Any]:
-        """Everything that a cleanup could change, by a name, as AWS describes it now."""
+    def schedule(self, name: str, endpoint: str, region: str = "us-east-1") -> None:
+        """A schedule that deletes an endpoint in 2030, as `gpuproof deploy --ttl` creates it."""
+        trusted = {
+            "Effect": "Allow",
+            "Principal": {"Service": "scheduler.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
+        iam = self.client("iam", "us-east-1")
+        with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)
+        self.client("scheduler", region).create_schedule(
+            Name=name,
+            ScheduleExpression="at(2030-01-01T00:00:00)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={
+                "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
+                "RoleArn": "arn:aws:iam::123456789012:role/scheduler",
+                "Input": json.dumps({"EndpointName": endpoint}),
+            },
+        )
+
+    def notebook(
+        self,
+        name: str,
+        region: str = "us-east-1",
+        *,
+        instance: str = "ml.g5.xlarge",
+        status: str = "InService",
+        tags: Mapping[str, str] | None = None,
+        age: float = DAY,
+        changed: float | None = None,
+    ) -> None:
+        """A notebook instance without a machine, whose status changed some seconds ago."""
+        created = time.time() - age
+        document = {
+            "NotebookInstanceName": name,
+            "NotebookInstanceArn": resource_arn(NOTEBOOK, region, name),
+            "NotebookInstanceStatus": status,
+            "InstanceType": instance,
+            "CreationTime": created,
+            "LastModifiedTime": created if changed is None else time.time() - changed,
+        }
+        self.emulator.context.store.add(Resource(NOTEBOOK, region, name, document, dict(tags or {})))
+
+    def state(self, *regions: str) -> dict[str, Any]:
+        """Everything that a cleanup could change, by a name, as AWS describes it now.
+
+        Args:
+            regions: of EC2 instances, volumes and schedules; those of all other resources and us-east-1 are added.
+        """
         found: dict[str, Any] = {
             f"{one.region}/{one.kind}/{one.name}": dict(one.document) | {"extra": dict(one.extra)}
             for one in self.emulator.context.store.all()
         }
-        for region in {key.partition("/")[0] for key in found} | {"us-east-1"}:
+        for region in {key.partition("/")[0] for key in found} | {"us-east-1", *regions}:
             ec2 = self.client("ec2", region)
             for reservation in ec2.describe_instances()["Reservations"]:
                 for one in reservation["Instances"]:
                     found[f"{region}/instance/{one['InstanceId']}"] = one["State"]["Name"]
             for one in ec2.describe_volumes()["Volumes"]:
                 found[f"{region}/volume/{one['VolumeId']}"] = one["State"]
+            for one in self.client("scheduler", region).list_schedules()["Schedules"]:
+                found[f"{region}/schedule/{one['Name']}"] = one["State"]
+        s3 = self.client("s3", "us-east-1")
+        for bucket in s3.list_buckets()["Buckets"]:
+            for item in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ()):
+                found[f"s3://{bucket['Name']}/{item['Key']}"] = item["ETag"]
         return found
 
     def reset(self) -> None:

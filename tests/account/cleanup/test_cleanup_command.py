@@ -193,31 +193,14 @@ def test_a_warm_pool_is_released(account: EmulatedAccount, cli: CliSandbox) -> N
 
 def test_a_schedule_without_its_endpoint_is_left_over(account: EmulatedAccount, cli: CliSandbox) -> None:
     account.endpoint("alive", tags=OWN)
-    trusted = {
-        "Effect": "Allow",
-        "Principal": {"Service": "scheduler.amazonaws.com"},
-        "Action": "sts:AssumeRole",
-    }
-    document = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
-    account.client("iam", "us-east-1").create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)
-    scheduler = account.client("scheduler", "us-east-1")
     for endpoint in ("alive", "lost"):
-        scheduler.create_schedule(
-            Name=f"gpuproof-ttl-{endpoint}",
-            ScheduleExpression="at(2030-01-01T00:00:00)",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            Target={
-                "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
-                "RoleArn": "arn:aws:iam::123456789012:role/scheduler",
-                "Input": json.dumps({"EndpointName": endpoint}),
-            },
-        )
+        account.schedule(f"gpuproof-ttl-{endpoint}", endpoint)
     found = by_key(listed(cli))
     assert found["us-east-1/schedule/gpuproof-ttl-lost"]["note"] == "its endpoint lost does not exist"
     assert "us-east-1/schedule/gpuproof-ttl-alive" not in found
     assert "schedule" in found["us-east-1/endpoint/alive"]["what_happens"]
     cli.gpuproof("cleanup", "--gpuproof", "--delete", "--yes")
-    assert scheduler.list_schedules()["Schedules"] == []
+    assert not any("/schedule/" in key for key in account.state())
 
 
 def test_files_of_a_run_that_was_never_submitted_are_left_over(
