@@ -70,6 +70,90 @@ def test_an_endpoint_of_gpuproof_counts_so_far(account: EmulatedAccount, cli: Cl
     assert document["total"]["running"] == 1
 
 
+def test_transform_jobs_of_gpuproof_count_with_their_billed_time(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    mine = {"gpuproof:transform": "x"}
+    account.transform("done", tags=mine, count=2, age=2 * DAY, seconds=1800)
+    account.transform("failed", tags=mine, age=DAY, seconds=900, status="Failed", instance="ml.g4dn.xlarge")
+    account.transform("running", tags=mine, age=660, seconds=0, status="InProgress")
+    account.transform("waiting", tags=mine, age=60, status="InProgress")
+    account.transform("old", tags=mine, age=40 * DAY, seconds=1800)
+    account.transform("theirs", tags={"team": "x"}, seconds=1800)
+    account.transform("elsewhere", "eu-west-1", tags=mine, seconds=1800)
+    document = cost(cli)
+    entries = {one["id"]: one for one in document["entries"]}
+    # Neither what has not begun, nor what is older, of somebody else or in another region.
+    assert sorted(entries) == ["done", "failed", "running"]
+    assert entries["done"]["usd"] == pytest.approx(2 * 1.408 / 2)
+    assert entries["failed"]["usd"] == pytest.approx(0.7364 / 4, rel=0.01)
+    assert entries["failed"]["billed_seconds"] == pytest.approx(900)
+    assert 600 <= entries["running"]["billed_seconds"] < 600 + 600
+    assert (entries["running"]["running"], entries["done"]["running"]) == (True, False)
+    (group,) = cost(cli, "--by", "backend")["groups"]
+    assert (group["key"], group["count"]) == ("transform", 3)
+    assert [one["key"] for one in cost(cli, "--since", "25h")["groups"]] == ["running", "failed"]
+
+
+def test_a_transform_job_of_unknown_price_is_not_0(account: EmulatedAccount, cli: CliSandbox) -> None:
+    account.transform("new", tags={"gpuproof:transform": "new"}, seconds=1800, instance="ml.x9.large")
+    document = cost(cli)
+    assert document["entries"][0]["usd"] is None
+    assert document["total"]["unknown_prices"] == 1
+    assert "unknown" in cli.gpuproof("cost").stdout
+
+
+def test_a_notebook_instance_of_gpuproof_counts_since_its_start(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    mine = {"gpuproof:notebook": "nb"}
+    account.notebook("nb", tags=mine, age=20 * DAY, changed=7200)
+    account.notebook("left-on", tags=mine, age=60 * DAY, changed=50 * DAY, instance="ml.g4dn.xlarge")
+    account.notebook("stopped", tags=mine, age=20 * DAY, changed=7200, status="Stopped")
+    account.notebook("theirs", age=20 * DAY, changed=7200)
+    document = cost(cli)
+    entries = {one["id"]: one for one in document["entries"]}
+    assert sorted(entries) == ["left-on", "nb"]
+    # Its time before the last start is not kept by AWS.
+    assert entries["nb"]["usd"] == pytest.approx(2 * 1.41, rel=0.1)
+    assert entries["nb"]["is_derived"]
+    assert entries["left-on"]["billed_seconds"] == pytest.approx(30 * DAY, rel=0.01)
+    assert document["total"]["running"] == 2
+    assert "~$" in cli.gpuproof("cost").stdout
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        ("ListTransformJobs", "batch transform jobs"),
+        ("DescribeTransformJob", "batch transform jobs"),
+        ("ListNotebookInstances", "notebook instances"),
+    ],
+)
+def test_a_kind_that_cannot_be_read_is_named_and_the_rest_is_counted(
+    account: EmulatedAccount, cli: CliSandbox, operation: str, what: str
+) -> None:
+    ended(account, "small", 1)
+    account.transform("done", tags={"gpuproof:transform": "done"}, seconds=1800)
+    account.notebook("nb", tags={"gpuproof:notebook": "nb"})
+    account.fault(f"access-denied,service=sagemaker,operation={operation}")
+    done = cli.gpuproof("cost")
+    assert done.returncode == 5
+    assert f"{what} are not counted" in done.stderr
+    assert operation in done.stderr
+    assert "small" in done.stdout
+    assert ("nb" in done.stdout, "done" in done.stdout) == (
+        what != "notebook instances",
+        what != "batch transform jobs",
+    )
+
+
+def test_throttled_requests_are_repeated(account: EmulatedAccount, cli: CliSandbox) -> None:
+    account.transform("done", tags={"gpuproof:transform": "done"}, seconds=1800)
+    account.fault("throttling,service=sagemaker,operation=ListTransformJobs,count=8")
+    assert [one["id"] for one in cost(cli)["entries"]] == ["done"]
+
+
 def test_without_permission_the_rest_is_counted(account: EmulatedAccount, cli: CliSandbox) -> None:
     ended(account, "small", 1)
     account.fault("access-denied,service=sagemaker,operation=ListEndpoints")

@@ -1,1 +1,1 @@
-"""Sums what GPUproof's runs and endpoints cost, from their records, next to the bill of Cost Explorer."""
+"""Sums what GPUproof's runs, transform jobs, endpoints and notebooks cost, from what AWS keeps about them, next to Cost Explorer's bill."""

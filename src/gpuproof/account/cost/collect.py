@@ -1,18 +1,28 @@
-"""Reads the records of runs and endpoints in the account. A part that cannot be read is reported, not counted as 0."""
+"""Reads what GPUproof's runs, transform jobs, endpoints and notebooks cost. A part that cannot be read is reported, not counted as 0."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpuproof.account.cleanup.inventory import endpoints
 from gpuproof.account.cleanup.inventory.scan import Scan
 from gpuproof.account.cleanup.resource import Kind
 from gpuproof.account.cost.entry import CostEntry, endpoint_entry, run_entry
+from gpuproof.account.cost.notebooks import notebook_entries
+from gpuproof.account.cost.transforms import transform_entries
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import RunStore
 from gpuproof.backends.registry import compared_backends
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
+
+Reader = Callable[[Aws, Catalogue, float, float], list[CostEntry]]
+_READERS: tuple[tuple[str, Reader], ...] = (
+    ("batch transform jobs", transform_entries),
+    ("notebook instances", notebook_entries),
+)
+"""What is not a run, and how its entries are read: from the client of the region, prices, and the period."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class Costs:
 
 
 def collect(region: str | None, since: float, now: float) -> Costs:
-    """The costs of all runs that were created after a time, and of GPUproof's endpoints that exist now.
+    """The costs of runs and transform jobs that were created after a time, and of endpoints and notebook instances that exist now.
 
     Args:
         region: that of the AWS configuration if None.
@@ -52,15 +62,21 @@ def collect(region: str | None, since: float, now: float) -> Costs:
             problems.append((f"runs {backend.location} are not counted: {error.message}", error))
     if len(problems) == len(backends) and not found and problems[0][1] is not None:
         raise problems[0][1]
-    with Scan(Catalogue.load()) as scan:
+    catalogue = Catalogue.load()
+    with Scan(catalogue) as scan:
         name = region or scan.clients.default_region
         inventory = scan.inventory([name], (endpoints.collect,))
-    found += [
-        endpoint_entry(one, since, now)
-        for one in inventory.resources
-        if one.kind is Kind.ENDPOINT and one.owned
-    ]
-    problems += [(f"{one.what} are not counted: {one.message}", None) for one in inventory.unread]
+        found += [
+            endpoint_entry(one, since, now)
+            for one in inventory.resources
+            if one.kind is Kind.ENDPOINT and one.owned
+        ]
+        problems += [(f"{one.what} are not counted: {one.message}", None) for one in inventory.unread]
+        for what, read in _READERS:
+            try:
+                found += read(scan.aws(name), catalogue, since, now)
+            except GPUproofError as error:
+                problems.append((f"{what} are not counted: {error.message}", error))
     entries = tuple(sorted(found, key=lambda one: -one.created))
     return Costs(entries, tuple(problems), bool(inventory.unread))
 

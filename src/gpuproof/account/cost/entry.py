@@ -1,4 +1,4 @@
-"""What one run or endpoint cost, and sums of them by day, job, instance type or backend. Makes no requests."""
+"""What one run, transform job, endpoint or notebook instance cost, and sums of them by day, job, instance type or backend. Makes no requests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ UNKNOWN_TYPE = "unknown"
 
 @dataclass(frozen=True)
 class CostEntry:
-    """What one run or endpoint cost.
+    """What one run, batch transform job, endpoint or notebook instance cost.
 
     Args:
-        id: the run, or the endpoint's name.
+        id: the run, or the name of the other.
         job: the job's name.
-        backend: `sagemaker`, `ec2` or `endpoint`.
+        backend: `sagemaker`, `ec2`, `transform`, `endpoint` or `notebook`.
         region: where it ran.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: the number of instances.
@@ -80,7 +80,7 @@ class CostSum:
 
     Args:
         key: the day, job, type or backend.
-        count: the number of runs and endpoints.
+        count: the number of entries.
         hours: billed hours of all instances.
         usd: the known part of the cost.
         unknown: the number of entries whose price is unknown.

@@ -1,7 +1,8 @@
 """Show what GPUproof's runs have cost, with what spot capacity saved.
 
 The amounts come from the runs' own records: billed seconds times list prices. Runs on this machine cost nothing and are left out.
-Endpoints that GPUproof created count with the instances that they have now, since their creation.
+Batch transform jobs that GPUproof created count with their billed time, its endpoints with the instances that they have now since their
+creation, and its notebook instances since their last start: AWS keeps no record of earlier ones.
 
 --cost-explorer adds AWS's bill by the tag `gpuproof:job`, by day and by job. AWS bills $0.01 for each such request.
 """

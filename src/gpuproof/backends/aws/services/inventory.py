@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused
@@ -57,9 +58,19 @@ class InventoryCalls(AwsSession):
         """
         return self._described("describe_app", request, f"app {request['AppName']}")
 
-    def transform_jobs(self, status: str) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the batch transform jobs with a status, such as `InProgress`."""
-        yield from self._listed("list_transform_jobs", "TransformJobSummaries", StatusEquals=status)
+    def transform_jobs(
+        self, status: str | None = None, *, created_after: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield summaries of batch transform jobs, newest first.
+
+        Args:
+            status: such as `InProgress`; any if None.
+            created_after: seconds since the epoch.
+        """
+        request: dict[str, Any] = {} if status is None else {"StatusEquals": status}
+        if created_after is not None:
+            request["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
+        yield from self._listed("list_transform_jobs", "TransformJobSummaries", **request)
 
     def transform_job(self, name: str) -> dict[str, Any] | None:
         """The description of a batch transform job; None if it does not exist."""
