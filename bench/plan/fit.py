@@ -1,0 +1,289 @@
+"""Fits the coefficients of `gpuproof plan`: `python bench/plan/fit.py MEASUREMENTS TRACES` writes `coefficients.json`.
+
+Of each GPU and precision: the shares of the peak and of the bandwidth from NeuSight's operators (FP32), and a slowdown of each class of
+operators by ridge regression of measured steps on the roofline, with non-negative coefficients and a prior (what GPUs have in
+common). Residuals are relative, and large ones count less, because tables have rows that something else slowed down.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[2])]
+
+from bench.plan import tables  # noqa: E402
+from bench.plan.measured_steps import MeasuredStep, measured_steps  # noqa: E402
+
+from gpuproof.catalogue import Catalogue, Gpu  # noqa: E402
+from gpuproof.plan.coefficients import Coefficients, builtin_coefficients  # noqa: E402
+from gpuproof.plan.time import estimate_step  # noqa: E402
+from gpuproof.plan.time.roofline import tile_efficiency  # noqa: E402
+
+OUTPUT = Path(__file__).parents[2] / "src/gpuproof/plan/data/coefficients.json"
+KINDS = (
+    *("gemm", "bmm", "attention", "conv", "grouped-conv", "depthwise-conv", "norm", "softmax", "elementwise"),
+    *("reduction", "pool", "index", "optimizer", "other"),
+)
+_COMPUTE, _BANDWIDTH = 0.75, 0.85
+"""Shares where no operators were measured; slowdowns are relative to them."""
+_TYPICAL_FP32 = 0.85
+"""Share of the FP32 peak that GPUs without a tight limit of power reach."""
+_RIDGE = 0.15
+NEUSIGHT = {
+    "Tesla T4": ("T4", 8.1, 320),
+    "NVIDIA L4": ("L4", 30.3, 300),
+    "Tesla V100-PCIE-32GB": ("V100-32GB", 14.0, 900),
+    "NVIDIA A100-PCIE-40GB": ("A100-40GB", 19.5, 1555),
+    "NVIDIA A100 80GB PCIe": ("A100-80GB", 19.5, 1935),
+    "NVIDIA H100 80GB HBM3": ("H100", 67.0, 3350),
+}
+_TENSORS = {"add": 3, "mul": 3, "div": 3}
+_LARGE = 20 << 20
+SAME = {"V100-16GB": "V100-32GB", "T4G": "T4", "H200": "H100"}
+"""GPUs with the same processor: only memory differs, or (T4G) the host."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured step as the regression needs it.
+
+    Args:
+        step: what was measured.
+        by_class: seconds with all slowdowns 1.
+        rest: seconds of starts and communication.
+    """
+
+    step: MeasuredStep
+    by_class: Mapping[str, float]
+    rest: float
+
+
+def plain_coefficients() -> Coefficients:
+    """With all slowdowns 1 and no time to start kernels."""
+    known = builtin_coefficients()
+    rates = {"compute": _COMPUTE, "bandwidth": _BANDWIDTH, "slowdown": dict.fromkeys(KINDS, 1.0)}
+    time = {
+        **known.time,
+        "gpus": {},
+        "default": dict.fromkeys(("float32", "tf32", "half"), rates),
+        "kernel_s": 0.0,
+    }
+    return Coefficients(known.memory, time)
+
+
+def rows_of(steps: Sequence[MeasuredStep]) -> list[Row]:
+    """What the roofline says of each."""
+    plain = plain_coefficients()
+    kernel_s = builtin_coefficients().time["kernel_s"]
+    found: list[Row] = []
+    for step in steps:
+        estimate = estimate_step(
+            step.trace,
+            step.gpu,
+            gpus=step.gpus,
+            hosts=step.hosts,
+            network_gbps=step.network_gbps,
+            coefficients=plain,
+        )
+        starts = sum(one.kernels * one.calls for one in step.trace.operators) * kernel_s
+        found.append(Row(step, estimate.by_class, starts + estimate.communication_s))
+    return found
+
+
+def fit_slowdowns(rows: Sequence[Row], prior: Mapping[str, float], ridge: float = _RIDGE) -> dict[str, float]:
+    """The slowdown of each class that minimizes the relative residuals.
+
+    Args:
+        rows: of one GPU and precision.
+        prior: to which a class that the rows say little about stays close.
+        ridge: weight of the prior, in rows.
+    """
+    factors = {kind: prior.get(kind, 1.0) for kind in KINDS}
+    shares = [{kind: row.by_class.get(kind, 0.0) / row.step.seconds for kind in KINDS} for row in rows]
+    targets = [1 - row.rest / row.step.seconds for row in rows]
+    for _ in range(60):
+        errors = [
+            sum(share[kind] * factors[kind] for kind in KINDS) - target
+            for share, target in zip(shares, targets, strict=True)
+        ]
+        weights = [1 / max(0.05, abs(error)) for error in errors]
+        scale = sum(weights) / len(weights)
+        for kind in KINDS:
+            gradient = square = 0.0
+            for index, share in enumerate(shares):
+                rest = errors[index] - share[kind] * factors[kind]
+                gradient += weights[index] * share[kind] * rest
+                square += weights[index] * share[kind] ** 2
+            new = max(0.2, (ridge * scale * prior.get(kind, 1.0) - gradient) / (square + ridge * scale))
+            for index, share in enumerate(shares):
+                errors[index] += share[kind] * (new - factors[kind])
+            factors[kind] = new
+    return factors
+
+
+def predict(row: Row, slowdowns: Mapping[str, float]) -> float:
+    """Seconds of a step."""
+    return row.rest + sum(seconds * slowdowns.get(kind, 1.0) for kind, seconds in row.by_class.items())
+
+
+def fit_default(rows: Sequence[Row]) -> dict[str, float]:
+    """Slowdowns that GPUs have in common: each group of measurements counts the same, however many rows it has."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.step.gpu.name, row.step.table].append(row)
+    fitted = [(group, fit_slowdowns(group, dict.fromkeys(KINDS, 1.2))) for group in groups.values()]
+    result: dict[str, float] = {}
+    for kind in KINDS:
+        pairs = [
+            (found[kind], sum(row.by_class.get(kind, 0.0) / row.step.seconds for row in group) / len(group))
+            for group, found in fitted
+        ]
+        total = sum(weight for _, weight in pairs)
+        result[kind] = sum(value * weight for value, weight in pairs) / total if total > 0.01 else 1.2
+    return result
+
+
+def neusight_rates(folder: Path) -> dict[str, dict[str, Any]]:
+    """FP32 rates of GPUs: the share of the bandwidth, of the peak, and slowdowns of bmm, norm and softmax."""
+    gpus = Catalogue.load().tables.gpus
+    by_gpu: dict[str, list[tables.OperatorTime]] = defaultdict(list)
+    for one in tables.neusight(folder):
+        by_gpu[one.device].append(one)
+    found: dict[str, dict[str, Any]] = {}
+    for device, (name, peak, bandwidth) in NEUSIGHT.items():
+        gpu = gpus[name]._replace(fp32_tflops=peak, bandwidth=float(bandwidth))
+        found[name] = _neusight_gpu(by_gpu[device], gpu)
+    return found
+
+
+def _neusight_gpu(rows: Sequence[tables.OperatorTime], gpu: Gpu) -> dict[str, Any]:
+    shares = {name: _bandwidth_shares(rows, gpu, name) for name in ("elementwise", "norm", "softmax")}
+    bandwidth = median(shares["elementwise"]) if shares["elementwise"] else _BANDWIDTH
+    slowdown = {
+        name: round(bandwidth / median(shares[name]), 3) for name in ("norm", "softmax") if shares[name]
+    }
+    compute = _compute_share(rows, gpu, "linear", bandwidth, 1.0)
+    slowdown["gemm"] = 1.0
+    slowdown["bmm"] = round(compute / _compute_share(rows, gpu, "bmm", bandwidth, compute), 3)
+    rates = {"compute": round(compute, 3), "bandwidth": round(bandwidth, 3), "slowdown": slowdown}
+    return {**rates, "tier": "calibrated", "source": "sitar-lab/NeuSight, operators in FP32"}
+
+
+def _bandwidth_shares(rows: Sequence[tables.OperatorTime], gpu: Gpu, kind: str) -> list[float]:
+    names = {"norm": ("ln",), "softmax": ("softmax",)}.get(kind)
+    found: list[float] = []
+    for row in rows:
+        matches = row.name in names if names else row.name not in ("ln", "softmax", "linear", "bmm")
+        if matches and 4 * row.shape[0] * row.shape[1] > _LARGE:
+            size = 4 * row.shape[0] * row.shape[1] * _TENSORS.get(row.name, 2)
+            found.append(size / row.seconds / (gpu.bandwidth * 1e9))
+    return found
+
+
+def _compute_share(
+    rows: Sequence[tables.OperatorTime], gpu: Gpu, name: str, bandwidth: float, expected: float
+) -> float:
+    """The share that makes the median error zero: of each product that is not bound by bandwidth, the one it shows."""
+    shares: list[float] = []
+    for row in rows:
+        if row.name == name:
+            b, m, n, k = row.shape
+            flops = 2.0 * b * m * n * k
+            needed = flops / (gpu.fp32_tflops or 1) / 1e12 / tile_efficiency(row.shape, gpu)
+            traffic = 4 * b * (m * k + k * n + m * n) / (gpu.bandwidth * 1e9 * bandwidth)
+            if needed / expected > traffic:
+                shares.append(needed / row.seconds)
+    return median(shares)
+
+
+def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
+    """All coefficients of time by GPU and precision, and the typical ones."""
+    rows = rows_of(measured_steps(measurements, traces))
+    half = [row for row in rows if row.step.precision == "half"]
+    full = [row for row in rows if row.step.precision == "float32"]
+    default_half = fit_default(half)
+    default_full = {
+        **default_half,
+        **_only(fit_default(full), ("conv", "grouped-conv", "depthwise-conv", "norm")),
+    }
+    gpus: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, rates in neusight_rates(measurements).items():
+        gpus[name]["float32"] = rates
+    for name in sorted({row.step.gpu.name for row in rows}):
+        for precision, prior, kept in (("half", default_half, half), ("float32", default_full, full)):
+            own = [row for row in kept if row.step.gpu.name == name]
+            if own:
+                key = "tf32" if precision == "float32" and own[0].step.gpu.tf32_tflops else precision
+                if key != "float32":
+                    gpus[name][key] = _entry(own, prior)
+    for entry in gpus.values():
+        _add_other_precisions(entry, {"half": default_half, "tf32": default_full})
+    default = {
+        "float32": _rates(default_full),
+        "tf32": _rates(default_full),
+        "half": _rates(default_half),
+    }
+    return {"default": default, "gpus": _with_relatives(gpus)}
+
+
+def _add_other_precisions(entry: dict[str, Any], slowdowns: Mapping[str, Mapping[str, float]]) -> None:
+    """Of a GPU that was measured in FP32 only: a limit of its power lowers its other peaks too, but not as much."""
+    full = entry.get("float32")
+    for precision, slowdown in slowdowns.items():
+        if full and precision not in entry:
+            share = _COMPUTE * min(1.0, (full["compute"] / _TYPICAL_FP32) ** 0.5)
+            rates = {**_rates(slowdown), "compute": round(share, 3), "bandwidth": full["bandwidth"]}
+            entry[precision] = {**rates, "tier": "one-anchor", "source": f"from FP32: {full['source']}"}
+
+
+def _only(values: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    return {name: values[name] for name in names}
+
+
+def _rates(slowdown: Mapping[str, float]) -> dict[str, Any]:
+    rounded = {kind: round(value, 3) for kind, value in slowdown.items()}
+    return {
+        "compute": _COMPUTE,
+        "bandwidth": _BANDWIDTH,
+        "slowdown": rounded,
+        "source": "typical of measured GPUs",
+    }
+
+
+def _entry(rows: Sequence[Row], prior: Mapping[str, float]) -> dict[str, Any]:
+    tables_ = ", ".join(sorted({row.step.table for row in rows}))
+    return {
+        **_rates(fit_slowdowns(rows, prior)),
+        "tier": "calibrated",
+        "source": f"{tables_}: {len(rows)} steps",
+    }
+
+
+def _with_relatives(gpus: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Also GPUs with the same processor or architecture, as one-anchor."""
+    result: dict[str, Any] = {name: dict(entry) for name, entry in gpus.items()}
+    relatives = {**SAME, "V100-32GB": "V100-16GB", "A10G": "RTX-3090", "RTX-PRO-6000": "RTX-PRO-6000-Max-Q"}
+    relatives |= {"RTX-PRO-4500": "RTX-PRO-6000-Max-Q"}
+    for name, relative in relatives.items():
+        for precision, entry in gpus.get(relative, {}).items():
+            copied = {**entry, "tier": "one-anchor", "source": f"measured on {relative}: {entry['source']}"}
+            result.setdefault(name, {}).setdefault(precision, copied)
+    return {name: result[name] for name in sorted(result)}
+
+
+def main() -> None:
+    """Replace the coefficients of time; those of memory and the spreads are those of `plan_accuracy`."""
+    document = json.loads(OUTPUT.read_text())
+    document["time"] |= fit_all(Path(sys.argv[1]), Path(sys.argv[2]))
+    OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Time of a step: the GPU, the host that launches its kernels, and the input pipeline run at the same time; the slowest counts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from gpuproof.catalogue.model import Gpu
+from gpuproof.plan.coefficients import Coefficients, builtin_coefficients
+from gpuproof.plan.estimates import Bound, Interval, StepTime, Tier
+from gpuproof.plan.time.communication import exposed_communication
+from gpuproof.plan.time.roofline import operator_cost
+from gpuproof.trace.document import Trace
+
+_RELEVANT = 0.2
+"""Share of the GPU's time from which on the tier of a precision counts."""
+
+
+def estimate_step(
+    trace: Trace,
+    gpu: Gpu,
+    *,
+    gpus: int = 1,
+    hosts: int = 1,
+    vcpus: int | None = None,
+    network_gbps: float | None = None,
+    coefficients: Coefficients | None = None,
+) -> StepTime:
+    """Time of one step in which each GPU processes the traced batch.
+
+    Args:
+        trace: of what one GPU does.
+        gpu: of the catalogue.
+        gpus: of each host.
+        hosts: instances.
+        vcpus: of each host, for the input pipeline; as many as the loader has workers if None.
+        network_gbps: between hosts, sustained.
+        coefficients: the built-in ones if None.
+    """
+    known = coefficients or builtin_coefficients()
+    by_class: dict[str, float] = defaultdict(float)
+    by_phase: dict[str, float] = defaultdict(float)
+    by_tier: dict[Tier, float] = defaultdict(float)
+    compute = 0.0
+    for operator in trace.operators:
+        cost = operator_cost(operator, gpu, trace.framework, known)
+        seconds = cost.seconds * operator.calls
+        by_class[operator.kind] += seconds
+        by_phase[operator.phase] += seconds
+        by_tier[cost.rates.tier] += seconds
+        compute += seconds if cost.by_compute else 0.0
+    gpu_s = sum(by_class.values())
+    communication = exposed_communication(
+        trace, gpu, known, gpus=gpus, hosts=hosts, network_gbps=network_gbps, seconds=by_phase
+    )
+    launch_s = trace.host_operators * known.time["host_s_per_operator"]
+    input_s = input_seconds(trace, vcpus, gpus)
+    loads_itself = input_s is not None and trace.input.workers == 0
+    host_s = launch_s + input_s if loads_itself and input_s else launch_s
+    value = max(gpu_s + communication, host_s, input_s or 0.0)
+    tier = _tier(by_tier, gpu_s)
+    low, high = known.spread(tier)
+    parts: dict[Bound, float] = {
+        "compute": compute,
+        "bandwidth": gpu_s - compute,
+        "communication": communication,
+    }
+    bound: Bound = max(parts, key=lambda name: parts[name])
+    if value > gpu_s + communication:
+        bound = "input" if (input_s or 0.0) > launch_s else "launches"
+    step = Interval(value * low, value, value * high)
+    return StepTime(step, gpu_s, launch_s, input_s, communication, bound, dict(by_class), tier)
+
+
+def _tier(seconds: Mapping[Tier, float], gpu_s: float) -> Tier:
+    """The worst of those that matter."""
+    order: tuple[Tier, ...] = ("data-sheet", "one-anchor")
+    for tier in order:
+        if seconds.get(tier, 0.0) > _RELEVANT * gpu_s:
+            return tier
+    return "calibrated"
+
+
+def input_seconds(trace: Trace, vcpus: int | None, gpus: int) -> float | None:
+    """Seconds between two batches of the input pipeline, on processors as fast as those of the trace.
+
+    Args:
+        trace: with the time of one batch.
+        vcpus: of the host; two are one core, and the second one adds about a quarter. As many as workers if None.
+        gpus: of the host, which share its processors.
+    """
+    pipeline = trace.input
+    if pipeline.host_s is None or pipeline.synthetic:
+        return None
+    if pipeline.workers == 0:
+        return pipeline.host_s
+    if vcpus is None:
+        return pipeline.host_s / pipeline.workers
+    own = vcpus / gpus
+    cores = min(pipeline.workers, own / 2)
+    threads = max(0.0, min(pipeline.workers, own) - own / 2)
+    return pipeline.host_s / max(1.0 if own >= 1 else own, cores + threads / 4)

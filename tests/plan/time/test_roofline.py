@@ -1,0 +1,102 @@
+"""Seconds of single operators, computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuproof.plan.coefficients import Coefficients, builtin_coefficients
+from gpuproof.plan.time import operator_cost, tile_efficiency
+from gpuproof.trace.document import Operator
+from support.plan_examples import gpu
+
+RATES = {"compute": 0.5, "bandwidth": 0.8, "slowdown": {"norm": 2.0}}
+EXACT = Coefficients(
+    {}, {"gpus": {}, "default": dict.fromkeys(("float32", "tf32", "half"), RATES), "kernel_s": 1e-6}
+)
+
+
+def operator(
+    kind: str, dtype: str, flops: float, size: float, *, kernels: int = 1, gemm: tuple[int, ...] = ()
+) -> Operator:
+    return Operator("aten.some", kind, dtype, "forward", flops, size, kernels, (), 1, gemm)
+
+
+def seconds(one: Operator, name: str, framework: str = "torch") -> float:
+    return operator_cost(one, gpu(name), framework, EXACT).seconds
+
+
+def test_an_elementwise_operator_takes_as_long_as_its_memory_traffic() -> None:
+    # A T4 has 320 GB/s, of which 80 % are reached.
+    cost = operator_cost(operator("elementwise", "float32", 1e6, 256e6), gpu("T4"), "torch", EXACT)
+    assert cost.seconds == pytest.approx(1e-3 + 1e-6)
+    assert not cost.by_compute
+
+
+def test_a_slow_class_takes_a_multiple() -> None:
+    assert seconds(operator("norm", "float32", 0, 256e6), "T4") == pytest.approx(2e-3 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "name", "framework", "tflops"),
+    [
+        ("gemm", "float16", "T4", "torch", 65),
+        ("gemm", "bfloat16", "T4", "torch", 8.1),  # no BF16 on Turing
+        ("gemm", "float32", "A100-40GB", "torch", 19.5),
+        ("conv", "float32", "A100-40GB", "torch", 156),  # PyTorch allows TF32 for convolutions
+        ("gemm", "float32", "A100-40GB", "tensorflow", 156),  # TensorFlow for all products
+        ("conv", "float32", "V100-16GB", "torch", 15.7),
+        ("depthwise-conv", "float16", "T4", "torch", 8.1),  # tensor cores do not compute it
+        ("gemm", "bfloat16", "H100", "torch", 989.4),
+    ],
+)
+def test_the_peak_is_that_of_the_precision(
+    kind: str, dtype: str, name: str, framework: str, tflops: float
+) -> None:
+    one = operator(kind, dtype, 1e13, 1e3)
+    assert seconds(one, name, framework) == pytest.approx(1e13 / (tflops * 1e12 * 0.5) + 1e-6)
+    assert operator_cost(one, gpu(name), framework, EXACT).by_compute
+
+
+def test_a_view_takes_no_time_and_a_copy_crosses_pcie() -> None:
+    assert seconds(operator("elementwise", "float32", 0, 0, kernels=0), "T4") == 0
+    assert seconds(operator("copy", "float32", 0, 12e9), "T4") == pytest.approx(1.0)
+
+
+def test_a_full_wave_of_large_tiles_loses_only_the_prologue() -> None:
+    # 108 tiles of 128 x 128 on the 108 multiprocessors of an A100.
+    assert tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB")) == pytest.approx(4096 / 4128)
+
+
+def test_one_tile_more_than_a_wave_costs_a_second_wave() -> None:
+    full = tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB"))
+    assert tile_efficiency((1, 128 * 109, 128, 4096), gpu("A100-40GB")) < 0.9 * full
+
+
+def test_a_batch_of_small_products_fills_small_tiles() -> None:
+    small = tile_efficiency((4096, 32, 32, 64), gpu("A100-40GB"))
+    assert 0.3 < small < tile_efficiency((4096, 128, 128, 64), gpu("A100-40GB"))
+
+
+def test_the_coefficients_are_plausible() -> None:
+    known = builtin_coefficients()
+    for name in [*known.time["gpus"], "unknown"]:
+        for precision in ("float32", "tf32", "half"):
+            rates = known.rates(name, precision)
+            assert 0.2 < rates.compute <= 1.1, name
+            assert 0.5 < rates.bandwidth <= 1, name
+            assert all(0.2 <= value < 6 for value in rates.slowdown.values()), name
+            assert rates.source, name
+    assert known.rates("unknown", "half").tier == "data-sheet"
+    for tier in ("calibrated", "one-anchor", "data-sheet"):
+        low, high = known.spread(tier)
+        assert 0.3 < low <= 1 <= high < 3
+
+
+def test_measurements_of_ones_own_take_precedence() -> None:
+    own = {
+        "time": {"gpus": {"T4": {"half": {"compute": 0.9, "tier": "calibrated", "source": "measured here"}}}}
+    }
+    merged = builtin_coefficients().merged(own).rates("T4", "half")
+    assert (merged.compute, merged.tier) == (0.9, "calibrated")
+    assert merged.slowdown == builtin_coefficients().rates("T4", "half").slowdown
+    assert builtin_coefficients().rates("T4", "half").compute != 0.9
