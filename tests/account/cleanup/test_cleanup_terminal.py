@@ -8,11 +8,15 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 
 import pytest
 
 from support.cli_sandbox import GPUPROOF, CliSandbox, until
 from support.emulated_account import OWN, EmulatedAccount
+
+_ON_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+"""A program that becomes a command whose Ctrl-C and hang-up come from its terminal, as signals."""
 
 
 class Terminal:
@@ -29,7 +33,13 @@ class Terminal:
         }
         environment.pop("CI", None)
         self.process = subprocess.Popen(
-            [*GPUPROOF, *words], cwd=cli.project, env=environment, stdin=child, stdout=child, stderr=child
+            [sys.executable, "-c", _ON_TERMINAL, *GPUPROOF, *words],
+            cwd=cli.project,
+            env=environment,
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            start_new_session=True,
         )
         os.close(child)
         self.text = ""
@@ -44,6 +54,11 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self.main, text.encode())
+
+    def hang_up(self) -> int:
+        """Close the terminal, as when its window is closed."""
+        os.close(self.main)
+        return self.process.wait(timeout=120)
 
     def end(self) -> int:
         until(lambda: self._drain() or self.process.poll() is not None, "the end of the command")
@@ -78,14 +93,64 @@ def test_anything_but_yes_deletes_nothing(account: EmulatedAccount, cli: CliSand
     before = account.state()
     terminal = Terminal(cli, "cleanup", "chat", "--delete")
     terminal.expect("Proceed? [y/N]")
-    if answer == "\x03":
-        terminal.process.send_signal(signal.SIGINT)  # the terminal is not the process's controlling one
-    else:
-        terminal.type(answer)
+    terminal.type(answer)
     code = terminal.end()
     assert "Nothing was deleted" in terminal.text
     assert code == 130 if answer == "\x03" else code in (0, 5)
     assert account.state() == before
+
+
+_QUESTIONS = [(["endpoint/chat"], "Proceed? [y/N]"), ([], "Numbers to delete")]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, "\x03"])
+@pytest.mark.parametrize(("names", "question"), _QUESTIONS)
+def test_an_interrupt_while_a_question_waits_deletes_nothing(
+    account: EmulatedAccount, cli: CliSandbox, names: list[str], question: str, sent: signal.Signals | str
+) -> None:
+    account.endpoint("chat", tags=OWN)
+    account.notebook("nb")
+    before = account.state()
+    terminal = Terminal(cli, "cleanup", *names, "--delete")
+    terminal.expect(question)
+    if isinstance(sent, str):
+        terminal.type(sent)
+    else:
+        terminal.process.send_signal(sent)
+    assert terminal.end() == 130
+    assert "interrupted. Nothing was deleted" in terminal.text
+    assert "Traceback" not in terminal.text
+    assert account.state() == before
+    assert account.changes() == []
+
+
+def test_an_interrupt_after_numbers_were_chosen_deletes_nothing(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    account.endpoint("chat", tags=OWN)
+    before = account.state()
+    terminal = Terminal(cli, "cleanup", "--delete")
+    terminal.expect("Numbers to delete")
+    terminal.type("1\n")
+    terminal.expect("Proceed? [y/N]")
+    terminal.type("y")  # without Enter
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end() == 130
+    assert account.state() == before
+    assert account.changes() == []
+
+
+@pytest.mark.parametrize(("names", "question"), _QUESTIONS)
+def test_a_terminal_that_is_closed_while_a_question_waits_deletes_nothing(
+    account: EmulatedAccount, cli: CliSandbox, names: list[str], question: str
+) -> None:
+    account.endpoint("chat", tags=OWN)
+    before = account.state()
+    terminal = Terminal(cli, "cleanup", *names, "--delete")
+    terminal.expect(question)
+    assert terminal.hang_up() != 0
+    assert account.state() == before
+    assert account.changes() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
