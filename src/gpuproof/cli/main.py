@@ -37,6 +37,9 @@ COMMANDS = {
         "diagnostics.explain", "explain the known errors in a log, with the next command to type"
     ),
     "check": Command("diagnostics.check", "find idle GPUs and broken jobs before you pay for them"),
+    "plan": Command(
+        "planning.plan", "estimate memory, time and cost of a PyTorch script on each GPU, without one"
+    ),
     "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
     "bench-endpoint": Command(
         "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"

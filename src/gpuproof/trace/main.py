@@ -106,7 +106,7 @@ def _watch(options: argparse.Namespace, output: Path, thread: int) -> None:
         time.sleep(_CHECK_S)
         if time.monotonic() > until:
             text = f"The script made fewer than {options.steps} steps in {options.timeout:g} s."
-            remedy = "Give it more time (--timeout), or less to do before its first step: fewer data, --data synthetic."
+            remedy = "Give it more time (--timeout), or less to do before its first step, such as fewer data."
             _leave(output, _interrupted("timeout", text, remedy, thread))
         if _resident() > options.max_memory:
             text = (
@@ -138,7 +138,7 @@ def _failure(error: BaseException) -> TraceFailure:
         f"The script raised {type(error).__name__}: {error}",
         "This operator's result depends on values that only a GPU knows; pass arguments that avoid it."
         if dynamic
-        else "See whether it runs here without a GPU up to its first step. Data that is missing: --data synthetic.",
+        else "See whether it runs here without a GPU up to its first step.",
         place.filename if place else None,
         place.lineno if place else None,
         "".join((*traceback.format_list(users), *traceback.format_exception_only(type(error), error))),

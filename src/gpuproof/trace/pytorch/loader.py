@@ -69,13 +69,16 @@ def watch_loaders(recorder: Recorder, scale: int) -> LoaderUse:
         workers = options.get("num_workers", 0)
         options.update(_FORCED)
         sampler = options.get("batch_sampler")
-        if scale != 1 and sampler is not None and hasattr(sampler, "batch_size"):
+        if scale != 1 and sampler is not None and _can_be_scaled(sampler):
             sampler.batch_size *= scale
         if batch_size is not None and sampler is None:
             batch_size *= scale
         original(self, dataset, batch_size, **options)
         # `DataLoader.__setattr__` protects the names that it knows.
         self.__dict__["_gpuproof_workers"] = workers
+        if getattr(self, "batch_sampler", None) is not None:
+            # Accelerate makes another loader with the sampler of the script's own.
+            self.batch_sampler._gpuproof_scaled = True  # type: ignore[union-attr]
 
     loader.__init__ = init  # type: ignore[method-assign,assignment]
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -99,6 +102,13 @@ def watch_loaders(recorder: Recorder, scale: int) -> LoaderUse:
     loader.__iter__ = iterate  # type: ignore[method-assign]
     iterator.__next__ = take  # type: ignore[method-assign]
     return use
+
+
+def _can_be_scaled(sampler: Any) -> bool:
+    """Whether the batch size of a sampler was not multiplied yet."""
+    inner = getattr(sampler, "batch_sampler", None)
+    done = any(getattr(one, "_gpuproof_scaled", False) for one in (sampler, inner))
+    return hasattr(sampler, "batch_size") and not done
 
 
 def _count(use: LoaderUse, source: Any, seconds: float) -> None:

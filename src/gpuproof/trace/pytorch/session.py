@@ -40,7 +40,7 @@ _PREVENTED = ("save", "write")
 _NO_STEP = TraceFailure(
     "no-step",
     "The script ended before an optimizer made a step, and called no model on the GPU.",
-    "Pass the arguments with which it trains after `--`. If it needs data that is not here, pass --data synthetic.",
+    "Pass the arguments with which it trains after `--`.",
 )
 _NOT_ON_GPU = TraceFailure(
     "not-on-gpu",

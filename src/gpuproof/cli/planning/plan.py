@@ -1,0 +1,180 @@
+"""Estimate, without a GPU, whether a training script fits each AWS GPU, how long it takes and what it costs.
+
+The script runs unmodified in a process of its own on this machine, with tensors that have a shape and no memory, for a few
+steps. It changes nothing: what it would write or upload is listed. Arguments after -- are the script's own.
+
+  gpuproof plan train.py -- --batch-size 64
+  gpuproof plan train.py --epochs 10 --deadline 8h
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import add_command, add_format_flag
+from gpuproof.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.catalogue import Catalogue
+    from gpuproof.catalogue.model import Gpu
+    from gpuproof.cli.arguments import Subparsers
+    from gpuproof.plan.script_plan import Conditions
+    from gpuproof.plan.tracing import TraceRequest
+
+_DEFAULT_GPU = "A10G"
+"""What the script is told that it has, unless --gpu names another."""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof plan` to the command line."""
+    parser = add_command(
+        commands,
+        "plan",
+        "estimate memory, time and cost of a PyTorch script on each GPU, without one",
+        __doc__,
+    )
+    parser.add_argument(
+        "script", metavar="SCRIPT", type=Path, help="a PyTorch script; its arguments follow --"
+    )
+    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: 1)")
+    parser.add_argument(
+        "--steps-per-epoch", type=int, metavar="N", help="steps of a pass (default: the data loader's length)"
+    )
+    parser.add_argument("--deadline", metavar="8h", help="recommend only what takes less time than this")
+    parser.add_argument(
+        "--budget", type=float, metavar="USD", help="recommend only what costs less than this"
+    )
+    parser.add_argument("--spot", action="store_true", help="recommend spot capacity, too")
+    parser.add_argument("--region", default="us-east-1", help="AWS region of the prices (default: us-east-1)")
+    parser.add_argument("--on", choices=["ec2", "sagemaker"], help="only this service (default: both)")
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        default=1,
+        metavar="N",
+        help="GPUs of the instance, all of which the script uses (default: 1)",
+    )
+    parser.add_argument(
+        "--gpu", metavar="A10G", help=f"GPU that the script is told it has (default: {_DEFAULT_GPU})"
+    )
+    parser.add_argument("--steps", type=int, default=3, metavar="N", help="steps to trace (default: 3)")
+    parser.add_argument(
+        "--timeout", default="5m", metavar="TIME", help="time that tracing may take (default: 5m)"
+    )
+    parser.add_argument(
+        "--max-memory",
+        default="4GiB",
+        metavar="SIZE",
+        help="memory of this machine for each trace (default: 4GiB)",
+    )
+    parser.add_argument(
+        "--inference", action="store_true", help="steps are calls of the model, not of an optimizer"
+    )
+    parser.add_argument(
+        "--python", metavar="PYTHON", help="interpreter that has PyTorch (default: as for `run`)"
+    )
+    add_format_flag(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Entry point of `gpuproof plan`."""
+    import json
+
+    from gpuproof.catalogue import Catalogue
+    from gpuproof.cli.planning.plan_table import format_plan
+    from gpuproof.plan.document import to_json
+    from gpuproof.plan.script_plan import make_plan
+    from gpuproof.plan.tracing import trace_two_batch_sizes
+
+    catalogue = Catalogue.load()
+    conditions = _conditions(arguments, catalogue)
+    request = _request(arguments, catalogue)
+    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions)
+    if arguments.format == "json":
+        print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
+    else:
+        print(format_plan(plan, str(arguments.script)))
+    return ExitCode.OK if plan.recommendation is not None else ExitCode.FAILED
+
+
+def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> TraceRequest:
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.plan.tracing import TraceRequest
+
+    script: Path = arguments.script
+    if not script.is_file():
+        raise UsageError(f"There is no script {script}.", remedy="gpuproof plan train.py -- --batch-size 64")
+    for flag, value in (("--steps", arguments.steps), ("--gpus", arguments.gpus)):
+        if value < 1:
+            raise UsageError(f"{flag} must be at least 1.")
+    return TraceRequest(
+        script,
+        tuple(arguments.script_arguments or ()),
+        find_interpreter(arguments.python),
+        steps=arguments.steps,
+        mode="inference" if arguments.inference else "training",
+        timeout=_seconds(arguments.timeout, "--timeout"),
+        max_memory=_bytes(arguments.max_memory),
+        gpu=_gpu(arguments.gpu or _DEFAULT_GPU, catalogue),
+        gpus=arguments.gpus,
+    )
+
+
+def _gpu(name: str, catalogue: Catalogue) -> Gpu:
+    found = catalogue.gpu(name)
+    if found is None or found.compute_capability is None:
+        names = ", ".join(
+            sorted(one.name for one in catalogue.tables.gpus.values() if one.compute_capability)
+        )
+        raise UsageError(f"The catalogue has no GPU {name} with CUDA.", remedy=f"--gpu with one of: {names}")
+    return found
+
+
+def _conditions(arguments: argparse.Namespace, catalogue: Catalogue) -> Conditions:
+    from gpuproof.plan.script_plan import Conditions
+
+    if arguments.region not in catalogue.tables.priced_regions:
+        near = catalogue.misspelt_region(arguments.region)
+        raise UsageError(
+            f"The catalogue has no prices of {arguments.region}.",
+            remedy=f"Did you mean {near}?" if near else "--region us-east-1",
+        )
+    for flag, value in (("--epochs", arguments.epochs), ("--steps-per-epoch", arguments.steps_per_epoch)):
+        if value is not None and value < 1:
+            raise UsageError(f"{flag} must be at least 1.")
+    if arguments.budget is not None and arguments.budget <= 0:
+        raise UsageError("--budget must be more than 0.")
+    return Conditions(
+        region=arguments.region,
+        service=arguments.on,
+        gpus=arguments.gpus,
+        epochs=arguments.epochs,
+        steps_per_epoch=arguments.steps_per_epoch,
+        deadline=None if arguments.deadline is None else _seconds(arguments.deadline, "--deadline"),
+        budget=arguments.budget,
+        spot=arguments.spot,
+    )
+
+
+def _bytes(text: str) -> int:
+    from gpuproof.units import Memory, UnitError
+
+    try:
+        return Memory.parse(text).bytes
+    except UnitError as error:
+        raise UsageError(f"--max-memory: {error}.", remedy="--max-memory 8GiB") from error
+
+
+def _seconds(text: str, flag: str) -> float:
+    from gpuproof.units import Duration, UnitError
+
+    try:
+        seconds = float(Duration.parse(text).seconds)
+    except UnitError as error:
+        raise UsageError(f"{flag}: {error}.", remedy=f"{flag} 2h") from error
+    if seconds <= 0:
+        raise UsageError(f"{flag} must be at least one second.")
+    return seconds

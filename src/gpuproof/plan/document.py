@@ -1,0 +1,90 @@
+"""The plan of a script as JSON, for programs and reports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from gpuproof.plan.script_plan import GpuPlan, Offer, ScriptPlan
+
+VERSION = 1
+
+
+def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
+    """The document.
+
+    Args:
+        script: the user's name of it.
+    """
+    trace = plan.trace
+    found = plan.recommendation
+    return {
+        "version": VERSION,
+        "script": script,
+        "framework": trace.framework,
+        "framework_version": trace.framework_version,
+        "mode": trace.mode,
+        "precision": trace.precision,
+        "optimizer": trace.optimizer,
+        "parameters": trace.parameters,
+        "trainable": trace.trainable,
+        "strategy": trace.strategy,
+        "batch_size": trace.input.samples,
+        "flops_per_step": trace.flops,
+        "operators": operator_classes(plan),
+        "input": asdict(trace.input),
+        "assumptions": [asdict(note) for note in trace.assumptions],
+        "side_effects": [asdict(note) for note in trace.side_effects],
+        "trace_seconds": trace.seconds,
+        "trace_peak_rss": trace.peak_rss,
+        "region": plan.conditions.region,
+        "gpus_per_instance": plan.conditions.gpus,
+        "steps": plan.workload.steps,
+        "epochs": plan.workload.epochs,
+        "gpus": [_gpu(one) for one in plan.gpus],
+        "warnings": list(plan.warnings),
+        "pareto": [_offer(one) for one in plan.pareto],
+        "recommendation": None
+        if found is None
+        else {
+            "gpu": found.plan.candidate.name,
+            **_offer(found.offer),
+            "reason": found.reason,
+            "risks": list(found.risks),
+        },
+    }
+
+
+def operator_classes(plan: ScriptPlan) -> dict[str, dict[str, float]]:
+    """Calls, FLOPs and bytes of one step by class of operator."""
+    found: dict[str, dict[str, float]] = {}
+    for one in plan.trace.operators:
+        total = found.setdefault(one.kind, {"calls": 0, "flops": 0.0, "bytes": 0.0})
+        total["calls"] += one.calls
+        total["flops"] += one.flops * one.calls
+        total["bytes"] += one.bytes * one.calls
+    return found
+
+
+def _gpu(plan: GpuPlan) -> dict[str, Any]:
+    memory, step = asdict(plan.memory), asdict(plan.step)
+    return {
+        "gpu": plan.candidate.gpu.name,
+        "fraction": plan.candidate.fraction,
+        "memory": {**memory, **asdict(plan.fit)},
+        "largest_batch": plan.largest_batch,
+        "step": step,
+        "offers": [_offer(one) for one in plan.offers],
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    priced = offer.priced
+    return {
+        "instance_type": priced.instance.name,
+        "service": priced.service,
+        "market": priced.market,
+        "usd_per_hour": priced.price.usd_per_hour,
+        "seconds": asdict(offer.seconds),
+        "usd": asdict(offer.usd),
+    }

@@ -1,0 +1,251 @@
+"""The plan of a script: what it needs on each GPU, whether that fits, how long it takes, what it costs, and where to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import ServiceName
+from gpuproof.plan.candidates import Candidate, Priced, find_candidates
+from gpuproof.plan.estimates import FitResult, Interval, MemoryEstimate, StepTime
+from gpuproof.plan.memory import estimate_memory, fit, largest_batch, replay
+from gpuproof.plan.scaling import sharded
+from gpuproof.plan.time import estimate_step
+from gpuproof.plan.tracing import TracedSizes
+from gpuproof.trace.document import Trace
+
+STEPS_WITHOUT_LENGTH = 1000
+"""Steps whose cost is shown if it is not known how many the script makes."""
+_HOUR = 3600.0
+_ARCH = "x86_64"
+"""Only these hosts are recommended: an unmodified environment may have no packages for others."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the user wants.
+
+    Args:
+        region: whose prices count.
+        service: only this one; both if None.
+        gpus: on the instance.
+        epochs: passes over the data; the script's own number if None, else one.
+        steps_per_epoch: the data loader's length if None.
+        deadline: seconds that the steps may take; None for no limit.
+        budget: USD that they may cost; None for no limit.
+        spot: whether spot capacity may be recommended.
+    """
+
+    region: str = "us-east-1"
+    service: ServiceName | None = None
+    gpus: int = 1
+    epochs: int | None = None
+    steps_per_epoch: int | None = None
+    deadline: float | None = None
+    budget: float | None = None
+    spot: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How many steps are planned.
+
+    Args:
+        steps: all of them.
+        epochs: how many passes over the data these are; None if the length of a pass is not known.
+    """
+
+    steps: int
+    epochs: int | None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An instance type, and what the steps take and cost on it.
+
+    Args:
+        priced: with its price.
+        seconds: of all steps, without the start of the instance.
+        usd: for this time.
+    """
+
+    priced: Priced
+    seconds: Interval
+    usd: Interval
+
+
+@dataclass(frozen=True)
+class GpuPlan:
+    """A script on one GPU model.
+
+    Args:
+        candidate: the GPU and its instances.
+        memory: what each GPU needs.
+        fit: whether it has that.
+        largest_batch: samples of the largest batch that certainly fits on each GPU; None if none does or it is not known.
+        step: time of a step.
+        offers: for each price, the cheapest first.
+    """
+
+    candidate: Candidate
+    memory: MemoryEstimate
+    fit: FitResult
+    largest_batch: int | None
+    step: StepTime
+    offers: tuple[Offer, ...]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Where to run a script.
+
+    Args:
+        plan: on which GPU.
+        offer: on which instance.
+        reason: why, as a sentence.
+        risks: what would make it wrong, as sentences.
+    """
+
+    plan: GpuPlan
+    offer: Offer
+    reason: str
+    risks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScriptPlan:
+    """Everything that is planned.
+
+    Args:
+        trace: of the script.
+        conditions: what the user wants.
+        workload: how many steps.
+        gpus: the cheapest first.
+        pareto: the offers to which none is both faster and cheaper, the fastest first.
+        recommendation: None if nothing fits the memory, the deadline and the budget.
+        warnings: about the figures.
+    """
+
+    trace: Trace
+    conditions: Conditions
+    workload: Workload
+    gpus: tuple[GpuPlan, ...]
+    pareto: tuple[Offer, ...]
+    recommendation: Recommendation | None
+    warnings: tuple[str, ...] = field(default=())
+
+
+def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions) -> ScriptPlan:
+    """Plan a traced script.
+
+    Args:
+        catalogue: GPUs, instances and prices.
+        traced: the script.
+        conditions: what the user wants.
+    """
+    trace, larger = traced.trace, traced.larger
+    workload = _workload(trace, conditions)
+    share = sharded(trace, conditions.gpus) if trace.strategy == "fsdp" else trace
+    both = None
+    if larger is not None:
+        both = (share, sharded(larger, conditions.gpus) if trace.strategy == "fsdp" else larger)
+    unlimited = replay(share.memory)
+    plans: list[GpuPlan] = []
+    for candidate in find_candidates(catalogue, conditions.region, conditions.gpus, conditions.service):
+        gpu, fraction = candidate.gpu, candidate.fraction
+        memory = estimate_memory(share, gpu, fraction=fraction, unlimited=unlimited)
+        step = estimate_step(share, gpu, gpus=conditions.gpus, vcpus=candidate.vcpus)
+        if fraction != 1:
+            step = _on_a_share(step, fraction)
+        offers = tuple(_offer(one, step, workload) for one in candidate.priced)
+        largest = largest_batch(*both, gpu, fraction=fraction) if both is not None else None
+        plans.append(GpuPlan(candidate, memory, fit(memory, gpu, fraction=fraction), largest, step, offers))
+    plans.sort(key=lambda plan: min(offer.usd.value for offer in plan.offers))
+    fitting = [offer for plan in plans if plan.fit.fit == "fits" for offer in plan.offers]
+    allowed = [
+        offer
+        for offer in fitting
+        if (conditions.spot or offer.priced.market != "spot") and offer.priced.instance.arch == _ARCH
+    ]
+    return ScriptPlan(
+        trace,
+        conditions,
+        workload,
+        tuple(plans),
+        pareto_front(allowed),
+        _recommend(plans, allowed, conditions),
+        (f"The largest batch size is not known: {traced.reason}.",) if traced.reason else (),
+    )
+
+
+def pareto_front(offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    """The offers to which none is both faster and cheaper, the fastest first."""
+    front: list[Offer] = []
+    for offer in sorted(offers, key=lambda one: (one.seconds.value, one.usd.value)):
+        if not front or offer.usd.value < front[-1].usd.value:
+            front.append(offer)
+    return tuple(front)
+
+
+def _workload(trace: Trace, conditions: Conditions) -> Workload:
+    length = conditions.steps_per_epoch or trace.input.steps_per_epoch
+    if length is None:
+        return Workload(STEPS_WITHOUT_LENGTH, None)
+    epochs = conditions.epochs or trace.epochs or 1
+    return Workload(epochs * length, epochs)
+
+
+def _on_a_share(step: StepTime, fraction: float) -> StepTime:
+    """A part of a GPU has that part of its processors and bandwidth."""
+    return StepTime(
+        step.step.times(1 / fraction),
+        step.gpu_s / fraction,
+        step.launch_s,
+        step.input_s,
+        step.communication_s,
+        step.bound,
+        {kind: seconds / fraction for kind, seconds in step.by_class.items()},
+        "data-sheet",
+    )
+
+
+def _offer(priced: Priced, step: StepTime, workload: Workload) -> Offer:
+    seconds = step.step.times(workload.steps)
+    return Offer(priced, seconds, seconds.times(priced.price.usd_per_hour / _HOUR))
+
+
+def _recommend(
+    plans: Sequence[GpuPlan], allowed: Sequence[Offer], conditions: Conditions
+) -> Recommendation | None:
+    """The cheapest offer that fits memory, deadline and budget; deadlines by the upper limit of the time."""
+    possible = [
+        offer
+        for offer in allowed
+        if (conditions.deadline is None or offer.seconds.high <= conditions.deadline)
+        and (conditions.budget is None or offer.usd.value <= conditions.budget)
+    ]
+    if not possible:
+        return None
+    best = min(possible, key=lambda offer: offer.usd.value)
+    plan = next(plan for plan in plans if best in plan.offers)
+    others = [offer for offer in possible if offer.priced.instance.gpu_model != plan.candidate.gpu.name]
+    reason = f"{best.priced.instance.name} is the cheapest instance on which it fits"
+    limits = [
+        text
+        for text, given in (("the deadline", conditions.deadline), ("the budget", conditions.budget))
+        if given is not None
+    ]
+    if limits:
+        reason += f" within {' and '.join(limits)}"
+    faster = min(others, key=lambda offer: offer.seconds.value, default=None)
+    if faster is not None and faster.seconds.value < best.seconds.value:
+        speed = best.seconds.value / faster.seconds.value
+        price = faster.usd.value / best.usd.value
+        reason += (
+            f"; {faster.priced.instance.name} takes 1/{speed:.1f} of the time for {price:.1f} times the cost"
+        )
+    risks = ["It would be wrong if validation, or longer inputs than those of the traced steps, need more."]
+    if plan.step.tier == "data-sheet":
+        risks.append("The time on this GPU follows from its data sheet alone.")
+    return Recommendation(plan, best, f"{reason}.", tuple(risks))

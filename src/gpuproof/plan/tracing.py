@@ -1,0 +1,222 @@
+"""Traces a script in a child process, with limits of time and memory: `python -m gpuproof.trace`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpuproof.catalogue.model import Gpu
+from gpuproof.errors import GPUproofError
+from gpuproof.trace.document import Trace, TraceFailure, read_trace
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_HOST_HALF = ("gpu", "runtime", "trace", "util")
+_GRACE_S = 15.0
+"""After the script's own time limit, which the child keeps unless it hangs in native code."""
+_LAST_LINES = 20
+
+
+class NotTraceable(GPUproofError):
+    """A script cannot be traced.
+
+    Args:
+        failure: why.
+        output: what the script printed last.
+    """
+
+    def __init__(self, failure: TraceFailure, output: str = "") -> None:
+        where = f"{failure.file}, line {failure.line}: " if failure.file else ""
+        shown = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
+        printed = f"\nIts last output:\n{output}" if output else ""
+        super().__init__(f"{where}{failure.message}{shown}{printed}", failure.remedy)
+        self.failure = failure
+
+
+@dataclass(frozen=True)
+class TraceRequest:
+    """A script, and how to trace it.
+
+    Args:
+        script: the file.
+        arguments: its own.
+        python: the interpreter that has its framework.
+        steps: how many to record; optimizers allocate their state in the first one.
+        mode: whether steps are those of an optimizer or calls of a model.
+        timeout: seconds.
+        max_memory: bytes of this machine's memory.
+        gpu: what the script is told that it has.
+        gpus: how many of them.
+    """
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    python: str = sys.executable
+    steps: int = 3
+    mode: Literal["training", "inference"] = "training"
+    timeout: float = 300.0
+    max_memory: int = 4 << 30
+    gpu: Gpu | None = None
+    gpus: int = 1
+
+
+def trace_script(request: TraceRequest) -> Trace:
+    """Trace a script.
+
+    Raises:
+        NotTraceable: it cannot be traced; the message has the line, the reason and what to do.
+    """
+    with _scratch(request) as scratch:
+        return _trace(request, 1, scratch)
+
+
+@dataclass(frozen=True)
+class TracedSizes:
+    """A script at two batch sizes.
+
+    Args:
+        trace: as it is.
+        larger: with twice the batch size of its data loader; None if that is not known.
+        reason: why it is not known.
+    """
+
+    trace: Trace
+    larger: Trace | None
+    reason: str = ""
+
+
+def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
+    """Trace a script as it is, and with twice the batch size of its data loader, at the same time.
+
+    Raises:
+        NotTraceable: it cannot be traced as it is.
+    """
+    with _scratch(request) as scratch, ThreadPoolExecutor(1) as pool:
+        (scratch / "second").mkdir()
+        second = pool.submit(_trace, request, 2, scratch / "second")
+        first = _trace(request, 1, scratch)
+        try:
+            larger = second.result()
+        except NotTraceable as error:
+            return TracedSizes(
+                first, None, f"the script failed with twice the batch size: {error.failure.message}"
+            )
+    if not first.input.samples:
+        return TracedSizes(first, None, "the script takes its batches from no DataLoader of PyTorch")
+    if larger.input.samples != 2 * first.input.samples:
+        return TracedSizes(first, None, "the batch size does not follow from the script's DataLoader")
+    return TracedSizes(first, larger)
+
+
+@contextmanager
+def _scratch(request: TraceRequest) -> Generator[Path, None, None]:
+    with tempfile.TemporaryDirectory(prefix="gpuproof-plan-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        if request.python != sys.executable:
+            _copy_host_half(folder / "host")
+        yield folder
+
+
+def _copy_host_half(folder: Path) -> None:
+    """What another interpreter needs of GPUproof, and nothing of this one's packages."""
+    package = folder / "gpuproof"
+    package.mkdir(parents=True)
+    # Where GPUproof is installed, the rest of it stays visible.
+    (package / "__init__.py").write_text("__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n")
+    for name in ("version.py", "findings.py"):
+        shutil.copyfile(_PACKAGE / name, package / name)
+    for name in _HOST_HALF:
+        shutil.copytree(_PACKAGE / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
+    output, log = scratch / "trace.json", scratch / "output.txt"
+    written = scratch / "written"
+    written.mkdir()
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            _command(request, batch_scale, output, written),
+            env=_environment(request, scratch),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code: int | None = process.wait(request.timeout + _GRACE_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end(process)
+    if output.exists():
+        found = read_trace(output.read_text())
+        if isinstance(found, Trace):
+            return found
+        raise NotTraceable(found)
+    raise NotTraceable(_crash(code, request), _last_lines(log))
+
+
+def _command(request: TraceRequest, batch_scale: int, output: Path, written: Path) -> list[str]:
+    options: dict[str, object] = {
+        "output": output,
+        "scratch": written,
+        "steps": request.steps,
+        "mode": request.mode,
+        "batch-scale": batch_scale,
+        "timeout": request.timeout,
+        "max-memory": request.max_memory,
+        "gpus": request.gpus,
+    }
+    gpu = request.gpu
+    if gpu is not None and gpu.compute_capability is not None:
+        major, minor = gpu.compute_capability
+        options["gpu-name"] = f"{gpu.vendor} {gpu.name}"
+        options["gpu-memory"] = gpu.memory_gb << 30
+        options["capability"] = major * 10 + minor
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    script = [str(request.script), *request.arguments]
+    return [request.python, "-X", "faulthandler", "-m", "gpuproof.trace", *flags, "--", *script]
+
+
+def _environment(request: TraceRequest, scratch: Path) -> dict[str, str]:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    if request.python != sys.executable:
+        host = next(folder / "host" for folder in (scratch, scratch.parent) if (folder / "host").exists())
+        own = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = f"{host}{os.pathsep}{own}" if own else str(host)
+    return environment
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the child with everything that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+    process.wait()
+
+
+def _crash(code: int | None, request: TraceRequest) -> TraceFailure:
+    remedy = "See whether the script runs here without a GPU up to its first step."
+    if code is None:
+        text = f"The script hung in native code and was ended after {request.timeout + _GRACE_S:g} s."
+        return TraceFailure("timeout", text, f"Give it more time (--timeout). {remedy}")
+    if code < 0:
+        text = f"The script's process crashed with {signal.Signals(-code).name} while it was traced."
+        return TraceFailure("crash", text, f"An operator of its own may need a real GPU. {remedy}")
+    text = f"The script's process ended with exit code {code} and left no trace."
+    return TraceFailure("crash", text, remedy)
+
+
+def _last_lines(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])

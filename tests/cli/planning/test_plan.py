@@ -1,0 +1,117 @@
+"""`gpuproof plan` as a program: the table, the document, errors, and that nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli_sandbox import CliSandbox
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--width", type=int, default=64)
+arguments = parser.parse_args()
+assert torch.cuda.is_available(), "no GPU"
+data = TensorDataset(torch.randn(6400, 3, 32, 32), torch.randint(0, 10, (6400,)))
+loader = DataLoader(data, batch_size=arguments.batch_size, shuffle=True, num_workers=2)
+width = arguments.width
+model = nn.Sequential(
+    nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10),
+).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+Path("log.txt").write_text("started")
+for epoch in range(3):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "model.pt")
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CliSandbox:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    sandbox = CliSandbox(home, project)
+    sandbox.write("train.py", SCRIPT)
+    return sandbox
+
+
+def test_the_table_says_what_fits_how_long_it_takes_and_what_to_use(cli: CliSandbox) -> None:
+    done = cli.gpuproof("plan", "train.py", "--epochs", "2", "--", "--batch-size", "64")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("train.py: training, PyTorch ")
+    assert "AdamW, batch size 64" in lines[0]
+    (header,) = (line for line in lines if line.startswith("GPU "))
+    assert header.split()[:5] == ["GPU", "NEEDS", "OF", "FIT", "BATCH"]
+    (row,) = (line for line in lines if line.startswith("T4 "))
+    assert "fits" in row
+    assert "g4dn.xlarge" in row
+    assert "2 epochs, 200 steps" in done.stdout
+    assert "log.txt was not written" in done.stdout
+    assert any(line.startswith("Recommended: ") for line in lines)
+    assert sorted(path.name for path in cli.project.iterdir()) == ["train.py"]
+
+
+def test_the_document(cli: CliSandbox) -> None:
+    done = cli.gpuproof("plan", "train.py", "--format", "json", "--region", "eu-west-1", "--on", "sagemaker")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["version"], document["batch_size"], document["steps"]) == (1, 32, 200)
+    assert document["region"] == "eu-west-1"
+    assert document["recommendation"]["service"] == "sagemaker"
+    first = document["gpus"][0]
+    assert first["memory"]["required"]["low"] <= first["memory"]["required"]["value"]
+    assert first["memory"]["fit"] == "fits"
+    assert 1 < len(first["memory"]["timeline"]) <= 200
+    assert first["largest_batch"] > 32
+    assert document["operators"]["conv"]["flops"] > 0
+
+
+def test_a_model_that_is_too_large_names_what_it_needs(cli: CliSandbox) -> None:
+    done = cli.gpuproof(
+        "plan", "train.py", "--on", "sagemaker", "--", "--width", "4000", "--batch-size", "2048"
+    )
+    assert done.returncode == 1, done.stderr
+    assert "too large" in done.stdout
+    assert "It certainly fits no GPU" in done.stdout
+
+
+def test_a_script_that_fails_shows_its_line(cli: CliSandbox) -> None:
+    cli.write("broken.py", "import torch\n\nraise ValueError('no data')\n")
+    done = cli.gpuproof("plan", "broken.py")
+    assert done.returncode == 1, done.stderr
+    assert "broken.py, line 3: The script raised ValueError: no data" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("none.py",), "There is no script none.py"),
+        (("train.py", "--gpu", "RX580"), "The catalogue has no GPU RX580"),
+        (("train.py", "--region", "us-esat-1"), "Did you mean us-east-1?"),
+        (("train.py", "--deadline", "soon"), "--deadline"),
+        (("train.py", "--epochs", "0"), "--epochs must be at least 1"),
+        (("train.py", "--budget", "-1"), "--budget must be more than 0"),
+    ],
+)
+def test_wrong_usage(cli: CliSandbox, words: tuple[str, ...], said: str) -> None:
+    done = cli.gpuproof("plan", *words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr

@@ -1,0 +1,103 @@
+"""Tracing in a child process: it may crash, hang or end early; the error says what happened, and nothing is left running."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuproof.plan.tracing import NotTraceable, TraceRequest, trace_script, trace_two_batch_sizes
+from support.cli_sandbox import until
+
+pytestmark = pytest.mark.slow
+
+LOADER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for (rows,) in DataLoader(TensorDataset(torch.randn(400, 8)), batch_size=20):
+    model(rows.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+def request(folder: Path, script: str, **keys: object) -> TraceRequest:
+    path = folder / "train.py"
+    path.write_text(script)
+    return TraceRequest(path, **{"timeout": 200.0, **keys})  # type: ignore[arg-type]
+
+
+def failure(folder: Path, script: str, **keys: object) -> NotTraceable:
+    with pytest.raises(NotTraceable) as caught:
+        trace_script(request(folder, script, **keys))
+    return caught.value
+
+
+def test_a_script_at_two_batch_sizes(tmp_path: Path) -> None:
+    traced = trace_two_batch_sizes(request(tmp_path, LOADER))
+    assert traced.larger is not None
+    assert (traced.trace.input.samples, traced.larger.input.samples) == (20, 40)
+    assert (traced.trace.input.steps_per_epoch, traced.larger.input.steps_per_epoch) == (20, 10)
+
+
+def test_a_script_without_a_loader_has_one_size_and_the_reason(tmp_path: Path) -> None:
+    script = LOADER.replace(
+        "for (rows,) in DataLoader(TensorDataset(torch.randn(400, 8)), batch_size=20):",
+        "for rows in [torch.randn(20, 8)] * 9:",
+    )
+    traced = trace_two_batch_sizes(request(tmp_path, script))
+    assert traced.larger is None
+    assert "no DataLoader" in traced.reason
+
+
+def test_another_interpreter_gets_what_it_needs_of_gpuproof(tmp_path: Path) -> None:
+    folder = Path(sys.executable).parent
+    other = folder / ".." / folder.name / "python"
+    script = LOADER.replace("import torch\n", "import torch\nimport gpuproof.runtime as rt\n", 1)
+    assert trace_script(request(tmp_path, script, python=str(other))).steps == 3
+
+
+def test_a_crash_names_the_signal_and_shows_the_last_output(tmp_path: Path) -> None:
+    script = "import os, signal\nprint('about to crash', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    error = failure(tmp_path, script)
+    assert error.failure.code == "crash"
+    assert "SIGSEGV" in error.message
+    assert "about to crash" in error.message
+    assert "line 3" in error.message  # by faulthandler
+
+
+def test_an_exit_without_cleanup(tmp_path: Path) -> None:
+    error = failure(tmp_path, "import os\nos._exit(3)\n")
+    assert (error.failure.code, "exit code 3" in error.message) == ("crash", True)
+
+
+def test_a_hang_in_native_code_is_ended(tmp_path: Path) -> None:
+    # PyDLL keeps the interpreter's lock, so that the tracer's own watch cannot run.
+    error = failure(tmp_path, "import ctypes\nctypes.PyDLL(None).sleep(3600)\n", timeout=1.0)
+    assert error.failure.code == "timeout"
+    assert "--timeout" in (error.remedy or "")
+
+
+def test_processes_that_a_script_started_end_with_it(tmp_path: Path) -> None:
+    # `os.open` is not redirected as `open` is.
+    script = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+os.write(os.open({str(tmp_path / "pid")!r}, os.O_WRONLY | os.O_CREAT), str(child.pid).encode())
+raise ValueError("bad sample")
+"""
+    error = failure(tmp_path, script)
+    assert "bad sample" in error.message
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: not _runs(pid), "the end of the script's child")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
