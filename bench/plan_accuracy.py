@@ -19,7 +19,7 @@ from bench.plan import tables  # noqa: E402
 from bench.plan.fit import NEUSIGHT, OUTPUT, rows_of  # noqa: E402
 from bench.plan.measured_steps import measured_steps  # noqa: E402
 from bench.plan.memory_accuracy import fit_memory, memory_accuracy, peaks  # noqa: E402
-from bench.plan.time_accuracy import operator_accuracy, predictions, spreads, time_accuracy  # noqa: E402
+from bench.plan.time_accuracy import anchored, operator_accuracy, predictions, spreads, time_accuracy  # noqa: E402
 
 from gpuproof.catalogue import Catalogue  # noqa: E402
 from gpuproof.plan.coefficients import builtin_coefficients  # noqa: E402
@@ -54,7 +54,9 @@ def main() -> int:
     }
     result = {
         "memory": memory_accuracy(memory),
-        "step_time": time_accuracy(pairs),
+        "step_time": time_accuracy(
+            {**pairs, "data-sheet with one measured step": anchored(pairs["data-sheet"])}
+        ),
         "operators": operator_accuracy(
             tables.neusight(options.measurements), devices, builtin_coefficients()
         ),

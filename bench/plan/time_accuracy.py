@@ -80,6 +80,24 @@ def _data_sheet(rows: Sequence[Row]) -> Iterator[Pair]:
             yield from ((row, predict(row, slowdowns)) for row in own if row.step.model in held)
 
 
+def anchored(pairs: Sequence[Pair]) -> list[Pair]:
+    """Predictions from the data sheet that are multiplied so that one measured step of another model is met.
+
+    That is what one own measurement on a GPU is worth. Each model of the same GPU, precision and table is the anchor in turn, at
+    most ten.
+    """
+    groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
+    for row, value in pairs:
+        groups[row.step.gpu.name, row.step.precision, row.step.table].append((row, value))
+    found: list[Pair] = []
+    for group in groups.values():
+        anchors = Random(2).sample(group, min(10, len(group)))
+        for anchor, predicted in anchors:
+            factor = anchor.step.seconds / predicted
+            found += [(row, value * factor) for row, value in group if row.step.model != anchor.step.model]
+    return found
+
+
 def spreads(pairs: dict[str, list[Pair]]) -> dict[str, list[float]]:
     """Factors between which 80 % of the measurements are, by tier; wide enough for the prediction itself."""
     found: dict[str, list[float]] = {}

@@ -127,3 +127,10 @@ def test_fsdp_moves_half_as_much_again_as_ddp() -> None:
         for strategy in ("ddp", "fsdp")
     ]
     assert times[1] / times[0] == pytest.approx(1.5, rel=0.05)
+
+
+def test_a_compiled_model_launches_less_and_may_be_faster() -> None:
+    trace = replace(training(1, parameters=1000), host_operators=5000)
+    eager, compiled = (estimate_step(replace(trace, compiled=on), gpu("H100")) for on in (False, True))
+    assert compiled.launch_s < eager.launch_s / 2
+    assert compiled.step.low / compiled.step.value < eager.step.low / eager.step.value

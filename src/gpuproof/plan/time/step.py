@@ -36,6 +36,9 @@ def estimate_step(
         vcpus: of each host, for the input pipeline; as many as the loader has workers if None.
         network_gbps: between hosts, sustained.
         coefficients: the built-in ones if None.
+
+    Of a compiled model, whose trace has the operators of eager mode, fewer kernels are launched, and fusing may make it faster: the
+    lower limit is lower.
     """
     known = coefficients or builtin_coefficients()
     by_class: dict[str, float] = defaultdict(float)
@@ -54,12 +57,16 @@ def estimate_step(
         trace, gpu, known, gpus=gpus, hosts=hosts, network_gbps=network_gbps, seconds=by_phase
     )
     launch_s = trace.host_operators * known.time["host_s_per_operator"]
+    if trace.compiled:
+        launch_s *= known.time["compiled_launches"]
     input_s = input_seconds(trace, vcpus, gpus)
     loads_itself = input_s is not None and trace.input.workers == 0
     host_s = launch_s + input_s if loads_itself and input_s else launch_s
     value = max(gpu_s + communication, host_s, input_s or 0.0)
     tier = _tier(by_tier, gpu_s)
     low, high = known.spread(tier)
+    if trace.compiled:
+        low *= known.time["compiled_low"]
     parts: dict[Bound, float] = {
         "compute": compute,
         "bandwidth": gpu_s - compute,
