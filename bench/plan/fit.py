@@ -24,7 +24,7 @@ from bench.plan.measured_steps import MeasuredStep, measured_steps  # noqa: E402
 from gpuproof.catalogue import Catalogue, Gpu  # noqa: E402
 from gpuproof.plan.coefficients import Coefficients, builtin_coefficients  # noqa: E402
 from gpuproof.plan.time import estimate_step  # noqa: E402
-from gpuproof.plan.time.roofline import tile_efficiency  # noqa: E402
+from gpuproof.plan.time.roofline import MATRIX_KINDS, tile_efficiency  # noqa: E402
 
 OUTPUT = Path(__file__).parents[2] / "src/gpuproof/plan/data/coefficients.json"
 KINDS = (
@@ -223,24 +223,38 @@ def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
                 key = "tf32" if precision == "float32" and own[0].step.gpu.tf32_tflops else precision
                 if key != "float32":
                     gpus[name][key] = _entry(own, prior)
-    for entry in gpus.values():
-        _add_other_precisions(entry, {"half": default_half, "tf32": default_full})
+    related = _with_relatives(gpus)
+    for entry in related.values():
+        _add_other_precisions(entry, {"half": default_half, "tf32": default_full, "float32": default_full})
     default = {
         "float32": _rates(default_full),
         "tf32": _rates(default_full),
         "half": _rates(default_half),
     }
-    return {"default": default, "gpus": _with_relatives(gpus)}
+    return {"default": default, "gpus": related}
 
 
 def _add_other_precisions(entry: dict[str, Any], slowdowns: Mapping[str, Mapping[str, float]]) -> None:
-    """Of a GPU that was measured in FP32 only: a limit of its power lowers its other peaks too, but not as much."""
-    full = entry.get("float32")
+    """Of a GPU that was measured in one precision: what is known of it holds for the others as well.
+
+    A limit of its power that lowers its FP32 peak lowers the others too, but not as much.
+    """
+    full, half = entry.get("float32"), entry.get("half")
     for precision, slowdown in slowdowns.items():
-        if full and precision not in entry:
+        if precision in entry:
+            continue
+        if full:
             share = _COMPUTE * min(1.0, (full["compute"] / _TYPICAL_FP32) ** 0.5)
             rates = {**_rates(slowdown), "compute": round(share, 3), "bandwidth": full["bandwidth"]}
             entry[precision] = {**rates, "tier": "one-anchor", "source": f"from FP32: {full['source']}"}
+        elif half:
+            memory_bound = {kind: half["slowdown"][kind] for kind in KINDS if kind not in MATRIX_KINDS}
+            rates = _rates({**slowdown, **memory_bound})
+            entry[precision] = {
+                **rates,
+                "tier": "one-anchor",
+                "source": f"from half precision: {half['source']}",
+            }
 
 
 def _only(values: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
@@ -269,7 +283,13 @@ def _entry(rows: Sequence[Row], prior: Mapping[str, float]) -> dict[str, Any]:
 def _with_relatives(gpus: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Also GPUs with the same processor or architecture, as one-anchor."""
     result: dict[str, Any] = {name: dict(entry) for name, entry in gpus.items()}
-    relatives = {**SAME, "V100-32GB": "V100-16GB", "A10G": "RTX-3090", "RTX-PRO-6000": "RTX-PRO-6000-Max-Q"}
+    relatives = {
+        **SAME,
+        "V100-32GB": "V100-16GB",
+        "A100-40GB": "A100-80GB",
+        "A10G": "RTX-3090",
+        "RTX-PRO-6000": "RTX-PRO-6000-Max-Q",
+    }
     relatives |= {"RTX-PRO-4500": "RTX-PRO-6000-Max-Q"}
     for name, relative in relatives.items():
         for precision, entry in gpus.get(relative, {}).items():
