@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,88 @@ def test_an_asynchronous_endpoint_is_waited_for_and_leaves_no_input(
     until(lambda: account.keys(key), "the result")
     assert json.loads(account.get(key)) == {"got": [8]}
     assert account.keys("given.json") == ["given.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_an_asynchronous_result_is_awaited_says_what_stays(
+    cli: CliSandbox, account: Account, number: signal.Signals
+) -> None:
+    name = _asynchronous(account)
+    process = cli.start("predict", name, "--data", '"slow"')
+    until(lambda: account.keys("async-out/gpuproof-inputs/"), "the upload")
+    until(lambda: "InvokeEndpointAsync" in account.emulator.operations(), "the request")
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, ""), errors
+    (upload,) = account.keys("async-out/gpuproof-inputs/")
+    assert f"its data was not deleted: s3://{account.bucket}/{upload}" in errors
+    result = errors.partition("its result will be at ")[2].splitlines()[0]
+    key = result.removeprefix(f"s3://{account.bucket}/")
+    until(lambda: account.keys(key), "the result")
+    account.client("s3").delete_object(Bucket=account.bucket, Key=upload)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_a_request(
+    cli: CliSandbox, endpoint: str, account: Account, number: signal.Signals
+) -> None:
+    account.emulator.forget_requests()
+    process = cli.start("predict", endpoint, "--data", '"slow"', "--stream")
+    until(lambda: "InvokeEndpointWithResponseStream" in account.emulator.operations(), "the request")
+    process.send_signal(number)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+
+
+def test_a_serverless_endpoint_takes_four_megabytes(cli: CliSandbox, account: Account) -> None:
+    size = {"MemorySizeInMB": 2048, "MaxConcurrency": 1}
+    definition = container(account, {"code/inference.py": HANDLER})
+    client, name = account.client("sagemaker"), account.name()
+    client.create_model(ModelName=name, ExecutionRoleArn=account.emulator.role, PrimaryContainer=definition)
+    variant = {"VariantName": "v", "ModelName": name, "ServerlessConfig": size}
+    client.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+    client.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    settled(account, name)
+    (cli.project / "large.npy").write_bytes(b"x" * ((4 << 20) + 1))
+    account.emulator.forget_requests()
+    done = cli.gpuproof("predict", name, "--data", "large.npy")
+    assert (done.returncode, "takes at most 4,194,304 bytes" in done.stderr) == (2, True), done.stderr
+    assert "InvokeEndpoint" not in account.emulator.operations()
+
+
+def test_an_endpoint_that_is_being_created_names_the_command_that_waits(
+    cli: CliSandbox, account: Account
+) -> None:
+    handler = "import time\n\ndef model_fn(model_dir):\n    time.sleep(600)\n"
+    definition = container(account, {"code/inference.py": handler})
+    client, name = account.client("sagemaker"), account.name()
+    client.create_model(ModelName=name, ExecutionRoleArn=account.emulator.role, PrimaryContainer=definition)
+    variant = {
+        "VariantName": "v",
+        "ModelName": name,
+        "InstanceType": "ml.g5.xlarge",
+        "InitialInstanceCount": 1,
+    }
+    client.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+    client.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    done = cli.gpuproof("predict", name, "--data", "[1]")
+    assert done.returncode == 1
+    assert "its status is Creating" in done.stderr
+    assert f"aws sagemaker wait endpoint-in-service --endpoint-name {name}" in done.stderr
+
+
+def test_an_endpoint_that_somebody_deletes_before_the_request(
+    cli: CliSandbox, emulator: RunningEmulator
+) -> None:
+    """Without permission to describe it, an endpoint that does not exist is noticed by the request only."""
+    emulator.faults("access-denied,operation=DescribeEndpoint")
+    try:
+        done = cli.gpuproof("predict", "deleted", "--data", "[1]")
+    finally:
+        emulator.faults()
+    assert done.returncode in (2, 5), done.stderr
+    assert "deleted" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_command_line_without_permission_to_describe_still_predicts(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuproof.backends.aws import Aws
+    from gpuproof.backends.sagemaker.endpoints.invocation.asynchronous import Submitted
     from gpuproof.backends.sagemaker.endpoints.invocation.endpoint import Endpoint
     from gpuproof.backends.sagemaker.endpoints.invocation.payload import Payload
     from gpuproof.backends.sagemaker.endpoints.invocation.prediction import InvocationOptions, Prediction
@@ -78,8 +79,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof predict`."""
-    from gpuproof.backends.sagemaker.endpoints.invocation.local_server import is_url
-    from gpuproof.backends.sagemaker.endpoints.invocation.payload import STDIN, read_payload
+    from gpuproof.backends.interrupts import sigterm_interrupts
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import STDIN
 
     validate_content_type(arguments.content_type)
     if arguments.data.count(STDIN) > 1:
@@ -87,6 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stream and arguments.format == "json":
         raise UsageError("--stream does not go together with --format json.")
     options = _options(arguments)
+    with sigterm_interrupts():
+        return _send(arguments, options)
+
+
+def _send(arguments: argparse.Namespace, options: InvocationOptions) -> int:
+    from gpuproof.backends.sagemaker.endpoints.invocation.local_server import is_url
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import read_payload
+
     payloads = [read_payload(data, arguments.content_type, sys.stdin.buffer) for data in arguments.data]
     if is_url(arguments.name):
         return _predict_local(arguments, payloads, options)
@@ -142,15 +151,38 @@ def _predict_asynchronously(
     from gpuproof.backends.sagemaker.endpoints.invocation import asynchronous
 
     start = time.monotonic()
-    submitted = [asynchronous.submit(aws, endpoint, payload, options) for payload in payloads]
-    if arguments.no_wait:
-        _print_submitted(arguments, payloads, submitted)
-        return ExitCode.OK
-    output = _Output(arguments, len(payloads))
-    for payload, item in zip(payloads, submitted, strict=True):
-        output.add(payload, asynchronous.wait(aws, endpoint, item, options), start)
+    submitted: list[Submitted] = []
+    answered = 0
+    try:
+        submitted.extend(asynchronous.submit(aws, endpoint, payload, options) for payload in payloads)
+        if arguments.no_wait:
+            _print_submitted(arguments, payloads, submitted)
+            return ExitCode.OK
+        output = _Output(arguments, len(payloads))
+        for payload, item in zip(payloads, submitted, strict=True):
+            try:
+                prediction = asynchronous.wait(aws, endpoint, item, options)
+            except asynchronous.RequestFailed:
+                answered += 1
+                raise
+            answered += 1
+            output.add(payload, prediction, start)
+    except BaseException:
+        _print_unanswered(submitted[answered:])
+        raise
     output.close()
     return ExitCode.OK
+
+
+def _print_unanswered(submitted: list[Submitted]) -> None:
+    """What stays of requests that were not waited for: the model still answers them."""
+    for item in submitted:
+        print(
+            f"gpuproof: the request is still in the queue: its result will be at {item.output}",
+            file=sys.stderr,
+        )
+        if item.upload:
+            print(f"gpuproof: its data was not deleted: {item.upload}", file=sys.stderr)
 
 
 class _Output:

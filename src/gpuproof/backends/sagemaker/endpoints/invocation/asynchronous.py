@@ -23,6 +23,10 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
 _INPUTS = "gpuproof-inputs"
 
 
+class RequestFailed(ModelFailed):
+    """The model answered an asynchronous request with an error."""
+
+
 @dataclass(frozen=True)
 class Submitted:
     """A request in the queue of an asynchronous endpoint.
@@ -45,7 +49,7 @@ def submit(aws: Aws, endpoint: Endpoint, payload: Payload, options: InvocationOp
 
     Raises:
         UsageError: the data is too large, or an option does not go together with asynchronous endpoints.
-        AwsRefused: S3 or SageMaker rejects the request; what was uploaded is deleted.
+        AwsRefused: S3 or SageMaker rejects the request; what was uploaded is deleted, as after an interrupt.
     """
     for flag, given in (
         ("--stream", options.stream),
@@ -59,7 +63,6 @@ def submit(aws: Aws, endpoint: Endpoint, payload: Payload, options: InvocationOp
     if not payload.uri:
         suffix = PurePosixPath(payload.name).suffix
         upload = f"{endpoint.async_output.rstrip('/')}/{_INPUTS}/{uuid.uuid4()}{suffix}"
-        aws.put_object(*_split(upload), payload.content)
     request: dict[str, Any] = {
         "EndpointName": endpoint.name,
         "InputLocation": payload.uri or upload,
@@ -68,6 +71,8 @@ def submit(aws: Aws, endpoint: Endpoint, payload: Payload, options: InvocationOp
     if options.accept:
         request["Accept"] = options.accept
     try:
+        if upload:
+            aws.put_object(*_split(upload), payload.content)
         answer = aws.call("sagemaker-runtime", "invoke_endpoint_async", **request)
     except BaseException:
         delete_upload(aws, upload)
@@ -103,7 +108,7 @@ def wait(
             )
         if submitted.failure and (text := aws.get_bytes(*_split(submitted.failure))) is not None:
             delete_upload(aws, submitted.upload)
-            raise ModelFailed(
+            raise RequestFailed(
                 f"The asynchronous request to {endpoint.name} failed: {text.decode('utf-8', 'replace')}",
                 f"The error is stored at {submitted.failure}.",
                 model_message=text.decode("utf-8", "replace"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.sagemaker.endpoints.invocation.errors import (
     MAX_ASYNC_BODY,
     MAX_BODY,
@@ -15,7 +15,6 @@ from gpuproof.backends.sagemaker.endpoints.invocation.errors import (
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.util.spelling import nearest_words
 
-_MISSING = re.compile(r"could not find endpoint", re.IGNORECASE)
 _SERVING = ("InService", "Updating", "SystemUpdating", "RollingBack")
 
 
@@ -60,7 +59,7 @@ def find_endpoint(aws: Aws, name: str) -> Endpoint:
     except AwsRefused as refused:
         if refused.is_permission:
             return Endpoint(name)
-        if refused.code == "ValidationException" and _MISSING.search(refused.aws_message):
+        if is_missing(refused):
             raise _missing(aws, name) from refused
         raise
     status = document["EndpointStatus"]
