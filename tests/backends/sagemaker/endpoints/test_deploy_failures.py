@@ -71,6 +71,18 @@ def test_a_model_that_does_not_answer_the_sample_request_is_deleted(
     assert endpoints.left() == []
 
 
+def test_capacity_that_is_missing_after_the_creation_is_the_reason_and_nothing_is_left(
+    endpoints: EndpointSandbox,
+) -> None:
+    with (
+        injected_faults(endpoints.emulator, "capacity,instance=ml.g5.*"),
+        pytest.raises(DeploymentFailed) as caught,
+    ):
+        endpoints.deploy(endpoints.plan())
+    assert "capacity" in caught.value.message.lower()
+    assert endpoints.kinds_left() == []
+
+
 @pytest.mark.parametrize("fault", ["quota,instance=ml.g5.*", "capacity,at=creation,instance=ml.g5.*"])
 def test_without_quota_or_capacity_nothing_is_left(endpoints: EndpointSandbox, fault: str) -> None:
     plan = endpoints.plan()
