@@ -89,6 +89,11 @@ def listed(cli: CliSandbox, *words: str) -> dict[str, dict[str, Any]]:
     return {one["key"].removeprefix("us-east-1/"): one for one in document["resources"]}
 
 
+def costs(cli: CliSandbox) -> dict[str, dict[str, Any]]:
+    """What `gpuproof cost` counts, by name."""
+    return {one["id"]: one for one in json.loads(done(cli, "cost", "--format", "json"))["entries"]}
+
+
 def deploy(cli: CliSandbox, emulator: RunningEmulator, name: str, *words: str) -> None:
     cli.write(f"{name}/code/inference.py", ECHO)
     flags = ("--name", name, "--instance-type", "ml.g5.xlarge", "--image", IMAGE, "--no-require-gpu")
@@ -191,9 +196,14 @@ def test_a_notebook_instance_is_stopped_then_deleted(cli: CliSandbox, emulator: 
     assert sorted(found) == ["notebook/nb", "notebook/other"]
     assert found["notebook/nb"]["usd_per_day"] == pytest.approx(33.84)
     assert found["notebook/nb"]["by_gpuproof"]
+    counted = costs(cli)
+    assert {(one["backend"], one["running"]) for one in counted.values()} == {("notebook", True)}
+    assert sorted(counted) == ["nb", "other"]
+    assert counted["nb"]["usd"] == pytest.approx(33.84 * counted["nb"]["billed_seconds"] / 86_400)
     done(cli, "cleanup", "nb", "--delete", "--yes")
     until(lambda: "nb Stopped" in account_of(emulator)["notebook"], "the stop")
     assert "other InService" in account_of(emulator)["notebook"]
+    assert sorted(costs(cli)) == ["other"]
     # Its disk holds data: no filter selects it.
     assert "it holds data" in done(cli, "cleanup", "--gpuproof", "--kind", "notebook", "--delete", "--yes")
     until(lambda: "nb Stopped" in account_of(emulator)["notebook"], "nb")
@@ -247,9 +257,15 @@ def test_the_model_of_a_running_transform_job_stays(cli: CliSandbox, emulator: R
     assert found[f"transform-job/{name}"]["by_gpuproof"]
     assert "ends by itself" in done(cli, "cleanup", "--gpuproof", "--delete", "--yes")
     assert account_of(emulator) == {"model": [name]}
+    until(lambda: name in costs(cli), "the start of its instances")
+    assert costs(cli)[name]["running"]
     done(cli, "cleanup", f"transform-job/{name}", "--delete", "--yes")
     job = emulator.client("sagemaker").describe_transform_job
     until(lambda: job(TransformJobName=name)["TransformJobStatus"] == "Stopped", "the stop")
     assert sorted(listed(cli)) == [f"model/{name}"]
+    counted = costs(cli)[name]
+    assert (counted["backend"], counted["running"]) == ("transform", False)
+    assert counted["usd"] == pytest.approx(1.408 * counted["billed_seconds"] / 3600, rel=0.01)
+    assert costs(cli)[name] == counted
     done(cli, "cleanup", "--gpuproof", "--delete", "--yes")
     assert account_of(emulator) == {}
