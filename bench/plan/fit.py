@@ -35,6 +35,8 @@ _COMPUTE, _BANDWIDTH = 0.75, 0.85
 """Shares where no operators were measured; slowdowns are relative to them."""
 _TYPICAL_FP32 = 0.85
 """Share of the FP32 peak that GPUs without a tight limit of power reach."""
+_ENOUGH_MODELS = 5
+"""Of which steps were measured, to say that a GPU is calibrated by them alone."""
 _RIDGE = 0.15
 NEUSIGHT = {
     "Tesla T4": ("T4", 8.1, 320),
@@ -78,9 +80,14 @@ def plain_coefficients() -> Coefficients:
     return Coefficients(known.memory, time)
 
 
-def rows_of(steps: Sequence[MeasuredStep]) -> list[Row]:
-    """What the roofline says of each."""
-    plain = plain_coefficients()
+def rows_of(steps: Sequence[MeasuredStep], base: Coefficients | None = None) -> list[Row]:
+    """What the roofline says of each.
+
+    Args:
+        steps: measured.
+        base: with slowdowns of 1; those of `plain_coefficients` if None.
+    """
+    plain = base or plain_coefficients()
     kernel_s = builtin_coefficients().time["kernel_s"]
     found: list[Row] = []
     for step in steps:
@@ -219,19 +226,41 @@ def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
     for name in sorted({row.step.gpu.name for row in rows}):
         for precision, prior, kept in (("half", default_half, half), ("float32", default_full, full)):
             own = [row for row in kept if row.step.gpu.name == name]
-            if own:
+            if len({row.step.model for row in own}) >= _ENOUGH_MODELS:
                 key = "tf32" if precision == "float32" and own[0].step.gpu.tf32_tflops else precision
                 if key != "float32":
                     gpus[name][key] = _entry(own, prior)
     related = _with_relatives(gpus)
     for entry in related.values():
         _add_other_precisions(entry, {"half": default_half, "tf32": default_full, "float32": default_full})
+    for name, precision, kept, prior in (
+        *((name, "float32", full, default_full) for name in ("T4", "V100-16GB", "V100-32GB")),
+        ("T4", "half", half, default_half),
+    ):
+        chip = SAME.get(name, name)
+        own = [row.step for row in kept if SAME.get(row.step.gpu.name, row.step.gpu.name) == chip]
+        related[name][precision] = _with_steps(related[name][precision], precision, own, prior)
     default = {
         "float32": _rates(default_full),
         "tf32": _rates(default_full),
         "half": _rates(default_half),
     }
     return {"default": default, "gpus": related}
+
+
+def _with_steps(
+    entry: Mapping[str, Any], precision: str, steps: Sequence[MeasuredStep], default: Mapping[str, float]
+) -> dict[str, Any]:
+    """Rates from operators, with slowdowns that whole steps show: convolutions are none of the operators."""
+    shares = {"compute": entry["compute"], "bandwidth": entry["bandwidth"]}
+    base = plain_coefficients().merged({"time": {"default": {precision: shares}}})
+    slowdowns = fit_slowdowns(rows_of(steps, base), {**default, **entry["slowdown"]})
+    rounded = {kind: round(value, 3) for kind, value in slowdowns.items()}
+    return {
+        **entry,
+        "slowdown": rounded,
+        "source": f"{entry['source']}; {len(steps)} steps of NVIDIA's ConvNets",
+    }
 
 
 def _add_other_precisions(entry: dict[str, Any], slowdowns: Mapping[str, Mapping[str, float]]) -> None:

@@ -13,8 +13,6 @@ from gpuproof.trace.document import Trace, read_trace
 
 _INFINIBAND_GBPS = 1600.0
 """Of the machines on which llm-foundry was measured (8 adapters of 200 Gbit/s for A100, 400 for H100)."""
-_BATCH = 128
-"""Of the ConvNets' traces; NVIDIA's README files do not give it with the figures."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,10 @@ def _timm(measurements: Path, traces: Path) -> Iterator[MeasuredStep]:
 def _convnets(measurements: Path, traces: Path) -> Iterator[MeasuredStep]:
     gpus = Catalogue.load().tables.gpus
     for row in tables.nvidia_convnets(measurements):
-        if trace := stored_trace(traces / f"convnet-{row.model}-{row.precision}.json"):
-            yield MeasuredStep("nvidia-convnets", row.model, gpus[row.gpu], trace, row.seconds * _BATCH)
+        if trace := stored_trace(traces / f"convnet-{row.mode}-{row.model}-{row.precision}.json"):
+            yield MeasuredStep(
+                f"nvidia-{row.mode}", row.model, gpus[row.gpu], trace, row.seconds * tables.CONVNET_BATCH
+            )
 
 
 def _language_models(measurements: Path) -> Iterator[MeasuredStep]:

@@ -107,22 +107,26 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 @dataclass(frozen=True)
 class ConvNet:
-    """NVIDIA's training figures of a model on one GPU.
+    """NVIDIA's figures of a model on one GPU.
 
     Args:
         model: of timm.
+        mode: `training` or `inference`.
         gpu: of the catalogue.
         precision: `half` or `float32`, which is TF32 on an A100.
         seconds: of one sample.
     """
 
     model: str
+    mode: str
     gpu: str
     precision: str
     seconds: float
 
 
-_CONVNETS = {
+CONVNET_BATCH = 128
+"""Of the inference rows that are taken; of training, NVIDIA's README files do not give it with the figures."""
+CONVNETS = {
     "resnet50v1.5": "resnet50",
     "resnext101-32x4d": "resnext101_32x4d",
     "se-resnext101-32x4d": "seresnext101_32x4d",
@@ -132,27 +136,43 @@ _CONVNETS = {
 
 
 def nvidia_convnets(folder: Path) -> list[ConvNet]:
-    """Training of ConvNets in PyTorch on one GPU, which is not bound by the input pipeline as eight are."""
+    """ConvNets in PyTorch on one GPU; training on eight is bound by the input pipeline."""
     found: list[ConvNet] = []
     with gzip.open(folder / "nvidia_deeplearningexamples_tables.csv.gz", "rt", newline="") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            section = row["section"].rpartition(": ")[2]
-            if (
-                not row["path"].startswith("PyTorch/Classification/ConvNets/")
-                or "Training performance: NVIDIA" not in row["section"]
-            ):
-                continue
-            gpu = "A100-80GB" if "A100" in section else "V100-16GB" if "16G" in section else ""
-            columns = [cell.strip() for cell in row["columns"].split("|")]
-            cells = dict(zip(columns, (cell.strip() for cell in row["row"].split("|")), strict=False))
-            name = _CONVNETS.get(cells.get("Model", row["path"].split("/")[-2]))
-            if not gpu or name is None or cells.get("GPUs") != "1":
-                continue
-            for column, value in cells.items():
-                precision = _precision(column)
-                if precision and value.endswith("img/s"):
-                    found.append(ConvNet(name, gpu, precision, 1 / float(value.split()[0])))
+            if row["path"].startswith("PyTorch/Classification/ConvNets/"):
+                columns = [cell.strip() for cell in row["columns"].split("|")]
+                cells = dict(zip(columns, (cell.strip() for cell in row["row"].split("|")), strict=False))
+                name = CONVNETS.get(cells.get("Model", row["path"].split("/")[-2]))
+                gpu = _convnet_gpu(row["section"])
+                if name is None or gpu is None:
+                    continue
+                if "Training performance: NVIDIA" in row["section"] and cells.get("GPUs") == "1":
+                    found += _convnet_training(name, gpu, cells)
+                if "Inference performance: NVIDIA" in row["section"]:
+                    found += _convnet_inference(name, gpu, row["section"], cells)
     return found
+
+
+def _convnet_gpu(section: str) -> str | None:
+    names = {"A100": "A100-80GB", "V100 16GB": "V100-16GB", "NVIDIA T4": "T4"}
+    return next((name for text, name in names.items() if text in section), None)
+
+
+def _convnet_training(name: str, gpu: str, cells: dict[str, str]) -> list[ConvNet]:
+    return [
+        ConvNet(name, "training", gpu, precision, 1 / float(value.split()[0]))
+        for column, value in cells.items()
+        if (precision := _precision(column)) and value.endswith("img/s")
+    ]
+
+
+def _convnet_inference(name: str, gpu: str, section: str, cells: dict[str, str]) -> list[ConvNet]:
+    throughput = cells.get("Throughput Avg", "")
+    if cells.get("Batch Size") != str(CONVNET_BATCH) or not throughput.endswith("img/s"):
+        return []
+    precision = "half" if "Mixed Precision" in section else "float32"
+    return [ConvNet(name, "inference", gpu, precision, 1 / float(throughput.split()[0]))]
 
 
 def _precision(column: str) -> str | None:

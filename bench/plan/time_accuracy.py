@@ -81,10 +81,10 @@ def _data_sheet(rows: Sequence[Row]) -> Iterator[Pair]:
 
 
 def anchored(pairs: Sequence[Pair]) -> list[Pair]:
-    """Predictions from the data sheet that are multiplied so that one measured step of another model is met.
+    """Predictions from the data sheet that are multiplied half-way (geometrically) to where one measured step of another model is met.
 
-    That is what one own measurement on a GPU is worth. Each model of the same GPU, precision and table is the anchor in turn, at
-    most ten.
+    That is what one own measurement on a GPU is worth; half-way, because a model differs from others too. Each model of the same
+    GPU, precision and table is the anchor in turn, at most ten.
     """
     groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
     for row, value in pairs:
@@ -93,7 +93,7 @@ def anchored(pairs: Sequence[Pair]) -> list[Pair]:
     for group in groups.values():
         anchors = Random(2).sample(group, min(10, len(group)))
         for anchor, predicted in anchors:
-            factor = anchor.step.seconds / predicted
+            factor = (anchor.step.seconds / predicted) ** 0.5
             found += [(row, value * factor) for row, value in group if row.step.model != anchor.step.model]
     return found
 

@@ -42,6 +42,13 @@ def wanted(folder: Path, count: int) -> list[tuple[str, list[str]]]:
         if row := inference.get(name):
             arguments = [name, "--batch", str(row.batch), "--size", str(row.size), "--amp", "--inference"]
             found.append((f"inference-{name}", arguments))
+    for name in sorted(set(tables.CONVNETS.values())):
+        for precision, amp in (("half", ["--amp"]), ("float32", [])):
+            arguments = [name, "--batch", str(tables.CONVNET_BATCH), *amp]
+            if name == "efficientnet_b4":
+                arguments += ["--size", "380"]
+            found.append((f"convnet-training-{name}-{precision}", arguments))
+            found.append((f"convnet-inference-{name}-{precision}", [*arguments, "--inference"]))
     return found
 
 
