@@ -155,7 +155,7 @@ def processing_job_config(job: AgentJob) -> dict[str, Any]:
 
 def script_arguments(job: AgentJob) -> list[str]:
     """The script's command line: hyperparameters in the toolkit's order and form, then the job's arguments."""
-    return [*_hyperparameter_arguments(job), *job.arguments]
+    return [*hyperparameter_arguments(job.hyperparameters), *job.arguments]
 
 
 def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, str]:
@@ -182,7 +182,7 @@ def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) ->
 
 
 def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, Any]:
-    hyperparameters = _script_hyperparameters(job)
+    hyperparameters = _script_hyperparameters(job.hyperparameters)
     resources = {**resource_config(job), **machine.resources}
     groups = {group["instance_group_name"]: group for group in resources["instance_groups"]}
     group = resources["current_group_name"]
@@ -239,7 +239,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
         "framework_params": _framework_parameters(job),
         "channels": sorted(channels),
         "training_env": training_env,
-        "user_args": _hyperparameter_arguments(job),
+        "user_args": hyperparameter_arguments(job.hyperparameters),
         **{f"channel_{name}": path for name, path in channels.items()},
         **{f"hp_{name}": value for name, value in hyperparameters.items()},
     }
@@ -262,10 +262,10 @@ _TOOLKITS_OWN = frozenset(
 )
 
 
-def _script_hyperparameters(job: AgentJob) -> dict[str, Any]:
+def _script_hyperparameters(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
-        for name, value in job.hyperparameters.items()
+        for name, value in hyperparameters.items()
         if name not in _TOOLKITS_OWN and not name.startswith("sagemaker_")
     }
 
@@ -278,9 +278,10 @@ def _framework_parameters(job: AgentJob) -> dict[str, Any]:
     }
 
 
-def _hyperparameter_arguments(job: AgentJob) -> list[str]:
+def hyperparameter_arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
+    """Hyperparameters as words of the script's command line, in the toolkit's order and form."""
     arguments: list[str] = []
-    for name, value in sorted(_script_hyperparameters(job).items()):
+    for name, value in sorted(_script_hyperparameters(hyperparameters).items()):
         arguments += [f"--{name}" if len(name) > 1 else f"-{name}", _as_argument(value)]
     return arguments
 

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,8 @@ _HOST_HALF = ("gpu", "runtime", "trace", "util")
 _GRACE_S = 15.0
 """After the script's own time limit, which the child keeps unless it hangs in native code."""
 _LAST_LINES = 20
+_OUTPUTS = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR")
+"""Variables of SageMaker's contract for folders that a script writes to."""
 
 
 class NotTraceable(GPUproofError):
@@ -56,6 +58,8 @@ class TraceRequest:
         max_memory: bytes of this machine's memory.
         gpu: what the script is told that it has.
         gpus: how many of them.
+        folder: in which it runs; the current one if None.
+        environment: further variables of the script.
     """
 
     script: Path
@@ -67,6 +71,8 @@ class TraceRequest:
     max_memory: int = 4 << 30
     gpu: Gpu | None = None
     gpus: int = 1
+    folder: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def trace_script(request: TraceRequest) -> Trace:
@@ -145,7 +151,8 @@ def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
     with log.open("wb") as stream:
         process = subprocess.Popen(
             _command(request, batch_scale, output, written),
-            env=_environment(request, scratch),
+            env=_environment(request, scratch, written),
+            cwd=request.folder,
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -183,12 +190,19 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         options["gpu-memory"] = gpu.memory_gb << 30
         options["capability"] = major * 10 + minor
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    script = [str(request.script), *request.arguments]
+    script = [str(request.script.absolute()), *request.arguments]
     return [request.python, "-X", "faulthandler", "-m", "gpuproof.trace", *flags, "--", *script]
 
 
-def _environment(request: TraceRequest, scratch: Path) -> dict[str, str]:
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+def _environment(request: TraceRequest, scratch: Path, written: Path) -> dict[str, str]:
+    environment = {
+        **os.environ,
+        **{name: str(written) for name in _OUTPUTS},
+        "SM_NUM_GPUS": str(request.gpus),
+        **request.environment,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     if request.python != sys.executable:
         host = next(folder / "host" for folder in (scratch, scratch.parent) if (folder / "host").exists())
         own = environment.get("PYTHONPATH")

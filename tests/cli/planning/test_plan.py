@@ -115,3 +115,31 @@ def test_a_script_that_fails_shows_its_line(cli: CliSandbox) -> None:
 def test_wrong_usage(cli: CliSandbox, words: tuple[str, ...], said: str) -> None:
     done = cli.gpuproof("plan", *words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+JOB = """
+entry_point: train.py
+source_dir: code
+hyperparameters: {batch-size: 16, width: 32}
+inputs: {training: s3://bucket/data}
+resources: {gpu: "A10G:1", region: eu-west-1}
+"""
+READS_CHANNEL = SCRIPT.replace(
+    "assert torch", 'import os\nassert list(Path(os.environ["SM_CHANNEL_TRAINING"]).iterdir())\nassert torch'
+)
+
+
+def test_a_job_file_with_a_folder_in_place_of_its_channel(cli: CliSandbox) -> None:
+    cli.write("gpuproof.yaml", JOB)
+    cli.write("code/train.py", READS_CHANNEL)
+    cli.write("samples/one.txt", "1")
+    done = cli.gpuproof("plan", "gpuproof.yaml", "--format", "json")
+    assert done.returncode == 2, done.stdout
+    assert "--input training=FOLDER" in done.stderr
+    done = cli.gpuproof("plan", "gpuproof.yaml", "--input", "training=samples", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["batch_size"], document["region"], document["gpus_per_instance"]) == (16, "eu-west-1", 1)
+    done = cli.gpuproof("plan", ".", "--input", "other=samples")
+    assert (done.returncode, "no channel other" in done.stderr) == (2, True)
+    assert sorted(path.name for path in (cli.project / "code").iterdir()) == ["train.py"]

@@ -5,6 +5,7 @@ steps. It changes nothing: what it would write or upload is listed. Arguments af
 
   gpuproof plan train.py -- --batch-size 64
   gpuproof plan train.py --epochs 10 --deadline 8h
+  gpuproof plan gpuproof.yaml --input training=./samples
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gpuproof.catalogue import Catalogue
     from gpuproof.catalogue.model import Gpu
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.plan.job_request import JobScript
     from gpuproof.plan.script_plan import Conditions
     from gpuproof.plan.tracing import TraceRequest
 
@@ -36,7 +38,18 @@ def add_parser(commands: Subparsers) -> None:
         __doc__,
     )
     parser.add_argument(
-        "script", metavar="SCRIPT", type=Path, help="a PyTorch script; its arguments follow --"
+        "script",
+        metavar="SCRIPT",
+        type=Path,
+        help="a PyTorch script, whose arguments follow --, or a gpuproof.yaml",
+    )
+    parser.add_argument("job", nargs="?", metavar="JOB", help="which job of a job file with several")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="CHANNEL=FOLDER",
+        help="a folder with a few samples, in place of a channel of a job file",
     )
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: 1)")
     parser.add_argument(
@@ -47,14 +60,13 @@ def add_parser(commands: Subparsers) -> None:
         "--budget", type=float, metavar="USD", help="recommend only what costs less than this"
     )
     parser.add_argument("--spot", action="store_true", help="recommend spot capacity, too")
-    parser.add_argument("--region", default="us-east-1", help="AWS region of the prices (default: us-east-1)")
+    parser.add_argument("--region", help="AWS region of the prices (default: the job's, or us-east-1)")
     parser.add_argument("--on", choices=["ec2", "sagemaker"], help="only this service (default: both)")
     parser.add_argument(
         "--gpus",
         type=int,
-        default=1,
         metavar="N",
-        help="GPUs of the instance, all of which the script uses (default: 1)",
+        help="GPUs of the instance, all of which the script uses (default: the job's, or 1)",
     )
     parser.add_argument(
         "--gpu", metavar="A10G", help=f"GPU that the script is told it has (default: {_DEFAULT_GPU})"
@@ -90,8 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.plan.tracing import trace_two_batch_sizes
 
     catalogue = Catalogue.load()
-    conditions = _conditions(arguments, catalogue)
-    request = _request(arguments, catalogue)
+    job = _job(arguments)
+    conditions = _conditions(arguments, catalogue, job)
+    request = _request(arguments, catalogue, job)
     plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions)
     if arguments.format == "json":
         print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
@@ -100,27 +113,55 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK if plan.recommendation is not None else ExitCode.FAILED
 
 
-def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> TraceRequest:
+def _job(arguments: argparse.Namespace) -> JobScript | None:
+    """The script of a job file or of a folder with one; None for a script."""
+    path: Path = arguments.script
+    if path.suffix not in (".yaml", ".yml") and not path.is_dir():
+        if arguments.job is not None or arguments.input:
+            raise UsageError("JOB and --input are only for job files.", remedy="gpuproof plan gpuproof.yaml")
+        return None
+    from gpuproof.jobs.load import load_as
+    from gpuproof.jobs.spec import TrainingJob
+    from gpuproof.plan.job_request import script_of_job
+
+    inputs: dict[str, str] = {}
+    for word in arguments.input:
+        name, found, folder = word.partition("=")
+        if not found or not Path(folder).exists():
+            raise UsageError(f"--input {word} is no CHANNEL=FOLDER that exists.")
+        inputs[name] = folder
+    words = arguments.script_arguments
+    job = load_as(path, arguments.job, TrainingJob)
+    return script_of_job(job, inputs, None if words is None else tuple(words))
+
+
+def _request(arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None) -> TraceRequest:
     from gpuproof.backends.interpreter import find_interpreter
     from gpuproof.plan.tracing import TraceRequest
 
-    script: Path = arguments.script
+    script: Path = arguments.script if job is None else job.script
     if not script.is_file():
         raise UsageError(f"There is no script {script}.", remedy="gpuproof plan train.py -- --batch-size 64")
     for flag, value in (("--steps", arguments.steps), ("--gpus", arguments.gpus)):
-        if value < 1:
+        if value is not None and value < 1:
             raise UsageError(f"{flag} must be at least 1.")
     return TraceRequest(
         script,
-        tuple(arguments.script_arguments or ()),
+        tuple(arguments.script_arguments or ()) if job is None else job.arguments,
         find_interpreter(arguments.python),
         steps=arguments.steps,
         mode="inference" if arguments.inference else "training",
         timeout=_seconds(arguments.timeout, "--timeout"),
         max_memory=_bytes(arguments.max_memory),
         gpu=_gpu(arguments.gpu or _DEFAULT_GPU, catalogue),
-        gpus=arguments.gpus,
+        gpus=_gpus(arguments, job),
+        folder=None if job is None else job.folder,
+        environment={} if job is None else job.environment,
     )
+
+
+def _gpus(arguments: argparse.Namespace, job: JobScript | None) -> int:
+    return arguments.gpus or (job.gpus if job is not None else None) or 1
 
 
 def _gpu(name: str, catalogue: Catalogue) -> Gpu:
@@ -133,13 +174,14 @@ def _gpu(name: str, catalogue: Catalogue) -> Gpu:
     return found
 
 
-def _conditions(arguments: argparse.Namespace, catalogue: Catalogue) -> Conditions:
+def _conditions(arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None) -> Conditions:
     from gpuproof.plan.script_plan import Conditions
 
-    if arguments.region not in catalogue.tables.priced_regions:
-        near = catalogue.misspelt_region(arguments.region)
+    region: str = arguments.region or (job.region if job is not None else None) or "us-east-1"
+    if region not in catalogue.tables.priced_regions:
+        near = catalogue.misspelt_region(region)
         raise UsageError(
-            f"The catalogue has no prices of {arguments.region}.",
+            f"The catalogue has no prices of {region}.",
             remedy=f"Did you mean {near}?" if near else "--region us-east-1",
         )
     for flag, value in (("--epochs", arguments.epochs), ("--steps-per-epoch", arguments.steps_per_epoch)):
@@ -148,14 +190,14 @@ def _conditions(arguments: argparse.Namespace, catalogue: Catalogue) -> Conditio
     if arguments.budget is not None and arguments.budget <= 0:
         raise UsageError("--budget must be more than 0.")
     return Conditions(
-        region=arguments.region,
+        region=region,
         service=arguments.on,
-        gpus=arguments.gpus,
+        gpus=_gpus(arguments, job),
         epochs=arguments.epochs,
         steps_per_epoch=arguments.steps_per_epoch,
         deadline=None if arguments.deadline is None else _seconds(arguments.deadline, "--deadline"),
         budget=arguments.budget,
-        spot=arguments.spot,
+        spot=arguments.spot or (job is not None and job.spot),
     )
 
 

@@ -1,0 +1,83 @@
+"""What `gpuproof plan` runs of a training job: its script with hyperparameters, arguments and folders of data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuproof.agent.contract import hyperparameter_arguments
+from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.validators import is_s3
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """The script of a job.
+
+    Args:
+        script: the file.
+        folder: its source folder, in which it runs.
+        arguments: its command line.
+        environment: the variables of SageMaker's contract that say where data and hyperparameters are.
+        gpus: of each host.
+        region: of the job; None if it names none.
+        spot: whether the job asks for spot capacity.
+    """
+
+    script: Path
+    folder: Path
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    gpus: int | None
+    region: str | None
+    spot: bool
+
+
+def script_of_job(
+    job: TrainingJob, inputs: Mapping[str, str], arguments: tuple[str, ...] | None
+) -> JobScript:
+    """What a job runs.
+
+    Args:
+        job: with absolute paths.
+        inputs: folders that replace its channels.
+        arguments: replace its own if not None.
+
+    Raises:
+        UsageError: the job has no such channel.
+        InvalidJob: files are missing, or a channel is in S3 and no folder replaces it.
+    """
+    if problems := job.missing_files():
+        raise InvalidJob(f"{problems[0].subject}{problems[0].rest}")
+    for name in inputs:
+        if name not in job.inputs:
+            raise UsageError(
+                f"The job has no channel {name}.", remedy=f"Its channels: {', '.join(job.inputs) or 'none'}."
+            )
+    channels = {**job.inputs, **inputs}
+    for name, place in channels.items():
+        if is_s3(place):
+            raise InvalidJob(
+                f"The data of the channel {name} is in S3 ({place}), which plan does not read.",
+                remedy=f"Name a folder with a few samples of it: --input {name}=FOLDER",
+            )
+    words = hyperparameter_arguments(job.hyperparameters)
+    request = job.resources.gpu
+    return JobScript(
+        script=Path(job.source_dir) / job.entry_point,
+        folder=Path(job.source_dir),
+        arguments=(*words, *(job.arguments if arguments is None else arguments)),
+        environment={
+            **{f"SM_CHANNEL_{name.upper()}": str(Path(place).absolute()) for name, place in channels.items()},
+            "SM_CHANNELS": json.dumps(sorted(channels)),
+            "SM_HPS": json.dumps(job.hyperparameters, default=str),
+            "SM_HOSTS": '["algo-1"]',
+            "SM_CURRENT_HOST": "algo-1",
+        },
+        gpus=None if request is None else request.count.low,
+        region=job.resources.region,
+        spot=job.resources.spot,
+    )
