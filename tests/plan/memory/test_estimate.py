@@ -128,3 +128,18 @@ def test_of_a_model_with_layers_fsdp_gathers_two() -> None:
     trace = replace(training(1), memory=Memory(layers, [*range(1, 21), 0]))
     # 20 matrices are 10 layers of 16 MiB.
     assert sharded(trace, 2).memory.blocks[-1][0] == 2 * 16 * MIB
+
+
+def test_tensorflow_needs_what_is_in_use_and_not_a_segment_for_each_size() -> None:
+    # 40 MiB in one block, then 60 MiB: PyTorch keeps the segment of the first, TensorFlow merges what is free.
+    memory = Memory(blocks(activation=40 * MIB, temporary=60 * MIB), [1, -1, 2, -2, 0])
+    torch = replace(training(1), memory=memory)
+    sizes = [
+        estimate_memory(replace(torch, framework=name), gpu("T4"), coefficients=EXACT).reserved
+        for name in ("torch", "tensorflow")
+    ]
+    assert sizes == [100 * MIB, 60 * MIB]
+    huge = replace(torch, framework="tensorflow", memory=one_block(15 * GIB))
+    result = estimate_memory(huge, gpu("T4"), coefficients=EXACT)
+    assert result.out_of_memory
+    assert fit(result, gpu("T4")).fit == "does-not-fit"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import erf, sqrt
 
 from gpuproof.catalogue.model import Gpu
@@ -25,7 +26,7 @@ def estimate_memory(
     coefficients: Coefficients | None = None,
     unlimited: Replay | None = None,
 ) -> MemoryEstimate:
-    """Memory of one process on one GPU.
+    """Memory of one process on one GPU; of TensorFlow, what it needs, not what it takes.
 
     Args:
         trace: of what this GPU does: of FSDP, `sharded` first.
@@ -39,7 +40,11 @@ def estimate_memory(
     context = known.context(gpu.name, cuda)
     free = unlimited or replay(trace.memory)
     capacity = max(usable_memory(gpu, fraction) - int(context.value), _RESERVED_MIB << 20)
-    limited = free if free.reserved <= capacity else replay(trace.memory, capacity)
+    if trace.framework == "tensorflow":
+        # Its allocator takes the whole GPU at the start and merges what is free, so a job needs little more than what is in use.
+        free = limited = replace(free, reserved=free.allocated, out_of_memory=free.allocated > capacity)
+    else:
+        limited = free if free.reserved <= capacity else replay(trace.memory, capacity)
     shown = free if limited.out_of_memory else limited
     low, high = known.memory["spread"]
     required = Interval(
