@@ -155,9 +155,7 @@ def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions)
     for candidate in find_candidates(catalogue, conditions.region, conditions.gpus, conditions.service):
         gpu, fraction = candidate.gpu, candidate.fraction
         memory = estimate_memory(share, gpu, fraction=fraction, unlimited=unlimited)
-        step = estimate_step(share, gpu, gpus=conditions.gpus, vcpus=candidate.vcpus)
-        if fraction != 1:
-            step = _on_a_share(step, fraction)
+        step = estimate_step(share, gpu, fraction=fraction, gpus=conditions.gpus, vcpus=candidate.vcpus)
         offers = tuple(_offer(one, step, workload) for one in candidate.priced)
         largest = largest_batch(*both, gpu, fraction=fraction) if both is not None else None
         plans.append(GpuPlan(candidate, memory, fit(memory, gpu, fraction=fraction), largest, step, offers))
@@ -194,20 +192,6 @@ def _workload(trace: Trace, conditions: Conditions) -> Workload:
         return Workload(STEPS_WITHOUT_LENGTH, None)
     epochs = conditions.epochs or trace.epochs or 1
     return Workload(epochs * length, epochs)
-
-
-def _on_a_share(step: StepTime, fraction: float) -> StepTime:
-    """A part of a GPU has that part of its processors and bandwidth."""
-    return StepTime(
-        step.step.times(1 / fraction),
-        step.gpu_s / fraction,
-        step.launch_s,
-        step.input_s,
-        step.communication_s,
-        step.bound,
-        {kind: seconds / fraction for kind, seconds in step.by_class.items()},
-        "data-sheet",
-    )
 
 
 def _offer(priced: Priced, step: StepTime, workload: Workload) -> Offer:

@@ -134,3 +134,11 @@ def test_a_compiled_model_launches_less_and_may_be_faster() -> None:
     eager, compiled = (estimate_step(replace(trace, compiled=on), gpu("H100")) for on in (False, True))
     assert compiled.launch_s < eager.launch_s / 2
     assert compiled.step.low / compiled.step.value < eager.step.low / eager.step.value
+
+
+def test_a_part_of_a_gpu_takes_longer_but_loads_as_fast() -> None:
+    trace = training(4096, parameters=50_000_000, host_s=0.001, workers=1)
+    whole, quarter = (estimate_step(trace, gpu("L4"), fraction=share, vcpus=4) for share in (1.0, 0.25))
+    assert quarter.gpu_s == pytest.approx(4 * whole.gpu_s)
+    assert (quarter.input_s, quarter.launch_s) == (whole.input_s, whole.launch_s)
+    assert quarter.tier == "data-sheet"

@@ -20,6 +20,7 @@ def estimate_step(
     trace: Trace,
     gpu: Gpu,
     *,
+    fraction: float = 1.0,
     gpus: int = 1,
     hosts: int = 1,
     vcpus: int | None = None,
@@ -31,6 +32,7 @@ def estimate_step(
     Args:
         trace: of what one GPU does.
         gpu: of the catalogue.
+        fraction: of the GPU that the instance has, and so of its processors and its bandwidth.
         gpus: of each host.
         hosts: instances.
         vcpus: of each host, for the input pipeline; as many as the loader has workers if None.
@@ -47,7 +49,7 @@ def estimate_step(
     compute = 0.0
     for operator in trace.operators:
         cost = operator_cost(operator, gpu, trace.framework, known)
-        seconds = cost.seconds * operator.calls
+        seconds = cost.seconds * operator.calls / fraction
         by_class[operator.kind] += seconds
         by_phase[operator.phase] += seconds
         by_tier[cost.rates.tier] += seconds
@@ -63,7 +65,7 @@ def estimate_step(
     loads_itself = input_s is not None and trace.input.workers == 0
     host_s = launch_s + input_s if loads_itself and input_s else launch_s
     value = max(gpu_s + communication, host_s, input_s or 0.0)
-    tier = _tier(by_tier, gpu_s)
+    tier: Tier = _tier(by_tier, gpu_s) if fraction == 1 else "data-sheet"
     low, high = known.spread(tier)
     if trace.compiled:
         low *= known.time["compiled_low"]
