@@ -83,7 +83,8 @@ class GpuPlan:
         candidate: the GPU and its instances.
         memory: what each GPU needs.
         fit: whether it has that.
-        largest_batch: samples of the largest batch that certainly fits on each GPU; None if none does or it is not known.
+        largest_batch: samples of the largest batch that certainly fits on each GPU, at most those of an epoch; None if none
+            does or it is not known.
         step: time of a step.
         offers: for each price, the cheapest first.
     """
@@ -158,6 +159,8 @@ def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions)
         step = estimate_step(share, gpu, fraction=fraction, gpus=conditions.gpus, vcpus=candidate.vcpus)
         offers = tuple(_offer(one, step, workload) for one in candidate.priced)
         largest = largest_batch(*both, gpu, fraction=fraction) if both is not None else None
+        if largest is not None and trace.input.samples and trace.input.steps_per_epoch:
+            largest = min(largest, trace.input.samples * trace.input.steps_per_epoch)
         plans.append(GpuPlan(candidate, memory, fit(memory, gpu, fraction=fraction), largest, step, offers))
     plans.sort(key=lambda plan: min(offer.usd.value for offer in plan.offers))
     fitting = [offer for plan in plans if plan.fit.fit == "fits" for offer in plan.offers]
@@ -214,7 +217,7 @@ def _recommend(
     best = min(possible, key=lambda offer: offer.usd.value)
     plan = next(plan for plan in plans if best in plan.offers)
     others = [offer for offer in possible if offer.priced.instance.gpu_model != plan.candidate.gpu.name]
-    reason = f"{best.priced.instance.name} is the cheapest instance on which it fits"
+    reason = "the cheapest instance on which it certainly fits"
     limits = [
         text
         for text, given in (("the deadline", conditions.deadline), ("the budget", conditions.budget))

@@ -10,7 +10,7 @@ from types import FrameType
 
 from gpuproof.trace.document import Note
 
-_OURS = f"{Path(__file__).resolve().parent}{os.sep}"
+_OURS = f"{Path(__file__).resolve().parents[1]}{os.sep}"
 _NOT_USERS = tuple(
     {_OURS, *(path + os.sep for name, path in sysconfig.get_paths().items() if "lib" in name)},
 )

@@ -16,6 +16,7 @@ _HEADERS = ("GPU", "NEEDS", "OF", "FIT", "BATCH", "STEP", "BOUND BY", "TIME", "E
 _RIGHT = (1, 2, 4, 5, 7)
 _FITS = {"fits": "fits", "borderline": "borderline", "does-not-fit": "too large"}
 _MOST_NOTES = 5
+_LEAST_USD = 0.0001
 
 
 def format_plan(plan: ScriptPlan, script: str) -> str:
@@ -90,7 +91,11 @@ def _offered(plan: GpuPlan, service: str, market: str) -> str:
     found = next(
         (one for one in plan.offers if (one.priced.service, one.priced.market) == (service, market)), None
     )
-    return "-" if found is None else f"{format_usd(found.usd.value)} {found.priced.instance.name}"
+    return "-" if found is None else f"{_usd(found.usd.value)} {found.priced.instance.name}"
+
+
+def _usd(amount: float) -> str:
+    return format_usd(amount) if amount >= _LEAST_USD else f"<{format_usd(_LEAST_USD)}"
 
 
 def _legend(plan: ScriptPlan) -> Iterator[str]:
@@ -126,4 +131,4 @@ def _recommendation(plan: ScriptPlan) -> Iterator[str]:
 
 def _words(offer: Offer) -> str:
     market = " (spot)" if offer.priced.market == "spot" else ""
-    return f"{offer.priced.instance.name}{market}, {format_usd(offer.usd.value)} in {format_duration(offer.seconds.value)}"
+    return f"{offer.priced.instance.name}{market}, {_usd(offer.usd.value)} in {format_duration(offer.seconds.value)}"
