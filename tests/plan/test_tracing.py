@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.plan import tracing
 from gpuproof.plan.tracing import NotTraceable, TraceRequest, trace_script, trace_two_batch_sizes
 from support.cli_sandbox import until
 
@@ -74,7 +75,8 @@ def test_an_exit_without_cleanup(tmp_path: Path) -> None:
     assert (error.failure.code, "exit code 3" in error.message) == ("crash", True)
 
 
-def test_a_hang_in_native_code_is_ended(tmp_path: Path) -> None:
+def test_a_hang_in_native_code_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "_GRACE_S", 15.0)
     # PyDLL keeps the interpreter's lock, so that the tracer's own watch cannot run.
     error = failure(tmp_path, "import ctypes\nctypes.PyDLL(None).sleep(3600)\n", timeout=1.0)
     assert error.failure.code == "timeout"

@@ -21,8 +21,8 @@ from gpuproof.trace.document import Trace, TraceFailure, read_trace
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _HOST_HALF = ("gpu", "runtime", "trace", "util")
-_GRACE_S = 15.0
-"""After the script's own time limit, which the child keeps unless it hangs in native code."""
+_GRACE_S = 60.0
+"""After the script's own time limit, which the child keeps unless it hangs in native code: also for importing PyTorch before."""
 _LAST_LINES = 20
 _OUTPUTS = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR")
 """Variables of SageMaker's contract for folders that a script writes to."""

@@ -34,8 +34,6 @@ def main() -> int:
         options.gpus,
     )
     output = Path(options.output)
-    main_thread = threading.main_thread().ident or 0
-    threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
     script = options.script[0]
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
@@ -47,6 +45,9 @@ def main() -> int:
         )
     if options.scratch is not None:
         Scratch(Path(options.scratch).resolve(), session.notes).install()
+    # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
+    main_thread = threading.main_thread().ident or 0
+    threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
     try:
         with session:
             _run(script)

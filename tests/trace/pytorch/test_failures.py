@@ -50,7 +50,7 @@ def test_a_script_that_exits_with_an_error(tmp_path: Path) -> None:
 
 def test_a_script_that_hangs_names_where(tmp_path: Path) -> None:
     script = "import torch\nimport threading\n\nthreading.Event().wait()\n"
-    found = failure_of(tmp_path, script, "--timeout", "20")
+    found = failure_of(tmp_path, script, "--timeout", "5")
     assert (found.code, found.line) == ("timeout", line_of(script, "threading.Event"))
     assert "--timeout" in found.remedy
 
