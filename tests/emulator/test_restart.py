@@ -192,7 +192,10 @@ def _listening(pid: int) -> set[str]:
     """Addresses on which a process listens, as /proc/net/tcp writes them."""
     inodes = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        target = os.readlink(link)
+        try:
+            target = os.readlink(link)
+        except FileNotFoundError:  # closed since it was listed
+            continue
         if target.startswith("socket:["):
             inodes.add(target[8:-1])
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 
@@ -34,11 +33,22 @@ def client(region: str = "us-east-1") -> Aws:
 
 @pytest.fixture
 def clean(faulty: FaultyAws) -> Iterator[None]:
-    """No bucket of GPUproof's own in these regions, before and after."""
+    """No bucket of GPUproof's own in these regions, before and after: other tests of this process share moto's state."""
+    _delete_own_buckets()
     yield
+    _delete_own_buckets()
+
+
+def _delete_own_buckets() -> None:
     for region in ("us-east-1", "eu-west-1"):
-        with contextlib.suppress(AwsRefused):
-            client(region).call("s3", "delete_bucket", Bucket=own_bucket_name(ACCOUNT, region))
+        name = own_bucket_name(ACCOUNT, region)
+        found = client(region).bucket_region(name)
+        if found is None:
+            continue
+        aws = client(found)
+        for listed in aws.call("s3", "list_objects_v2", Bucket=name).get("Contents", ()):
+            aws.call("s3", "delete_object", Bucket=name, Key=listed["Key"])
+        aws.call("s3", "delete_bucket", Bucket=name)
 
 
 def make(plan: BucketPlan, aws: Aws) -> None:

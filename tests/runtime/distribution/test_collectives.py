@@ -16,9 +16,16 @@ from support.runtime_script import Script
 pytestmark = pytest.mark.slow
 
 CODE = """
-import json, torch
+import atexit, json, pathlib, torch
 from torch.nn.parallel import DistributedDataParallel
 import gpuproof.runtime as rt
+
+def names_of_threads():
+    return sorted(file.read_text().strip() for file in pathlib.Path("/proc/self/task").glob("*/comm"))
+
+@atexit.register  # runs after what gpuproof.runtime registers later
+def report_threads():
+    pathlib.Path(f"at-exit-{rank}.json").write_text(json.dumps(names_of_threads()))
 
 with rt.distributed(allow_cpu=True) as group:
     rank, size = group.rank, group.world_size
@@ -44,7 +51,7 @@ with rt.distributed(allow_cpu=True) as group:
         accumulated.backward(wrapped(batch).sum())
         exchanges.append(getattr(wrapped, "require_backward_grad_sync", None))
         stepped.append(accumulated.step(optimizer))
-    found |= {"stepped": stepped, "exchanges": exchanges, "weight": model.weight.item()}
+    found |= {"threads": names_of_threads(), "stepped": stepped, "exchanges": exchanges, "weight": model.weight.item()}
     rt.print("printed on", rank)
     group.print("printed by", rank)
     print(json.dumps({"rank": rank, **found}) + "\\n", end="", flush=True)
@@ -62,6 +69,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, A
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     documents = [json.loads(line) for line in lines if line.startswith("{")]
+    for one in documents:
+        one["threads at exit"] = json.loads((folder / f"at-exit-{one['rank']}.json").read_text())
     return done.stdout, sorted(documents, key=lambda one: one["rank"])
 
 
@@ -96,6 +105,14 @@ def test_gradients_are_exchanged_and_applied_every_other_batch_and_at_the_end(
         assert one["exchanges"] == [False, True, False, True, True]
         # Means over two batches (the last group has one), and over two processes with inputs that differ by 1.
         assert one["weight"] == pytest.approx(-((0.5 + 0.5) + (2.5 + 0.5) + (4 + 0.5) / 2))
+
+
+@pytest.mark.xdist_group("torchrun")
+def test_no_thread_of_gloo_runs_when_the_interpreter_ends(two: tuple[str, list[dict[str, Any]]]) -> None:
+    # The model still refers to the process group; a thread that then releases a Python object aborts the process.
+    for one in two[1]:
+        assert any("gloo" in name for name in one["threads"])
+        assert not any("gloo" in name for name in one["threads at exit"])
 
 
 def test_alone_everything_works_too(script: Script) -> None:

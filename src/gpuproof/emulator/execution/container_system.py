@@ -90,10 +90,13 @@ def _cover_folder(folder: Path, stage: Path, covered: set[Path]) -> None:
         return
     covered.add(folder)
     own = stage / str(folder).strip("/").replace("/", "-")
-    machine = own / _MACHINE
+    machine, machine_entries = own / _MACHINE, folder / _MACHINE
     machine.mkdir(parents=True, mode=0o755)
-    for entry in os.scandir(folder):
-        link = Path(entry.path).readlink() if entry.is_symlink() else folder / _MACHINE / entry.name
+    for entry in set(folder.iterdir()):  # a folder that changes meanwhile may list a name twice
+        try:
+            link = entry.readlink()
+        except OSError:  # no link, or gone
+            link = machine_entries / entry.name
         (own / entry.name).symlink_to(link)
     mount(str(folder), str(machine), None, MS_BIND | MS_REC)
     mount(str(own), str(folder), None, MS_BIND | MS_REC)

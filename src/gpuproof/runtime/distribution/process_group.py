@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import weakref
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -19,6 +20,8 @@ from gpuproof.runtime.ranks import local_rank, rank_and_size
 from gpuproof.util.log import log_once, print_at_once
 
 _active: list[Distributed] = []
+_wrapped: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Models in `DistributedDataParallel` that `Distributed.wrap` returned."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Distributed:
         from torch.nn.parallel import DistributedDataParallel  # torch may not be installed
 
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=devices, **options)
+        wrapped = DistributedDataParallel(model, device_ids=devices, **options)
+        _wrapped.add(wrapped)
+        return wrapped
 
     def gather(self, data: Any) -> Any:
         """Concatenate the tensors of all processes; see `gpuproof.runtime.gather`."""
@@ -128,6 +133,8 @@ def distributed(allow_cpu: bool = False, timeout: float = 1800.0) -> Distributed
             )
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         _set_interface(backend)
+        # Its functions have the default group as a default argument, which would keep the group alive after its end.
+        load_module("torch.distributed.nn.functional")
         group.init_process_group(
             backend,
             init_method=_init_method(),
@@ -135,7 +142,7 @@ def distributed(allow_cpu: bool = False, timeout: float = 1800.0) -> Distributed
             world_size=world_size,
             timeout=timedelta(seconds=timeout),
         )
-        atexit.register(_destroy_process_group)
+        atexit.register(_leave_at_exit)
     _active.append(Distributed(rank, world_size, local_rank, backend, chosen))
     return _active[0]
 
@@ -168,6 +175,19 @@ def _warn_idle_gpus(gpus: int, world_size: int) -> None:
             f"{gpus} GPUs are visible, but {processes}: {gpus - 1} will be idle. "
             f"Start one process per GPU: 'distribution: torchrun' in the job, or torchrun --nproc-per-node {gpus} SCRIPT"
         )
+
+
+def _leave_at_exit() -> None:
+    """Leave the process group, and end the threads of Gloo.
+
+    Models keep the group alive after it is destroyed, and its threads release Python objects when they end: if the
+    interpreter is being finalized then, this aborts the process ("terminate called without an active exception").
+    """
+    for model in list(_wrapped):
+        # In this order: only the last reference from Python releases the GIL, which the threads need in order to end.
+        for name in ("logger", "reducer", "process_group"):
+            setattr(model, name, None)
+    _destroy_process_group()
 
 
 def _destroy_process_group() -> None:

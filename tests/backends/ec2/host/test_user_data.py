@@ -75,4 +75,5 @@ def test_a_failure_before_the_program_is_reported_under_the_name_of_the_host(tmp
         "s3://bucket/hosts/algo-2/end.json",
         "s3://bucket/hosts/algo-1/end.json",
     ]
-    assert json.loads((tmp_path / "end.json").read_text())["failure_reason"] == "no network"
+    written = [json.loads(file.read_text()) for file in tmp_path.glob("end.*.json")]
+    assert [end["failure_reason"] for end in written] == ["no network", "no network"]

@@ -77,6 +77,7 @@ class InvocationMetrics:
         self._clock = clock
         self._sums: dict[_Series, _Sum] = {}
         self._lock = threading.Lock()
+        self._publishing = threading.Lock()
 
     def record(self, region: str, endpoint: str, variant: str, invocation: Invocation) -> None:
         """Add an invocation."""
@@ -87,15 +88,16 @@ class InvocationMetrics:
                 self._sums.setdefault(key, _Sum(moment)).add(value)
 
     def publish(self) -> None:
-        """Send the metrics since the last call to CloudWatch."""
-        with self._lock:
-            sums, self._sums = self._sums, {}
-        regions = sorted({key.region for key in sums})
-        for region in regions:
-            data = [_datum(key, values) for key, values in sums.items() if key.region == region]
-            cloudwatch = self._clients.get("cloudwatch", region)
-            for start in range(0, len(data), _MAX_DATA):
-                cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data[start : start + _MAX_DATA])
+        """Send the metrics since the last call to CloudWatch; on return, those of a concurrent call are there, too."""
+        with self._publishing:
+            with self._lock:
+                sums, self._sums = self._sums, {}
+            for region in sorted({key.region for key in sums}):
+                data = [_datum(key, values) for key, values in sums.items() if key.region == region]
+                cloudwatch = self._clients.get("cloudwatch", region)
+                for start in range(0, len(data), _MAX_DATA):
+                    batch = data[start : start + _MAX_DATA]
+                    cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=batch)
 
 
 def _datum(key: _Series, values: _Sum) -> dict[str, Any]:
