@@ -22,7 +22,7 @@ from bench.plan.memory_accuracy import fit_memory, memory_accuracy, peaks  # noq
 from bench.plan.time_accuracy import anchored, operator_accuracy, predictions, spreads, time_accuracy  # noqa: E402
 
 from gpuproof.catalogue import Catalogue  # noqa: E402
-from gpuproof.plan.coefficients import builtin_coefficients  # noqa: E402
+from gpuproof.planning.coefficients import builtin_coefficients  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "plan_accuracy.json"
 

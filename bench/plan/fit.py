@@ -22,11 +22,11 @@ from bench.plan import tables  # noqa: E402
 from bench.plan.measured_steps import MeasuredStep, measured_steps  # noqa: E402
 
 from gpuproof.catalogue import Catalogue, Gpu  # noqa: E402
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients  # noqa: E402
-from gpuproof.plan.time import estimate_step  # noqa: E402
-from gpuproof.plan.time.roofline import MATRIX_KINDS, tile_efficiency  # noqa: E402
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients  # noqa: E402
+from gpuproof.planning.time import estimate_step  # noqa: E402
+from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency  # noqa: E402
 
-OUTPUT = Path(__file__).parents[2] / "src/gpuproof/plan/data/coefficients.json"
+OUTPUT = Path(__file__).parents[2] / "src/gpuproof/planning/data/coefficients.json"
 KINDS = (
     *("gemm", "bmm", "attention", "conv", "grouped-conv", "depthwise-conv", "norm", "softmax", "elementwise"),
     *("reduction", "pool", "index", "optimizer", "other"),

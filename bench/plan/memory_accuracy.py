@@ -13,9 +13,9 @@ from bench.plan import tables
 from bench.plan.measured_steps import stored_trace
 
 from gpuproof.catalogue import Catalogue, Gpu
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients, usable_memory
-from gpuproof.plan.memory import Replay, estimate_memory, fit, replay
-from gpuproof.plan.scaling import scaled
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, usable_memory
+from gpuproof.planning.memory import Replay, estimate_memory, fit, replay
+from gpuproof.planning.scaling import scaled
 from gpuproof.trace.document import Trace
 
 FOLDS = 5

@@ -11,8 +11,8 @@ from typing import Any
 from bench.plan import tables
 from bench.plan.fit import KINDS, SAME, Row, fit_default, fit_slowdowns, predict
 
-from gpuproof.plan.coefficients import Coefficients
-from gpuproof.plan.time import operator_cost
+from gpuproof.planning.coefficients import Coefficients
+from gpuproof.planning.time import operator_cost
 from gpuproof.trace.document import Operator
 
 FOLDS = 5

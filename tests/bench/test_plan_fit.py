@@ -11,7 +11,7 @@ from bench.plan.memory_accuracy import Peak, fit_memory
 from bench.plan.tables import timm_memory
 from bench.plan.time_accuracy import spreads
 
-from gpuproof.plan.memory import Replay
+from gpuproof.planning.memory import Replay
 from support.plan_examples import MIB, gpu, training
 
 TRUE = {"gemm": 1.4, "elementwise": 0.9, "norm": 2.1}

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gpuproof.catalogue import Catalogue
     from gpuproof.catalogue.model import Gpu
     from gpuproof.cli.arguments import Subparsers
-    from gpuproof.plan.job_request import JobScript
-    from gpuproof.plan.script_plan import Conditions
-    from gpuproof.plan.tracing import TraceRequest
+    from gpuproof.planning.job_request import JobScript
+    from gpuproof.planning.script_plan import Conditions
+    from gpuproof.planning.tracing import TraceRequest
 
 _DEFAULT_GPU = "A10G"
 """What the script is told that it has, unless --gpu names another."""
@@ -97,9 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.planning.plan_table import format_plan
-    from gpuproof.plan.document import to_json
-    from gpuproof.plan.script_plan import make_plan
-    from gpuproof.plan.tracing import trace_two_batch_sizes
+    from gpuproof.planning.document import to_json
+    from gpuproof.planning.script_plan import make_plan
+    from gpuproof.planning.tracing import trace_two_batch_sizes
 
     catalogue = Catalogue.load()
     job = _job(arguments)
@@ -122,7 +122,7 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
         return None
     from gpuproof.jobs.load import load_as
     from gpuproof.jobs.spec import TrainingJob
-    from gpuproof.plan.job_request import script_of_job
+    from gpuproof.planning.job_request import script_of_job
 
     inputs: dict[str, str] = {}
     for word in arguments.input:
@@ -137,7 +137,7 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
 
 def _request(arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None) -> TraceRequest:
     from gpuproof.backends.interpreter import find_interpreter
-    from gpuproof.plan.tracing import TraceRequest
+    from gpuproof.planning.tracing import TraceRequest
 
     script: Path = arguments.script if job is None else job.script
     if not script.is_file():
@@ -175,7 +175,7 @@ def _gpu(name: str, catalogue: Catalogue) -> Gpu:
 
 
 def _conditions(arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None) -> Conditions:
-    from gpuproof.plan.script_plan import Conditions
+    from gpuproof.planning.script_plan import Conditions
 
     region: str = arguments.region or (job.region if job is not None else None) or "us-east-1"
     if region not in catalogue.tables.priced_regions:

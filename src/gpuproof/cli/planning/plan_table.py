@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import starmap
 from pathlib import Path
 
-from gpuproof.plan.script_plan import GpuPlan, Offer, ScriptPlan
+from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan
 from gpuproof.terminal.table import render_table
 from gpuproof.trace.document import Note
 from gpuproof.util.humanize import format_bytes, format_duration, format_usd, pluralize

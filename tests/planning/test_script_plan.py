@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.plan.document import to_json
-from gpuproof.plan.estimates import Interval
-from gpuproof.plan.script_plan import Conditions, Offer, ScriptPlan, make_plan, pareto_front
-from gpuproof.plan.tracing import TracedSizes
+from gpuproof.planning.document import to_json
+from gpuproof.planning.estimates import Interval
+from gpuproof.planning.script_plan import Conditions, Offer, ScriptPlan, make_plan, pareto_front
+from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Operator, Trace
 
 GIB = 1 << 30

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients, usable_memory
-from gpuproof.plan.estimates import Interval
-from gpuproof.plan.memory import estimate_memory, fit, largest_batch
-from gpuproof.plan.scaling import scaled, sharded
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, usable_memory
+from gpuproof.planning.estimates import Interval
+from gpuproof.planning.memory import estimate_memory, fit, largest_batch
+from gpuproof.planning.scaling import scaled, sharded
 from gpuproof.trace.document import Memory
 from support.plan_examples import GIB, MIB, blocks, gpu, gpus, training
 

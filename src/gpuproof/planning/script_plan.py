@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ServiceName
-from gpuproof.plan.candidates import Candidate, Priced, find_candidates
-from gpuproof.plan.estimates import FitResult, Interval, MemoryEstimate, StepTime
-from gpuproof.plan.memory import estimate_memory, fit, largest_batch, replay
-from gpuproof.plan.scaling import sharded
-from gpuproof.plan.time import estimate_step
-from gpuproof.plan.tracing import TracedSizes
+from gpuproof.planning.candidates import Candidate, Priced, find_candidates
+from gpuproof.planning.estimates import FitResult, Interval, MemoryEstimate, StepTime
+from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
+from gpuproof.planning.scaling import sharded
+from gpuproof.planning.time import estimate_step
+from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import Trace
 
 STEPS_WITHOUT_LENGTH = 1000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuproof.plan.memory.caching_allocator import CachingAllocator, OutOfMemory, segment_size
+from gpuproof.planning.memory.caching_allocator import CachingAllocator, OutOfMemory, segment_size
 
 KIB, MIB = 1 << 10, 1 << 20
 

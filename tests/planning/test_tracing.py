@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.plan import tracing
-from gpuproof.plan.tracing import NotTraceable, TraceRequest, trace_script, trace_two_batch_sizes
+from gpuproof.planning import tracing
+from gpuproof.planning.tracing import NotTraceable, TraceRequest, trace_script, trace_two_batch_sizes
 from support.cli_sandbox import until
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, cast
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.estimates import Interval, Tier
+from gpuproof.planning.estimates import Interval, Tier
 from gpuproof.util.csv_table import read_package_rows
 
 MIB = 1 << 20
@@ -109,16 +109,16 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 @cache
 def builtin_coefficients() -> Coefficients:
     """Those that GPUproof has."""
-    content = pkgutil.get_data("gpuproof.plan", "data/coefficients.json")
+    content = pkgutil.get_data("gpuproof.planning", "data/coefficients.json")
     if content is None:
-        raise FileNotFoundError("gpuproof.plan has no data/coefficients.json")
+        raise FileNotFoundError("gpuproof.planning has no data/coefficients.json")
     document = json.loads(content)
     return Coefficients(document["memory"], document["time"])
 
 
 @cache
 def _measured_totals() -> dict[str, int]:
-    rows = read_package_rows("gpuproof.plan", "data/gpu_memory.csv")
+    rows = read_package_rows("gpuproof.planning", "data/gpu_memory.csv")
     return {row["gpu"]: int(row["total_mib"]) * MIB for row in rows}
 
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients
-from gpuproof.plan.estimates import Bound, Interval, StepTime, Tier
-from gpuproof.plan.time.communication import exposed_communication
-from gpuproof.plan.time.roofline import operator_cost
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients
+from gpuproof.planning.estimates import Bound, Interval, StepTime, Tier
+from gpuproof.planning.time.communication import exposed_communication
+from gpuproof.planning.time.roofline import operator_cost
 from gpuproof.trace.document import Trace
 
 _RELEVANT = 0.2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients
-from gpuproof.plan.time import operator_cost, tile_efficiency
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients
+from gpuproof.planning.time import operator_cost, tile_efficiency
 from gpuproof.trace.document import Operator
 from support.plan_examples import gpu
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuproof.plan.memory import replay
-from gpuproof.plan.memory.replay import POINTS
+from gpuproof.planning.memory import replay
+from gpuproof.planning.memory.replay import POINTS
 from gpuproof.trace.document import CATEGORIES, Memory
 from support.plan_examples import MIB, blocks
 

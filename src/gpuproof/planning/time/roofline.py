@@ -11,7 +11,7 @@ from functools import cache
 from math import ceil
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.coefficients import Coefficients, Rates
+from gpuproof.planning.coefficients import Coefficients, Rates
 from gpuproof.trace.document import ATTENTION, BMM, CONV, COPY, GEMM, GROUPED_CONV, Operator
 from gpuproof.util.csv_table import read_package_rows
 
@@ -100,7 +100,7 @@ def _peak(gpu: Gpu, precision: str) -> float:
 
 @cache
 def _hardware() -> dict[str, tuple[int, float]]:
-    rows = read_package_rows("gpuproof.plan", "data/gpu_hardware.csv")
+    rows = read_package_rows("gpuproof.planning", "data/gpu_hardware.csv")
     return {row["gpu"]: (int(row["multiprocessors"]), float(row["pcie_gb_s"]) * 1e9) for row in rows}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.coefficients import Coefficients
-from gpuproof.plan.time.roofline import pcie_bandwidth
+from gpuproof.planning.coefficients import Coefficients
+from gpuproof.planning.time.roofline import pcie_bandwidth
 from gpuproof.trace.document import CATEGORIES, Trace
 
 _GRADIENT = CATEGORIES.index("gradient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gpuproof.plan.script_plan import GpuPlan, Offer, ScriptPlan
+from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan
 
 VERSION = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpuproof.plan.memory.caching_allocator import CachingAllocator, OutOfMemory
+from gpuproof.planning.memory.caching_allocator import CachingAllocator, OutOfMemory
 from gpuproof.trace.document import CATEGORIES, Memory
 
 POINTS = 200

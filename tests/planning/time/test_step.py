@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuproof.plan.scaling import scaled
-from gpuproof.plan.time import estimate_step, input_seconds
+from gpuproof.planning.scaling import scaled
+from gpuproof.planning.time import estimate_step, input_seconds
 from gpuproof.trace.document import Input, Operator
 from support.plan_examples import gpu, gpus, training
 

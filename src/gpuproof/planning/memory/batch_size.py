@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.coefficients import Coefficients
-from gpuproof.plan.memory.estimate import estimate_memory, fit
-from gpuproof.plan.scaling import scaled
+from gpuproof.planning.coefficients import Coefficients
+from gpuproof.planning.memory.estimate import estimate_memory, fit
+from gpuproof.planning.scaling import scaled
 from gpuproof.trace.document import Trace
 
 LIMIT = 1 << 20

@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import erf, sqrt
 
 from gpuproof.catalogue.model import Gpu
-from gpuproof.plan.coefficients import Coefficients, builtin_coefficients, usable_memory
-from gpuproof.plan.estimates import FitResult, Interval, MemoryEstimate
-from gpuproof.plan.memory.replay import Replay, replay
+from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, usable_memory
+from gpuproof.planning.estimates import FitResult, Interval, MemoryEstimate
+from gpuproof.planning.memory.replay import Replay, replay
 from gpuproof.trace.document import Trace
 
 _NORMAL_90 = 1.2816

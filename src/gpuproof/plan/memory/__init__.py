@@ -1,7 +1,0 @@
-"""How much GPU memory a trace needs, whether it fits, and the largest batch size that does."""
-
-from gpuproof.plan.memory.batch_size import largest_batch
-from gpuproof.plan.memory.estimate import estimate_memory, fit
-from gpuproof.plan.memory.replay import Replay, replay
-
-__all__ = ["Replay", "estimate_memory", "fit", "largest_batch", "replay"]
