@@ -1,6 +1,6 @@
 """GPUproof takes a TensorFlow, Keras or PyTorch script to the right AWS GPU and proves that the GPU did the work.
 
-From Python: `gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="local")`.
+From Python: `gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="local")`, `gpuproof.plan("train.py")`.
 
 The package has two halves. Host code runs next to the user's script, in any container or AMI: `agent`, `gpu`, `runtime`,
 `serve` and `util` use only the standard library (and `pynvml`, where it is installed) and support Python 3.9. Client
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+    from gpuproof.planning.api import plan
 
-__all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "run"]
+__all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "plan", "run"]
 
 _HOMES = {
     "ProcessingJob": "gpuproof.jobs.spec",
     "GPUproofError": "gpuproof.errors",
     "TrainingJob": "gpuproof.jobs.spec",
+    "plan": "gpuproof.planning.api",
     "run": "gpuproof.backends.api",
 }
 

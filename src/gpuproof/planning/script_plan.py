@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import ServiceName
+from gpuproof.catalogue.model import Instance, ServiceName
 from gpuproof.planning.candidates import Candidate, Priced, find_candidates
 from gpuproof.planning.estimates import FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
@@ -178,6 +178,36 @@ def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions)
         _recommend(plans, allowed, conditions),
         (f"The largest batch size is not known: {traced.reason}.",) if traced.reason else (),
     )
+
+
+@dataclass(frozen=True)
+class InstancePlan:
+    """A script on an instance type.
+
+    Args:
+        seconds: of all steps.
+        fit: whether each GPU has the memory.
+    """
+
+    seconds: Interval
+    fit: FitResult
+
+
+def on_instance(catalogue: Catalogue, plan: ScriptPlan, instance: Instance) -> InstancePlan | None:
+    """What is planned for an instance type; None if it has no GPU with CUDA.
+
+    Args:
+        plan: of the script.
+        instance: with as many GPUs as were planned.
+    """
+    gpu = catalogue.gpu(instance.gpu_model) if instance.gpu_model is not None else None
+    if gpu is None or gpu.compute_capability is None:
+        return None
+    trace, gpus, fraction = plan.trace, plan.conditions.gpus, instance.fraction
+    share = sharded(trace, gpus) if trace.strategy == "fsdp" else trace
+    step = estimate_step(share, gpu, fraction=fraction, gpus=gpus, vcpus=instance.vcpus)
+    memory = estimate_memory(share, gpu, fraction=fraction)
+    return InstancePlan(step.step.times(plan.workload.steps), fit(memory, gpu, fraction=fraction))
 
 
 def pareto_front(offers: Sequence[Offer]) -> tuple[Offer, ...]:

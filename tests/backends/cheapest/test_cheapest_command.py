@@ -61,7 +61,11 @@ def test_a_dry_run_for_programs_lists_the_candidates(typed: Typed) -> None:
     document = json.loads(out)
     assert document["place"] == "ec2"
     first, *others = document["candidates"]
-    assert set(first) == {"backend", "instance_type", "spot", "usd_per_hour", "chosen", "reason"}
+    assert set(first) == {
+        *("backend", "instance_type", "spot", "usd_per_hour", "predicted_seconds", "predicted_usd"),
+        *("chosen", "reason"),
+    }
+    assert first["predicted_seconds"] is None
     assert (first["backend"], first["instance_type"], first["spot"]) == ("ec2", "g5.xlarge", False)
     assert (first["chosen"], first["reason"]) == (True, "the lowest price")
     assert {(one["backend"], one["spot"], one["chosen"]) for one in others} == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpuproof.backends.cheapest.prediction import Prediction
 from gpuproof.backends.offer import Offer
 
 
@@ -19,6 +20,7 @@ class Candidate:
         offer: what it costs; None if the job cannot run there, or costs nothing.
         chosen: whether the job runs there.
         reason: why it was chosen or not.
+        prediction: how long the job takes there; None if that was not needed for the comparison, or is not known.
     """
 
     backend: str
@@ -27,6 +29,7 @@ class Candidate:
     offer: Offer | None
     chosen: bool
     reason: str
+    prediction: Prediction | None = None
 
     @property
     def where(self) -> str:
@@ -47,12 +50,15 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as in the documents of `gpuproof run --on cheapest`."""
-        offer = self.offer
+        offer, known = self.offer, self.prediction
+        price = None if offer is None else offer.usd_per_hour
         return {
             "backend": self.backend,
             "instance_type": None if offer is None else offer.instance_type,
             "spot": self.spot,
-            "usd_per_hour": None if offer is None else offer.usd_per_hour,
+            "usd_per_hour": price,
+            "predicted_seconds": None if known is None else known.seconds,
+            "predicted_usd": None if known is None or price is None else known.usd(price),
             "chosen": self.chosen,
             "reason": self.reason,
         }

@@ -1,19 +1,21 @@
-"""Chooses the backend on which a job is cheapest. The time limit is the same everywhere, so the price per hour decides."""
+"""Chooses the backend on which a job is cheapest: by the price per hour, or by the predicted cost if the instance types differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.aws.errors import AwsUnreachable, NoCredentials
 from gpuproof.backends.base import Backend, Plan, PlanOptions
 from gpuproof.backends.cheapest.candidate import Candidate
+from gpuproof.backends.cheapest.prediction import Predict, Prediction
 from gpuproof.backends.errors import failure_group
 from gpuproof.backends.offer import Offer
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.jobs.script_job import expanded
 from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.util.humanize import format_duration, format_usd
 
 if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
@@ -43,18 +45,21 @@ class Choice:
         backend: runs the job.
         plan: of the job on it.
         candidates: everything that was compared; the chosen one is first.
+        note: why prices per hour were compared although the instance types differ; empty otherwise.
     """
 
     backend: Backend[Any]
     plan: Plan
     candidates: tuple[Candidate, ...]
+    note: str = ""
 
     @property
     def text(self) -> str:
-        """The choice in two lines: what was chosen, and the others, except spot capacity at an unknown price."""
+        """What was chosen, the others, except spot capacity at an unknown price, and how they were compared if not by time."""
         first, *others = self.candidates
         shown = [one for one in _without_repetition(others) if one.offer is None or not one.offer.is_limit]
-        return "\n".join([first.summary, *(["; ".join(one.summary for one in shown)] if shown else [])])
+        rest = ["; ".join(one.summary for one in shown), self.note]
+        return "\n".join([first.summary, *(line for line in rest if line)])
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,41 @@ class _Planned:
     def price(self) -> float | None:
         return self.offer.usd_per_hour if self.offer is not None else None
 
-    def candidate(self, reason: str, *, chosen: bool = False) -> Candidate:
-        return Candidate(self.backend.name, self.backend.location, self.spot, self.offer, chosen, reason)
+    @property
+    def ec2_type(self) -> str:
+        return "" if self.offer is None else self.offer.instance_type.removeprefix(_SAGEMAKER_PREFIX)
+
+    def candidate(
+        self, reason: str, *, chosen: bool = False, prediction: Prediction | None = None
+    ) -> Candidate:
+        return Candidate(
+            self.backend.name, self.backend.location, self.spot, self.offer, chosen, reason, prediction
+        )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """How candidates are compared.
+
+    Args:
+        predictions: by EC2's name of the type; empty to compare prices per hour.
+        note: why these are compared although the types differ.
+    """
+
+    predictions: Mapping[str, Prediction] = field(default_factory=dict[str, Prediction])
+    note: str = ""
+
+    def of(self, one: _Planned) -> Prediction | None:
+        return self.predictions.get(one.ec2_type)
+
+    def cost(self, one: _Planned) -> float:
+        """In USD an hour, or for the whole job."""
+        known, price = self.of(one), one.price or 0.0
+        return price if known is None else known.usd(price)
+
+    def fits(self, one: _Planned) -> bool:
+        known = self.of(one)
+        return known is None or known.fits
 
 
 def choose_backend(
@@ -84,6 +122,7 @@ def choose_backend(
     *,
     fresh: bool = False,
     notify: Callable[[str], None] | None = None,
+    predict: Predict | None = None,
 ) -> Choice:
     """Plan a job on each backend, on demand and with spot capacity, and choose the cheapest. Creates nothing.
 
@@ -94,6 +133,7 @@ def choose_backend(
         job: with absolute paths.
         fresh: start without an earlier run's checkpoints.
         notify: called with each step.
+        predict: called if the backends would use different instance types: the cost of the whole job decides then.
 
     Raises:
         GPUproofError: none of them can run the job.
@@ -110,15 +150,50 @@ def choose_backend(
     usable = [one for one in planned if one.price is not None and not (one.spot and against_spot)]
     if not usable:
         raise _nowhere(planned, against_spot)
+    compared = _compare(usable, predict)
+    fitting = [one for one in usable if compared.fits(one)]
+    if not fitting:
+        # Whether it fits is an estimate: the user's request decides.
+        compared = _Comparison(note="The script is estimated to fit none of these GPUs (`gpuproof plan`).")
+        fitting = usable
     # At the same price, or up to it, spot capacity precedes.
-    chosen = min(usable, key=lambda one: (one.price or 0.0, not one.spot))
+    chosen = min(fitting, key=lambda one: (compared.cost(one), not one.spot))
     assert chosen.plan is not None
-    lowest = chosen.price or 0.0
     others = [
-        one.candidate(_reason_against(one, lowest, against_spot)) for one in planned if one is not chosen
+        one.candidate(_reason_against(one, chosen, compared, against_spot), prediction=compared.of(one))
+        for one in planned
+        if one is not chosen
     ]
-    because = "the lowest price" if len(usable) > 1 else "the only one that the job can use"
-    return Choice(chosen.backend, chosen.plan, (chosen.candidate(because, chosen=True), *others))
+    first = chosen.candidate(
+        _reason_for(chosen, compared, len(usable)), chosen=True, prediction=compared.of(chosen)
+    )
+    return Choice(chosen.backend, chosen.plan, (first, *others), compared.note)
+
+
+def _compare(usable: Sequence[_Planned], predict: Predict | None) -> _Comparison:
+    """Predictions if the types differ: on the same type, a job takes the same time everywhere."""
+    types = sorted({one.ec2_type for one in usable})
+    if predict is None or len(types) == 1:
+        return _Comparison()
+    try:
+        predictions = predict(types)
+    except GPUproofError as error:
+        return _Comparison(
+            note=f"Compared by the price of an hour, because the time is not known: {error.message.splitlines()[0]}"
+        )
+    missing = [name for name in types if name not in predictions]
+    if missing:
+        return _Comparison(
+            note=f"Compared by the price of an hour, because the time on {missing[0]} is not known."
+        )
+    return _Comparison(predictions)
+
+
+def _reason_for(chosen: _Planned, compared: _Comparison, count: int) -> str:
+    known = compared.of(chosen)
+    if known is not None:
+        return f"the lowest predicted cost, {format_usd(compared.cost(chosen))} in {format_duration(known.seconds)}"
+    return "the lowest price" if count > 1 else "the only one that the job can use"
 
 
 def _plan_on(
@@ -164,15 +239,24 @@ def _objection_to_spot(job: Job) -> str | None:
     return "an interruption would lose the work of a job without checkpoint (--spot allows it)"
 
 
-def _reason_against(one: _Planned, lowest: float, against_spot: str | None) -> str:
+def _reason_against(
+    one: _Planned, chosen: _Planned | None, compared: _Comparison, against_spot: str | None
+) -> str:
     if one.error is not None:
         return one.error.message
     if one.spot and against_spot:
         return against_spot
     if one.price is None:
         return "its price is unknown"
-    more = one.price / lowest - 1 if lowest else 0.0
-    return f"{more:.0%} more" if more >= 0.005 else "not cheaper"
+    if not compared.fits(one):
+        return "the script does not fit its GPU's memory"
+    lowest, cost = compared.cost(chosen) if chosen is not None else 0.0, compared.cost(one)
+    more = cost / lowest - 1 if lowest else 0.0
+    relation = f"{more:.0%} more" if more >= 0.005 else "not cheaper"
+    known = compared.of(one)
+    return (
+        relation if known is None else f"{relation}, {format_usd(cost)} in {format_duration(known.seconds)}"
+    )
 
 
 def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofError:
@@ -180,7 +264,7 @@ def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofE
     errors = [one.error for one in planned if one.error is not None]
     if len(errors) == len(planned) and len({(failure_group(one), one.message) for one in errors}) == 1:
         return errors[0]
-    candidates = [one.candidate(_reason_against(one, 0.0, against_spot)) for one in planned]
+    candidates = [one.candidate(_reason_against(one, None, _Comparison(), against_spot)) for one in planned]
     lines = "\n".join(one.text for one in _without_repetition(candidates))
     remedies = [one.remedy for one in errors if one.remedy]
     if any(one.plan is not None and one.price is None for one in planned):

@@ -24,9 +24,16 @@ def choose(job: AnyJob, console: Console, *, fresh: bool, as_json: bool) -> Choi
         GPUproofError: no backend can run the job.
     """
     from gpuproof.backends.cheapest.choose import NowhereToRun, choose_backend
+    from gpuproof.cli.jobs.instance_choice import predict
 
     try:
-        return choose_backend(compared_backends(), job, fresh=fresh, notify=console.progress)
+        return choose_backend(
+            compared_backends(),
+            job,
+            fresh=fresh,
+            notify=console.progress,
+            predict=lambda types: predict(job, types, console),
+        )
     except NowhereToRun as error:
         if as_json:
             candidates = [one.to_json() for one in error.candidates]

@@ -18,7 +18,7 @@ from gpuproof.backends.registry import (
     reject_foreign_flags,
 )
 from gpuproof.cli.arguments import add_json_flag
-from gpuproof.cli.jobs.run_flags import add_aws_flags, add_backend_flags, add_job_flags, read_job
+from gpuproof.cli.jobs.run_flags import AUTO, add_aws_flags, add_backend_flags, add_job_flags, read_job
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from gpuproof.terminal.console import Console
 
     reject_foreign_flags(arguments.on, vars(arguments))
-    job = read_job(arguments)
-    if job.kind == "machine":
-        _check_machine(job, arguments)
     as_json = arguments.format == "json"
     console = Console(output=sys.stderr.buffer if as_json else None)
+    job = _read_job(arguments, console)
+    if job.kind == "machine":
+        _check_machine(job, arguments)
     if arguments.on == CHEAPEST:
         _check(job, arguments, console, is_remote=True)
         choice = choose(job, console, fresh=arguments.fresh, as_json=as_json)
@@ -103,6 +103,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if choice is not None:
         show_choice(choice, console)
     return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach, choice=choice)
+
+
+def _read_job(arguments: argparse.Namespace, console: Console) -> AnyJob:
+    """The job; with `--instance-type auto`, with the type that a plan of its script recommends."""
+    if arguments.instance_type != AUTO:
+        return read_job(arguments)
+    from gpuproof.cli.jobs.instance_choice import recommend_type
+
+    arguments.instance_type = None
+    found = recommend_type(read_job(arguments), arguments.on, console, python=arguments.python)
+    # From here on as if the user had named it.
+    arguments.instance_type, arguments.gpu = found, None
+    return read_job(arguments)
 
 
 def _check_machine(job: MachineJob, arguments: argparse.Namespace) -> None:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
 
 
+AUTO = "auto"
+"""What `--instance-type` takes besides a type."""
+
+
 def add_job_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that override the job file."""
     what = parser.add_argument_group("the job (flags override the file)")
@@ -50,7 +54,9 @@ def add_job_flags(parser: argparse.ArgumentParser) -> None:
         help="leave out what .gitignore lists (default)",
     )
     what.add_argument(
-        "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
+        "--instance-type",
+        metavar="TYPE",
+        help="such as ml.g5.xlarge: its GPUs are expected to work; auto: what `gpuproof plan` recommends for the script",
     )
     what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts")
     what.add_argument(

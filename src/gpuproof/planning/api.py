@@ -1,0 +1,179 @@
+"""Plans a job or a script from Python: `gpuproof.plan("train.py", arguments=["--batch-size", "64"])`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.backends.interpreter import find_interpreter
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import Gpu, ServiceName
+from gpuproof.errors import UsageError
+from gpuproof.planning.job_request import JobScript, script_of_job
+from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
+from gpuproof.planning.tracing import TraceRequest, trace_two_batch_sizes
+from gpuproof.units import Duration, Memory, UnitError
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import ScriptJob
+    from gpuproof.jobs.spec import TrainingJob
+
+DEFAULT_GPU = "A10G"
+"""What the script is told that it has."""
+_DEFAULT_REGION = "us-east-1"
+_JOB_FILES = (".yaml", ".yml")
+
+
+def plan(
+    job: TrainingJob | ScriptJob | str | PathLike[str],
+    *,
+    name: str | None = None,
+    arguments: Sequence[str] | None = None,
+    inputs: Mapping[str, str | PathLike[str]] | None = None,
+    epochs: int | None = None,
+    steps_per_epoch: int | None = None,
+    deadline: str | float | None = None,
+    budget: float | None = None,
+    spot: bool = False,
+    region: str | None = None,
+    on: ServiceName | None = None,
+    gpus: int | None = None,
+    gpu: str = DEFAULT_GPU,
+    steps: int = 3,
+    timeout: str | float = "5m",
+    max_memory: str | int = "4GiB",
+    inference: bool = False,
+    python: str | None = None,
+) -> ScriptPlan:
+    """Estimate memory, time and cost of a script on each GPU that AWS offers, as `gpuproof plan` does.
+
+    The script runs in a process of its own on this machine, without a GPU, and ends after a few steps.
+
+    Args:
+        job: a `TrainingJob`, the path of a script, or of a `gpuproof.yaml` or its folder; relative paths are relative to the
+            working directory.
+        name: which job of a job file with several.
+        arguments: of the script; they replace those of a job.
+        inputs: folders with a few samples, by the channels of the job that they replace.
+        epochs: passes over the data; what the script says, or one, if not given.
+        steps_per_epoch: the data loader's length if not given.
+        deadline: recommend only what takes less time: seconds, or a text such as `8h`.
+        budget: recommend only what costs less, in USD.
+        spot: recommend spot capacity, too.
+        region: whose prices count; that of the job, or us-east-1, if not given.
+        on: only this service; both if not given.
+        gpus: of the instance, all of which the script uses; those of the job, or one, if not given.
+        gpu: which GPU the script is told it has.
+        steps: to trace.
+        timeout: for tracing: seconds, or a text such as `5m`.
+        max_memory: of this machine for each of two traces: bytes, or a text such as `4GiB`.
+        inference: steps are calls of the model, not of an optimizer.
+        python: the interpreter that has the script's framework; as for `gpuproof.run` if not given.
+
+    Raises:
+        NotTraceable: the script cannot be traced; the message has the line, the reason and what to do.
+        GPUproofError: the job or an argument is invalid.
+    """
+    counts = {"epochs": epochs, "steps_per_epoch": steps_per_epoch, "gpus": gpus, "steps": steps}
+    for label, value in counts.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{label} must be at least 1.")
+    if budget is not None and budget <= 0:
+        raise UsageError("budget must be more than 0.")
+    catalogue = Catalogue.load()
+    found = _script(job, name, inputs or {}, None if arguments is None else tuple(arguments))
+    script = found if isinstance(found, Path) else found.script
+    if not script.is_file():
+        raise UsageError(f"There is no script {script}.", remedy="gpuproof.plan('train.py')")
+    of_job = None if isinstance(found, Path) else found
+    count = gpus or (of_job.gpus if of_job is not None else None) or 1
+    conditions = Conditions(
+        region=_region(region or (of_job.region if of_job is not None else None), catalogue),
+        service=on,
+        gpus=count,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        deadline=None if deadline is None else _seconds(deadline, "deadline"),
+        budget=budget,
+        spot=spot or (of_job is not None and of_job.spot),
+    )
+    request = TraceRequest(
+        script,
+        tuple(arguments or ()) if of_job is None else of_job.arguments,
+        find_interpreter(python),
+        steps=steps,
+        mode="inference" if inference else "training",
+        timeout=_seconds(timeout, "timeout"),
+        max_memory=_bytes(max_memory),
+        gpu=_gpu(gpu, catalogue),
+        gpus=count,
+        folder=None if of_job is None else of_job.folder,
+        environment={} if of_job is None else of_job.environment,
+    )
+    return make_plan(catalogue, trace_two_batch_sizes(request), conditions)
+
+
+def _script(
+    job: TrainingJob | ScriptJob | str | PathLike[str],
+    name: str | None,
+    inputs: Mapping[str, str | PathLike[str]],
+    arguments: tuple[str, ...] | None,
+) -> JobScript | Path:
+    """The script of a job, or a script without one."""
+    from gpuproof.jobs.local_paths import resolve_paths  # these import pydantic
+    from gpuproof.jobs.script_job import expanded
+
+    folders = {channel: str(Path(folder).absolute()) for channel, folder in inputs.items()}
+    if not isinstance(job, (str, PathLike)):
+        described = resolve_paths(expanded(job), Path.cwd())
+        if described.kind != "training":
+            raise UsageError(
+                "Only training jobs are planned.", remedy="gpuproof.plan with the path of a script"
+            )
+        return script_of_job(described, folders, arguments)
+    path = Path(job)
+    if path.suffix in _JOB_FILES or path.is_dir():
+        from gpuproof.jobs.load import load_as
+        from gpuproof.jobs.spec import TrainingJob
+
+        return script_of_job(load_as(path, name, TrainingJob), folders, arguments)
+    if name is not None or inputs:
+        raise UsageError("name and inputs are only for jobs.", remedy="gpuproof.plan('gpuproof.yaml')")
+    return path
+
+
+def _region(name: str | None, catalogue: Catalogue) -> str:
+    region = name or _DEFAULT_REGION
+    if region not in catalogue.tables.priced_regions:
+        near = catalogue.misspelt_region(region)
+        raise UsageError(
+            f"The catalogue has no prices of {region}.",
+            remedy=f"Did you mean {near}?" if near else f"region={_DEFAULT_REGION!r}",
+        )
+    return region
+
+
+def _gpu(name: str, catalogue: Catalogue) -> Gpu:
+    found = catalogue.gpu(name)
+    if found is None or found.compute_capability is None:
+        raise UsageError(f"The catalogue has no GPU {name} with CUDA.", remedy="`gpuproof gpus` lists them.")
+    return found
+
+
+def _seconds(given: str | float, label: str) -> float:
+    try:
+        seconds = float(Duration.parse(given).seconds) if isinstance(given, str) else float(given)
+    except UnitError as error:
+        raise UsageError(f"{label}: {error}.", remedy=f"{label}='2h'") from error
+    if seconds <= 0:
+        raise UsageError(f"{label} must be more than 0 seconds.")
+    return seconds
+
+
+def _bytes(given: str | int) -> int:
+    try:
+        return Memory.parse(given).bytes if isinstance(given, str) else given
+    except UnitError as error:
+        raise UsageError(f"max_memory: {error}.", remedy="max_memory='8GiB'") from error
