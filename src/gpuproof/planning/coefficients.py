@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
 from gpuproof.catalogue.model import Gpu
+from gpuproof.planning.correction import Correction, Quantity
 from gpuproof.planning.estimates import Interval, Tier
 from gpuproof.util.csv_table import read_package_rows
 
@@ -45,10 +46,12 @@ class Coefficients:
         memory: `context_mib` by GPU (low, value and high; `default` for others), `spread` (low and high factor of what is
             reserved, 80 %).
         time: `gpus` by GPU and precision, `default` by precision, `spread` by tier, and the host's and the links' figures.
+        corrections: from the user's own runs.
     """
 
     memory: Mapping[str, Any]
     time: Mapping[str, Any]
+    corrections: tuple[Correction, ...] = ()
 
     def context(self, gpu: str, cuda: str | None = None) -> Interval:
         """Bytes of the CUDA context, libraries and workspaces outside PyTorch's segments.
@@ -86,14 +89,24 @@ class Coefficients:
         low, high = self.time["spread"][tier]
         return low, high
 
+    def corrected(
+        self, quantity: Quantity, estimate: Interval, gpu: str, tier: Tier | None = None
+    ) -> Interval:
+        """An estimate as the user's own runs on this GPU correct it, or else those of all GPUs (of this tier)."""
+        known = {one.gpu: one for one in self.corrections if (one.quantity, one.tier) == (quantity, tier)}
+        found = known.get(gpu) or known.get(None)
+        return estimate if found is None else found.applied(estimate)
+
     def merged(self, other: Mapping[str, Any]) -> Coefficients:
         """With those that were measured elsewhere, in the same format; they take precedence.
 
         Args:
             other: a document with the members `memory` and `time`, each optional.
         """
-        return Coefficients(
-            _merged(self.memory, other.get("memory", {})), _merged(self.time, other.get("time", {}))
+        return replace(
+            self,
+            memory=_merged(self.memory, other.get("memory", {})),
+            time=_merged(self.time, other.get("time", {})),
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, ServiceName
 from gpuproof.planning.candidates import Candidate, Priced, find_candidates
+from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.estimates import FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
 from gpuproof.planning.scaling import sharded
@@ -137,13 +138,19 @@ class ScriptPlan:
     warnings: tuple[str, ...] = field(default=())
 
 
-def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions) -> ScriptPlan:
+def make_plan(
+    catalogue: Catalogue,
+    traced: TracedSizes,
+    conditions: Conditions,
+    coefficients: Coefficients | None = None,
+) -> ScriptPlan:
     """Plan a traced script.
 
     Args:
         catalogue: GPUs, instances and prices.
         traced: the script.
         conditions: what the user wants.
+        coefficients: the built-in ones if None.
     """
     trace, larger = traced.trace, traced.larger
     workload = _workload(trace, conditions)
@@ -155,10 +162,23 @@ def make_plan(catalogue: Catalogue, traced: TracedSizes, conditions: Conditions)
     plans: list[GpuPlan] = []
     for candidate in find_candidates(catalogue, conditions.region, conditions.gpus, conditions.service):
         gpu, fraction = candidate.gpu, candidate.fraction
-        memory = estimate_memory(share, gpu, fraction=fraction, unlimited=unlimited)
-        step = estimate_step(share, gpu, fraction=fraction, gpus=conditions.gpus, vcpus=candidate.vcpus)
+        memory = estimate_memory(
+            share, gpu, fraction=fraction, coefficients=coefficients, unlimited=unlimited
+        )
+        step = estimate_step(
+            share,
+            gpu,
+            fraction=fraction,
+            gpus=conditions.gpus,
+            vcpus=candidate.vcpus,
+            coefficients=coefficients,
+        )
         offers = tuple(_offer(one, step, workload) for one in candidate.priced)
-        largest = largest_batch(*both, gpu, fraction=fraction) if both is not None else None
+        largest = (
+            largest_batch(*both, gpu, fraction=fraction, coefficients=coefficients)
+            if both is not None
+            else None
+        )
         if largest is not None and trace.input.samples and trace.input.steps_per_epoch:
             largest = min(largest, trace.input.samples * trace.input.steps_per_epoch)
         plans.append(GpuPlan(candidate, memory, fit(memory, gpu, fraction=fraction), largest, step, offers))

@@ -161,6 +161,7 @@ def _submit(
     """Submit a plan and follow its runs; returns the exit code."""
     from gpuproof.backends.errors import NoCapacity
     from gpuproof.cli.jobs.cheapest import with_candidates
+    from gpuproof.cli.jobs.plan_comparison import record_planned, show_comparison
     from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
 
     progress = ConsoleProgress(console)
@@ -172,6 +173,7 @@ def _submit(
         for current in backend.submit(plan, progress):
             last = current
             console.end_progress()
+            record_planned(plan.job, current)
             if detach:
                 _introduce_run(current, plan, console)
                 show_detached(current, plan, console, as_json=as_json, choice=choice)
@@ -208,6 +210,7 @@ def _submit(
     if plan.job.kind == "machine" and not last.record.has_ended:
         return code
     _deliver(plan.job, last, console)
+    show_comparison(last, console)
     if as_json:
         from gpuproof.cli.follow import final_document
 

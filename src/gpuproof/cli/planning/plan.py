@@ -6,6 +6,7 @@ steps. It changes nothing: what it would write or upload is listed. Arguments af
   gpuproof plan train.py -- --batch-size 64
   gpuproof plan train.py --epochs 10 --deadline 8h
   gpuproof plan gpuproof.yaml --input training=./samples
+  gpuproof plan --history
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "script",
+        nargs="?",
         metavar="SCRIPT",
         type=Path,
         help="a PyTorch script, whose arguments follow --, or a gpuproof.yaml",
@@ -87,6 +89,11 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--python", metavar="PYTHON", help="interpreter that has PyTorch (default: as for `run`)"
     )
+    parser.add_argument(
+        "--history",
+        action="store_true",
+        help="show what earlier plans estimated and their runs measured, and trace nothing",
+    )
     add_format_flag(parser)
     parser.set_defaults(run=run)
 
@@ -98,14 +105,25 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.planning.plan_table import format_plan
     from gpuproof.planning.document import to_json
+    from gpuproof.planning.history.plan_entry import remember_plan
+    from gpuproof.planning.history.user_coefficients import user_coefficients
     from gpuproof.planning.script_plan import make_plan
     from gpuproof.planning.tracing import trace_two_batch_sizes
 
+    if arguments.history:
+        from gpuproof.cli.planning.history import show_history
+
+        show_history(as_json=arguments.format == "json")
+        return ExitCode.OK
+    if arguments.script is None:
+        raise UsageError("SCRIPT is missing.", remedy="gpuproof plan train.py -- --batch-size 64")
     catalogue = Catalogue.load()
     job = _job(arguments)
     conditions = _conditions(arguments, catalogue, job)
     request = _request(arguments, catalogue, job)
-    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions)
+    coefficients = user_coefficients()
+    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions, coefficients)
+    plan = remember_plan(plan, catalogue, coefficients, request)
     if arguments.format == "json":
         print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
     else:

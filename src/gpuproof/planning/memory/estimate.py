@@ -53,7 +53,7 @@ def estimate_memory(
         shown.reserved * high + context.high,
     )
     return MemoryEstimate(
-        required,
+        known.corrected("memory", required, gpu.name),
         free.allocated,
         shown.reserved,
         context,

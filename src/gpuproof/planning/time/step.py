@@ -77,7 +77,7 @@ def estimate_step(
     bound: Bound = max(parts, key=lambda name: parts[name])
     if value > gpu_s + communication:
         bound = "input" if (input_s or 0.0) > launch_s else "launches"
-    step = Interval(value * low, value, value * high)
+    step = known.corrected("time", Interval(value * low, value, value * high), gpu.name, tier)
     return StepTime(step, gpu_s, launch_s, input_s, communication, bound, dict(by_class), tier)
 
 

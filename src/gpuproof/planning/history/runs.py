@@ -1,0 +1,110 @@
+"""Records runs of planned scripts, and compares them with their plans when they have ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.agent.contract import hyperparameter_arguments
+from gpuproof.agent.verdict import Verdict
+from gpuproof.backends.registry import find_run
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError, RunNotFound
+from gpuproof.planning.history.comparison import compared, measurement
+from gpuproof.planning.history.script_key import script_key
+from gpuproof.planning.history.store import COMPARISON, RUN, HistoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuproof.backends.base import Run
+    from gpuproof.jobs.script_job import AnyJob
+
+
+_MOST_READ = 20
+"""Newest runs whose verdicts are read, because one on AWS takes some requests."""
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """A run of a planned script that could not be compared.
+
+    Args:
+        run: its id.
+        reason: why.
+    """
+
+    run: str
+    reason: str
+
+
+def record_run(store: HistoryStore, job: AnyJob, run: Run) -> bool:
+    """Record a run if its script was planned with these arguments; returns whether it was.
+
+    Args:
+        store: of the history.
+        job: as submitted.
+        run: that was submitted.
+
+    Raises:
+        OSError: the history cannot be written.
+    """
+    history = store.read()
+    if job.kind != "training" or not history.plans:
+        return False
+    words = (*hyperparameter_arguments(job.hyperparameters), *job.arguments)
+    try:
+        key = script_key(Path(job.source_dir) / job.entry_point, words)
+    except OSError:
+        return False
+    if history.plan_of(key) is None or any(one.get("run") == run.id for one in history.runs):
+        return False
+    record = run.record
+    entry = {"key": key, "run": run.id, "backend": run.backend, "region": record.document.get("region")}
+    store.append(RUN, {**entry, "created": record.created})
+    return True
+
+
+def compare_runs(store: HistoryStore, catalogue: Catalogue, only: str | None = None) -> list[NotCompared]:
+    """Compare the recorded runs that have ended since; returns those that could not be compared, with the reason.
+
+    Args:
+        store: of the history.
+        catalogue: of GPUs and instances.
+        only: the id of one run; all of them if None.
+
+    Raises:
+        OSError: the history cannot be written.
+    """
+    history = store.read()
+    done = {one["run"] for one in history.comparisons}
+    reasons: list[NotCompared] = []
+    waiting = [one for one in history.runs if one["run"] not in done and only in (None, one["run"])]
+    for entry in waiting[-_MOST_READ:]:
+        plan = history.plan_of(entry["key"], entry["created"]) or history.plan_of(entry["key"])
+        found = "its plan is no longer stored" if plan is None else _compared(plan, entry, catalogue)
+        if isinstance(found, str):
+            reasons.append(NotCompared(entry["run"], found))
+        else:
+            store.append(COMPARISON, found)
+    return reasons
+
+
+def _compared(
+    plan: Mapping[str, Any], entry: Mapping[str, Any], catalogue: Catalogue
+) -> dict[str, Any] | str:
+    try:
+        run = find_run(entry["run"], entry["backend"], entry["region"])
+        record = run.record
+        if not record.has_ended:
+            return "it has not ended"
+        document = run.verdict
+        if document is None:
+            return "it left no verdict"
+        measured = measurement(Verdict.from_json(document), catalogue, record.instance_type)
+    except RunNotFound:
+        return "it was removed"
+    except (GPUproofError, ValueError) as error:
+        return f"its verdict cannot be read ({error})"
+    return measured if isinstance(measured, str) else compared(plan, entry, measured)
