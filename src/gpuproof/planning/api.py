@@ -11,6 +11,8 @@ from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Gpu, ServiceName
 from gpuproof.errors import UsageError
+from gpuproof.planning.history.plan_entry import remember_plan
+from gpuproof.planning.history.user_coefficients import user_coefficients
 from gpuproof.planning.job_request import JobScript, script_of_job
 from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
 from gpuproof.planning.tracing import TraceRequest, trace_two_batch_sizes
@@ -112,7 +114,9 @@ def plan(
         folder=None if of_job is None else of_job.folder,
         environment={} if of_job is None else of_job.environment,
     )
-    return make_plan(catalogue, trace_two_batch_sizes(request), conditions)
+    coefficients = user_coefficients()
+    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions, coefficients)
+    return remember_plan(plan, catalogue, coefficients, request)
 
 
 def _script(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, exp, floor, log
+from math import ceil, exp, log
 from statistics import median
 from typing import Literal
 
@@ -28,7 +28,7 @@ class Correction:
     With n cases and weight w = n / (n + 5), an estimate is multiplied by the exponential of w times the median of
     ln(measured / estimated). To each side, the limit is (1 - w) times the built-in one plus w times the own one, as logarithms of
     factors of the estimate. The own limit is the order statistic of split conformal prediction, number ceil(0.9 (n + 1)) of the n
-    errors that are left, and the largest one with fewer than 9 cases.
+    errors that are left (for the lower limit from the other end), and the largest one with fewer than 9 cases.
 
     Source: split conformal prediction, Lei et al., "Distribution-Free Predictive Inference for Regression" (2018),
     https://arxiv.org/abs/1604.04173; the weight is that of a prior worth five cases.
@@ -87,5 +87,4 @@ def correction(
     bias = weight * median(errors)
     rest = sorted(error - bias for error in errors)
     above = min(ceil(_COVERAGE * (count + 1)), count)
-    below = max(floor((1 - _COVERAGE) * (count + 1)), 1)
-    return Correction(quantity, gpu, tier, count, bias, rest[below - 1], rest[above - 1], weight)
+    return Correction(quantity, gpu, tier, count, bias, rest[count - above], rest[above - 1], weight)

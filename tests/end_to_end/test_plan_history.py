@@ -1,0 +1,79 @@
+"""A plan, a run of the same script on a machine with a stub of NVML, and what `gpuproof plan --history` says of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli_sandbox import CliSandbox
+from support.nvml_stub import STAYS, Scenario, build_library
+
+pytestmark = pytest.mark.journey
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import gpuproof.runtime as rt
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+loader = DataLoader(TensorDataset(torch.randn(64, 16), torch.randint(0, 4, (64,))), batch_size=8)
+model = nn.Linear(16, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=float(sys.argv[1]))
+for inputs, labels in loader:
+    loss = nn.functional.cross_entropy(model(inputs.to(device)), labels.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    rt.log_throughput(len(inputs))
+"""
+
+
+def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
+    sandbox: CliSandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scenario = Scenario(tmp_path / "gpus.txt").seen(tmp_path / "looks")
+    sandbox.environment.update(scenario.environment(build_library(tmp_path_factory.getbasetemp() / "stub")))
+    scenario.gpu(0).when_registered(tmp_path / "pid", util=87, memory_mib=3000).write()
+    stays = STAYS.format(files=[str(tmp_path / "pid")], looks=str(tmp_path / "looks"), count=4)
+    sandbox.write("train.py", SCRIPT + stays)
+    empty = sandbox.gpuproof("plan", "--history")
+    assert (empty.returncode, "No run has been compared" in empty.stdout) == (0, True), empty.stderr
+    planned = sandbox.gpuproof("plan", "train.py", "--on", "ec2", "--format", "json", "--", "0.1")
+    assert planned.returncode == 0, planned.stderr
+    before = next(one for one in json.loads(planned.stdout)["gpus"] if one["gpu"] == "A10G")
+
+    done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert "memory 2.9 GiB, planned" in done.stderr + done.stdout
+    other = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.2")
+    assert "planned" not in other.stderr + other.stdout
+
+    document = json.loads(sandbox.gpuproof("plan", "--history", "--format", "json").stdout)
+    (one,) = document["comparisons"]
+    assert (one["gpu"], one["script"], one["batch"]) == ("A10G", "train.py", 8)
+    assert one["memory"]["measured"] == 3000 << 20
+    assert one["memory"]["shown"][1] == pytest.approx(before["memory"]["required"]["value"], rel=1e-4)
+    assert one["time"]["measured"] > 0
+    assert document["corrections"] == []
+
+    path = sandbox.runs.parent / "plan-history.jsonl"
+    assert '"0.1"' not in path.read_text()
+    last = path.read_text().splitlines()[-1]
+    with path.open("a") as file:
+        file.writelines(last.replace(one_key(last), f"{number:032}") + "\n" for number in range(4))
+    table = sandbox.gpuproof("plan", "--history").stdout
+    assert "corrected: memory on A10G" in table
+    again = sandbox.gpuproof("plan", "train.py", "--on", "ec2", "--format", "json", "--", "0.1")
+    after = next(one for one in json.loads(again.stdout)["gpus"] if one["gpu"] == "A10G")
+    old, new = before["memory"]["required"], after["memory"]["required"]
+    assert old["value"] < new["value"] < 3000 << 20
+    assert new["high"] / new["low"] < old["high"] / old["low"]
+    assert any("your own runs" in text for text in json.loads(again.stdout)["warnings"])
+
+
+def one_key(line: str) -> str:
+    return json.loads(line)["key"]
