@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.spec import ProcessingJob, TrainingJob
     from gpuproof.planning.api import plan
+    from gpuproof.planning.model_step import plan_step
 
-__all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "plan", "run"]
+__all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "plan", "plan_step", "run"]
 
 _HOMES = {
     "ProcessingJob": "gpuproof.jobs.spec",
     "GPUproofError": "gpuproof.errors",
     "TrainingJob": "gpuproof.jobs.spec",
     "plan": "gpuproof.planning.api",
+    "plan_step": "gpuproof.planning.model_step",
     "run": "gpuproof.backends.api",
 }
 
