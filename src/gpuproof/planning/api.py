@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Gpu, ServiceName
 from gpuproof.errors import UsageError
+from gpuproof.planning.fit_options import find_fit_options
 from gpuproof.planning.history.plan_entry import remember_plan
 from gpuproof.planning.history.user_coefficients import user_coefficients
 from gpuproof.planning.job_request import JobScript, script_of_job
@@ -47,6 +49,7 @@ def plan(
     timeout: str | float = "5m",
     max_memory: str | int = "4GiB",
     inference: bool = False,
+    fit: str | None = None,
     python: str | None = None,
 ) -> ScriptPlan:
     """Estimate memory, time and cost of a script on each GPU that AWS offers, as `gpuproof plan` does.
@@ -72,6 +75,7 @@ def plan(
         timeout: for tracing: seconds, or a text such as `5m`.
         max_memory: of this machine for each of two traces: bytes, or a text such as `4GiB`.
         inference: steps are calls of the model, not of an optimizer.
+        fit: name of a GPU; the plan's `fit_options` are changes of the script that need less memory there, traced again.
         python: the interpreter that has the script's framework; as for `gpuproof.run` if not given.
 
     Raises:
@@ -115,8 +119,12 @@ def plan(
         environment={} if of_job is None else of_job.environment,
     )
     coefficients = user_coefficients()
-    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions, coefficients)
-    return remember_plan(plan, catalogue, coefficients, request)
+    traced = trace_two_batch_sizes(request)
+    made = make_plan(catalogue, traced, conditions, coefficients)
+    made = remember_plan(made, catalogue, coefficients, request)
+    if fit is None:
+        return made
+    return replace(made, fit_options=find_fit_options(request, traced, made, fit, coefficients))
 
 
 def _script(

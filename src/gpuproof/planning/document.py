@@ -44,6 +44,7 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "gpus": [_gpu(one) for one in plan.gpus],
         "warnings": list(plan.warnings),
         "pareto": [_offer(one) for one in plan.pareto],
+        "fit_options": None if plan.fit_options is None else asdict(plan.fit_options),
         "recommendation": None
         if found is None
         else {

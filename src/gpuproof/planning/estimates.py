@@ -99,3 +99,39 @@ class StepTime:
     bound: Bound
     by_class: dict[str, float]
     tier: Tier
+
+
+@dataclass(frozen=True)
+class FitOption:
+    """A change of a script that needs less memory.
+
+    Args:
+        code: `amp`, `checkpointing`, `amp,checkpointing`, `8-bit-optimizer` or `smaller-batch`.
+        description: for people.
+        batch: samples on each GPU; None if that is not known.
+        memory: what each GPU needs then.
+        fit: whether it has that.
+        step: time of a step then.
+    """
+
+    code: str
+    description: str
+    batch: int | None
+    memory: MemoryEstimate
+    fit: FitResult
+    step: StepTime
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What would make a script fit on a GPU.
+
+    Args:
+        gpu: its name.
+        options: those that certainly fit first, and of these the fastest for a sample.
+        not_traced: changes that could not be traced, with the reason.
+    """
+
+    gpu: str
+    options: tuple[FitOption, ...]
+    not_traced: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ServiceName
 from gpuproof.errors import UsageError
+from gpuproof.planning.history.user_coefficients import user_coefficients
 from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
 from gpuproof.planning.tracing import NotTraceable, TracedSizes
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
@@ -84,7 +85,8 @@ def plan_step(
         except NotTraceable as error:
             reason = f"the step failed with twice the batch size: {error.failure.message}"
             traced = TracedSizes(first, None, reason)
-    return make_plan(Catalogue.load(), traced, Conditions(region=region, service=on, gpus=gpus))
+    conditions = Conditions(region=region, service=on, gpus=gpus)
+    return make_plan(Catalogue.load(), traced, conditions, user_coefficients())
 
 
 def _require_torch(model: Any) -> None:

@@ -9,7 +9,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, ServiceName
 from gpuproof.planning.candidates import Candidate, Priced, find_candidates
 from gpuproof.planning.coefficients import Coefficients
-from gpuproof.planning.estimates import FitResult, Interval, MemoryEstimate, StepTime
+from gpuproof.planning.estimates import FitOptions, FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
 from gpuproof.planning.scaling import sharded
 from gpuproof.planning.time import estimate_step
@@ -127,6 +127,7 @@ class ScriptPlan:
         pareto: the offers to which none is both faster and cheaper, the fastest first.
         recommendation: None if nothing fits the memory, the deadline and the budget.
         warnings: about the figures.
+        fit_options: what would make it fit on a GPU, if that was asked.
     """
 
     trace: Trace
@@ -136,6 +137,7 @@ class ScriptPlan:
     pareto: tuple[Offer, ...]
     recommendation: Recommendation | None
     warnings: tuple[str, ...] = field(default=())
+    fit_options: FitOptions | None = None
 
 
 def make_plan(
@@ -213,20 +215,25 @@ class InstancePlan:
     fit: FitResult
 
 
-def on_instance(catalogue: Catalogue, plan: ScriptPlan, instance: Instance) -> InstancePlan | None:
+def on_instance(
+    catalogue: Catalogue, plan: ScriptPlan, instance: Instance, coefficients: Coefficients | None = None
+) -> InstancePlan | None:
     """What is planned for an instance type; None if it has no GPU with CUDA.
 
     Args:
         plan: of the script.
         instance: with as many GPUs as were planned.
+        coefficients: with which the plan was made.
     """
     gpu = catalogue.gpu(instance.gpu_model) if instance.gpu_model is not None else None
     if gpu is None or gpu.compute_capability is None:
         return None
     trace, gpus, fraction = plan.trace, plan.conditions.gpus, instance.fraction
     share = sharded(trace, gpus) if trace.strategy == "fsdp" else trace
-    step = estimate_step(share, gpu, fraction=fraction, gpus=gpus, vcpus=instance.vcpus)
-    memory = estimate_memory(share, gpu, fraction=fraction)
+    step = estimate_step(
+        share, gpu, fraction=fraction, gpus=gpus, vcpus=instance.vcpus, coefficients=coefficients
+    )
+    memory = estimate_memory(share, gpu, fraction=fraction, coefficients=coefficients)
     return InstancePlan(step.step.times(plan.workload.steps), fit(memory, gpu, fraction=fraction))
 
 

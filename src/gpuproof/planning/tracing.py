@@ -60,6 +60,7 @@ class TraceRequest:
         gpus: how many of them.
         folder: in which it runs; the current one if None.
         environment: further variables of the script.
+        change: what is changed in it to save memory: `amp`, `checkpointing`, or both with a comma; None for nothing.
     """
 
     script: Path
@@ -73,6 +74,7 @@ class TraceRequest:
     gpus: int = 1
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    change: str | None = None
 
 
 def trace_script(request: TraceRequest) -> Trace:
@@ -183,6 +185,8 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         "max-memory": request.max_memory,
         "gpus": request.gpus,
     }
+    if request.change is not None:
+        options["change"] = request.change
     gpu = request.gpu
     if gpu is not None and gpu.compute_capability is not None:
         major, minor = gpu.compute_capability

@@ -68,6 +68,7 @@ def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> A
         batch_scale=options.batch_scale,
         inference=options.mode == "inference",
         complete=complete,
+        change=options.change,
     )
 
 
@@ -85,6 +86,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--capability", type=int, default=80, help="such as 86 for 8.6")
     parser.add_argument("--processors", type=int, default=default.processors)
     parser.add_argument("--gpus", type=int, default=default.count)
+    parser.add_argument(
+        "--change", help="change of the script that saves memory: amp, checkpointing, or both with a comma"
+    )
     parser.add_argument("--scratch", help="existing folder that takes what the script writes")
     parser.add_argument("script", nargs="+")
     return parser.parse_args()

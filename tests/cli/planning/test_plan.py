@@ -94,6 +94,16 @@ def test_a_model_that_is_too_large_names_what_it_needs(cli: CliSandbox) -> None:
     assert "It certainly fits no GPU" in done.stdout
 
 
+def test_what_would_make_it_fit_is_shown_on_request(cli: CliSandbox) -> None:
+    words = ("--on", "sagemaker", "--", "--width", "400", "--batch-size", "4096")
+    done = cli.gpuproof("plan", "train.py", *words)
+    assert "traces what would make it fit there." in done.stdout
+    done = cli.gpuproof("plan", "train.py", "--fit", "T4", *words)
+    assert "CHANGES FOR T4" in done.stdout, done.stderr
+    assert "mixed precision (torch.autocast to float16)" in done.stdout
+    assert "activation checkpointing: the model has no repeated blocks" in done.stdout
+
+
 def test_a_script_that_fails_shows_its_line(cli: CliSandbox) -> None:
     cli.write("broken.py", "import torch\n\nraise ValueError('no data')\n")
     done = cli.gpuproof("plan", "broken.py")

@@ -74,6 +74,7 @@ def predict(job: AnyJob, types: Sequence[str], console: Console) -> Mapping[str,
     """
     from gpuproof.backends.cheapest.prediction import Prediction
     from gpuproof.catalogue import Catalogue
+    from gpuproof.planning.history.user_coefficients import user_coefficients
     from gpuproof.planning.script_plan import on_instance
 
     catalogue = Catalogue.load()
@@ -81,11 +82,12 @@ def predict(job: AnyJob, types: Sequence[str], console: Console) -> Mapping[str,
     if len(counts) != 1:
         raise UsageError("the instance types have different numbers of GPUs")
     plan = _plan(job, console, service=None, python=None, gpus=counts.pop())
+    coefficients = user_coefficients()
     found: dict[str, Prediction] = {}
     for name in types:
         instance = catalogue.instance(name)
         assert instance is not None
-        known = on_instance(catalogue, plan, instance)
+        known = on_instance(catalogue, plan, instance, coefficients)
         if known is not None:
             found[name] = Prediction(known.seconds.value, known.fit.fit != "does-not-fit")
     return found

@@ -73,6 +73,11 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--gpu", metavar="A10G", help=f"GPU that the script is told it has (default: {_DEFAULT_GPU})"
     )
+    parser.add_argument(
+        "--fit",
+        metavar="GPU",
+        help="trace what would make it fit on this GPU: mixed precision, activation checkpointing, a smaller batch, an 8-bit optimizer",
+    )
     parser.add_argument("--steps", type=int, default=3, metavar="N", help="steps to trace (default: 3)")
     parser.add_argument(
         "--timeout", default="5m", metavar="TIME", help="time that tracing may take (default: 5m)"
@@ -101,10 +106,12 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof plan`."""
     import json
+    from dataclasses import replace
 
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.planning.plan_table import format_plan
     from gpuproof.planning.document import to_json
+    from gpuproof.planning.fit_options import find_fit_options
     from gpuproof.planning.history.plan_entry import remember_plan
     from gpuproof.planning.history.user_coefficients import user_coefficients
     from gpuproof.planning.script_plan import make_plan
@@ -122,8 +129,12 @@ def run(arguments: argparse.Namespace) -> int:
     conditions = _conditions(arguments, catalogue, job)
     request = _request(arguments, catalogue, job)
     coefficients = user_coefficients()
-    plan = make_plan(catalogue, trace_two_batch_sizes(request), conditions, coefficients)
+    traced = trace_two_batch_sizes(request)
+    plan = make_plan(catalogue, traced, conditions, coefficients)
     plan = remember_plan(plan, catalogue, coefficients, request)
+    if arguments.fit is not None:
+        options = find_fit_options(request, traced, plan, arguments.fit, coefficients)
+        plan = replace(plan, fit_options=options)
     if arguments.format == "json":
         print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
     else:

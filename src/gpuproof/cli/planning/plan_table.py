@@ -27,7 +27,16 @@ def format_plan(plan: ScriptPlan, script: str) -> str:
     """
     table = render_table(_HEADERS, [_row(one) for one in plan.gpus], _RIGHT)
     return "\n".join(
-        [*_introduction(plan, script), "", table, "", *_legend(plan), "", *_recommendation(plan)]
+        [
+            *_introduction(plan, script),
+            "",
+            table,
+            "",
+            *_legend(plan),
+            "",
+            *_fit_options(plan),
+            *_recommendation(plan),
+        ]
     )
 
 
@@ -112,6 +121,31 @@ def _legend(plan: ScriptPlan) -> Iterator[str]:
     tiers = sorted({one.step.tier for one in plan.gpus})
     if "calibrated" not in tiers:
         yield "No GPU was calibrated for this precision: times are rough."
+
+
+def _fit_options(plan: ScriptPlan) -> Iterator[str]:
+    found = plan.fit_options
+    if found is None:
+        small = next((one for one in plan.gpus if one.fit.fit != "fits"), None)
+        if small is not None:
+            yield f"--fit {small.candidate.name} traces what would make it fit there."
+            yield ""
+        return
+    rows = [
+        [
+            one.description,
+            f"{one.memory.required.value / _GIB:.1f} ({one.memory.required.low / _GIB:.1f}-{one.memory.required.high / _GIB:.1f})",
+            _FITS[one.fit.fit],
+            f"{one.step.step.value * 1e3:.3g} ms",
+        ]
+        for one in found.options
+    ]
+    if rows:
+        yield render_table((f"CHANGES FOR {found.gpu}", "NEEDS", "FIT", "STEP"), rows, (1, 3))
+    else:
+        yield f"No change is known that needs less memory on {found.gpu}."
+    yield from (_note("not traced", text) for text in found.not_traced)
+    yield ""
 
 
 def _recommendation(plan: ScriptPlan) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
 from gpuproof.trace.notes import Notes
 from gpuproof.trace.pytorch.amp import Precision, emulate_autocast, emulate_gradient_scaling
+from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
 from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
@@ -58,6 +59,7 @@ class TorchSession:
         batch_scale: multiplies the batch size of data loaders.
         inference: steps are calls of the model, not of the optimizer.
         complete: called when enough steps were recorded.
+        change: of the script, by the names that `apply_changes` takes; None for none.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class TorchSession:
         batch_scale: int = 1,
         inference: bool = False,
         complete: Callable[[], None],
+        change: str | None = None,
     ) -> None:
         self._started = time.perf_counter()
         self._steps = steps
@@ -88,6 +91,8 @@ class TorchSession:
         self._models: dict[int, Any] = {}
         self._depth = 0
         self._install(target, fake, batch_scale)
+        if change is not None:
+            apply_changes(change)
 
     def __enter__(self) -> TorchSession:
         """Begin to record."""
@@ -146,9 +151,15 @@ class TorchSession:
         torch.save = not_saved  # type: ignore[assignment]
         checkpoint = torch.utils.checkpoint.checkpoint
 
-        def noted(*args: Any, **kwargs: Any) -> Any:
+        def noted(function: Any, *args: Any, **kwargs: Any) -> Any:
             self._checkpointing = True
-            return checkpoint(*args, **kwargs)
+
+            def run(*inner: Any, **names: Any) -> Any:
+                # The backward pass recomputes it within a function of PyTorch, for which the mode is off.
+                with nullcontext() if torch._C._len_torch_function_stack() else self.gpu:
+                    return function(*inner, **names)
+
+            return checkpoint(run, *args, **kwargs)
 
         torch.utils.checkpoint.checkpoint = noted
 
