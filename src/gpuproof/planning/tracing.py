@@ -119,9 +119,11 @@ def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
                 first, None, f"the script failed with twice the batch size: {error.failure.message}"
             )
     if not first.input.samples:
-        return TracedSizes(first, None, "the script takes its batches from no DataLoader of PyTorch")
+        source = "tf.data or Keras" if first.framework == "tensorflow" else "DataLoader of PyTorch"
+        return TracedSizes(first, None, f"the script takes its batches from no {source}")
     if larger.input.samples != 2 * first.input.samples:
-        return TracedSizes(first, None, "the batch size does not follow from the script's DataLoader")
+        source = "data" if first.framework == "tensorflow" else "DataLoader"
+        return TracedSizes(first, None, f"the batch size does not follow from the script's {source}")
     return TracedSizes(first, larger)
 
 

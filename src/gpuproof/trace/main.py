@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
+from gpuproof.trace.frameworks import frameworks_of, keras_settings
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
 from gpuproof.trace.target import TargetGpu
@@ -37,11 +38,16 @@ def main() -> int:
     script = options.script[0]
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
+    if (failure := _keras_failure(Path(script))) is not None:
+        _leave(output, failure)
     try:
         session = _session(options, target, lambda: _leave(output, session.finish()))
     except ImportError as error:
+        name = "TensorFlow and Keras 3" if _uses_tensorflow(Path(script)) else "PyTorch"
+        package = "tensorflow" if _uses_tensorflow(Path(script)) else "torch"
         _leave(
-            output, TraceFailure("no-framework", f"This Python has no PyTorch: {error}.", "Install torch.")
+            output,
+            TraceFailure("no-framework", f"This Python has no {name}: {error}.", f"Install {package}."),
         )
     if options.scratch is not None:
         Scratch(Path(options.scratch).resolve(), session.notes).install()
@@ -60,9 +66,12 @@ def main() -> int:
 
 
 def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> Any:
-    from gpuproof.trace.pytorch.session import TorchSession
+    if _uses_tensorflow(Path(options.script[0])):
+        from gpuproof.trace.tensorflow.session import TensorFlowSession as Session
+    else:
+        from gpuproof.trace.pytorch.session import TorchSession as Session
 
-    return TorchSession(
+    return Session(
         target,
         steps=options.steps,
         batch_scale=options.batch_scale,
@@ -70,6 +79,30 @@ def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> A
         complete=complete,
         change=options.change,
     )
+
+
+def _uses_tensorflow(script: Path) -> bool:
+    """Whether the script trains with TensorFlow or Keras, on another backend than PyTorch."""
+    return "tensorflow" in frameworks_of(script) and keras_settings(script)[0] != "torch"
+
+
+def _keras_failure(script: Path) -> TraceFailure | None:
+    backend, legacy = keras_settings(script)
+    if not _uses_tensorflow(script):
+        return None
+    if backend != "tensorflow":
+        return TraceFailure(
+            "keras-backend",
+            f"The script runs Keras on {backend}, which cannot be traced.",
+            "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch.",
+        )
+    if legacy:
+        return TraceFailure(
+            "legacy-keras",
+            "The script asks for Keras 2 (TF_USE_LEGACY_KERAS), which cannot be traced.",
+            "Unset TF_USE_LEGACY_KERAS, so that tf.keras is Keras 3.",
+        )
+    return None
 
 
 def _parse() -> argparse.Namespace:

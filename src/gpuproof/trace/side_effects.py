@@ -108,4 +108,5 @@ class Scratch:
         if isinstance(file, int):
             return None
         path = str(Path(os.fsdecode(file)).resolve())
-        return None if path.startswith(self._free) else path
+        # `tempfile` opens the folder itself, with a function that creates the file in it.
+        return None if path.startswith(self._free) or path == str(self._folder) else path

@@ -1,7 +1,7 @@
 """Estimate, without a GPU, whether a training script fits each AWS GPU, how long it takes and what it costs.
 
 The script runs unmodified in a process of its own on this machine, with tensors that have a shape and no memory, for a few
-steps. It changes nothing: what it would write or upload is listed. Arguments after -- are the script's own.
+steps; of TensorFlow and Keras 3, the graph of its training step is read. It changes nothing: what it would write or upload is listed. Arguments after -- are the script's own.
 
   gpuproof plan train.py -- --batch-size 64
   gpuproof plan train.py --epochs 10 --deadline 8h
@@ -35,7 +35,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands,
         "plan",
-        "estimate memory, time and cost of a PyTorch script on each GPU, without one",
+        "estimate memory, time and cost of a script on each GPU, without one",
         __doc__,
     )
     parser.add_argument(
@@ -43,7 +43,7 @@ def add_parser(commands: Subparsers) -> None:
         nargs="?",
         metavar="SCRIPT",
         type=Path,
-        help="a PyTorch script, whose arguments follow --, or a gpuproof.yaml",
+        help="a script of PyTorch, TensorFlow or Keras 3, whose arguments follow --, or a gpuproof.yaml",
     )
     parser.add_argument("job", nargs="?", metavar="JOB", help="which job of a job file with several")
     parser.add_argument(
@@ -92,7 +92,7 @@ def add_parser(commands: Subparsers) -> None:
         "--inference", action="store_true", help="steps are calls of the model, not of an optimizer"
     )
     parser.add_argument(
-        "--python", metavar="PYTHON", help="interpreter that has PyTorch (default: as for `run`)"
+        "--python", metavar="PYTHON", help="interpreter that has its framework (default: as for `run`)"
     )
     parser.add_argument(
         "--history",

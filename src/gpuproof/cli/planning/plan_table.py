@@ -15,6 +15,7 @@ _GIB = 1 << 30
 _HEADERS = ("GPU", "NEEDS", "OF", "FIT", "BATCH", "STEP", "BOUND BY", "TIME", "EC2", "SPOT", "SAGEMAKER")
 _RIGHT = (1, 2, 4, 5, 7)
 _FITS = {"fits": "fits", "borderline": "borderline", "does-not-fit": "too large"}
+_NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
 _MOST_NOTES = 5
 _LEAST_USD = 0.0001
 
@@ -42,7 +43,7 @@ def format_plan(plan: ScriptPlan, script: str) -> str:
 
 def _introduction(plan: ScriptPlan, script: str) -> Iterator[str]:
     trace = plan.trace
-    words = [f"PyTorch {trace.framework_version}", trace.precision]
+    words = [f"{_NAMES.get(trace.framework, trace.framework)} {trace.framework_version}", trace.precision]
     if trace.optimizer is not None:
         words.append(trace.optimizer)
     if trace.input.samples:
