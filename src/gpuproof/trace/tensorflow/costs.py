@@ -167,7 +167,7 @@ def _einsum(equation: str, inputs: list[tuple[int, ...]]) -> tuple[int, ...]:
         return ()
     sizes = {
         label: size
-        for labels, shape in zip(operands, inputs)
+        for labels, shape in zip(operands, inputs)  # noqa: B905
         for label, size in zip(labels, shape)  # noqa: B905
     }
     left, right = set(operands[0]), set(operands[1])

@@ -99,9 +99,8 @@ class KerasCalls:
             model._assert_compile_called("fit")
         x, y, weight = given["x"], given.get("y"), given.get("sample_weight")
         if given.get("validation_split") and given.get("validation_data") is None:
-            (x, y, weight), _ = array_slicing.train_validation_split(
-                (x, y, weight), given["validation_split"]
-            )
+            split: Any = array_slicing.train_validation_split
+            (x, y, weight), _ = split((x, y, weight), given["validation_split"])
         epoch = TFEpochIterator(
             x=x,
             y=y,

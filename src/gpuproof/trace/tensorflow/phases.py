@@ -15,11 +15,15 @@ from tensorflow.python.framework import ops
 class Phases:
     """Notes the phase of each operator when it is added to a graph.
 
+    Args:
+        on_eager_step: called when an optimizer is applied outside of a graph.
+
     Attributes:
         optimizers: those that were applied, in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_eager_step: Callable[[], None]) -> None:
+        self._on_eager_step = on_eager_step
         self._now: list[str] = ["forward"]
         self._of: dict[tuple[int, str], str] = {}
         self._gradients: dict[tuple[int, str], set[int]] = {}
@@ -62,6 +66,8 @@ class Phases:
     def _watched(self, function: Callable[..., Any], phase: str, note: Any) -> Callable[..., Any]:
         def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
             if phase == "optimizer":
+                if tf.executing_eagerly():
+                    self._on_eager_step()
                 self.optimizers.setdefault(id(owner), owner)
             self._now.append(phase)
             try:

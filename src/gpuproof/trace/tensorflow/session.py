@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
-from gpuproof.trace.notes import Notes
+from gpuproof.trace.notes import Notes, user_line
 from gpuproof.trace.target import TargetGpu
 from gpuproof.trace.tensorflow.datasets import InputUse, watch_datasets
 from gpuproof.trace.tensorflow.devices import answer_for, pretend_replicas
@@ -59,7 +59,8 @@ class TensorFlowSession:
         self._complete = complete
         self._target = target
         self.notes = Notes()
-        self.phases = Phases()
+        self.phases = Phases(self._reject_eager_step)
+        self._failure: TraceFailure | None = None
         self._use = InputUse()
         self._strategy = {"name": "none"}
         self._programs: dict[Any, _Recorded] = {}
@@ -90,6 +91,17 @@ class TensorFlowSession:
 
     def __exit__(self, *error: object) -> None:
         """End."""
+
+    def _reject_eager_step(self) -> None:
+        file, line = user_line()
+        self._failure = TraceFailure(
+            "eager-loop",
+            "The script trains operator by operator, outside of a tf.function, so that its step has no graph.",
+            "Decorate the function that makes a training step with @tf.function (it is faster on a GPU, too), or use Model.fit.",
+            file,
+            line,
+        )
+        self._complete()
 
     def _recorded(self, concrete: Any, model: Any) -> _Recorded:
         found = self._programs_of.get(id(concrete))
@@ -126,7 +138,7 @@ class TensorFlowSession:
     def finish(self) -> Trace | TraceFailure:
         """What was recorded."""
         if not self._order:
-            return _NO_STEP
+            return self._failure or _NO_STEP
         cycle = [self._programs[key] for key in self._cycle()]
         steps = {id(one): simulate(one.program, one.data, self.notes) for one in cycle}
         return self._trace(cycle, [steps[id(one)] for one in cycle])
