@@ -41,11 +41,11 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     store.append(PLAN, plan())
     with store.path.open("ab") as file:
         file.write(
-            b'{"version": 2, "kind": "plan"}\n[]\n\xff\n{"version": 1, "kind": "plan"}\n{"version": 1, "ki'
+            b'{"version": 2, "kind": "plan"}\n{"version": 1, "kind": []}\n[]\n\xff\n{"version": 1, "kind": "plan"}\n{"version": 1, "ki'
         )
     store.append(RUN, run())
     history = store.read()
-    assert (len(history.plans), len(history.runs), history.damaged) == (1, 1, 5)
+    assert (len(history.plans), len(history.runs), history.damaged) == (1, 1, 6)
 
 
 def append_many(path: Path, first: int) -> None:

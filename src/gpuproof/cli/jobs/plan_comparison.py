@@ -35,6 +35,6 @@ def show_comparison(run: Run, console: Console) -> None:
 
     with suppress(OSError):
         compare_runs(store, Catalogue.load(), run.id)
-    for entry in store.read().comparisons:
-        if entry["run"] == run.id:
-            console.label("plan", comparison_text(entry))
+        for entry in store.read().comparisons:
+            if entry["run"] == run.id:
+                console.label("plan", comparison_text(entry))

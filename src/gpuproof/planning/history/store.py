@@ -131,5 +131,5 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(entry, dict) or entry.get("version") != VERSION:
         return None
-    members = _MEMBERS.get(entry.get("kind", ""))
+    members = _MEMBERS.get(str(entry.get("kind")))
     return entry if members is not None and members <= entry.keys() else None
