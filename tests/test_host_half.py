@@ -55,6 +55,7 @@ IMAGE = {
     "serve/model/collate.py": {"numpy"},
     "serve/observability/tracing.py": {"opentelemetry"},
     "trace/pytorch/": {"torch"},
+    "trace/tensorflow/": {"keras", "numpy", "tensorflow"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
 OWN = ("gpuproof.version", "gpuproof.findings", *(f"gpuproof.{room}" for room in ROOMS))
