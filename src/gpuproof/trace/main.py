@@ -38,7 +38,7 @@ def main() -> int:
     script = options.script[0]
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
-    if (failure := _keras_failure(Path(script))) is not None:
+    if (failure := _keras_failure(Path(script), options.change)) is not None:
         _leave(output, failure)
     try:
         session = _session(options, target, lambda: _leave(output, session.finish()))
@@ -86,7 +86,7 @@ def _uses_tensorflow(script: Path) -> bool:
     return "tensorflow" in frameworks_of(script) and keras_settings(script)[0] != "torch"
 
 
-def _keras_failure(script: Path) -> TraceFailure | None:
+def _keras_failure(script: Path, change: str | None) -> TraceFailure | None:
     backend, legacy = keras_settings(script)
     if not _uses_tensorflow(script):
         return None
@@ -95,6 +95,12 @@ def _keras_failure(script: Path) -> TraceFailure | None:
             "keras-backend",
             f"The script runs Keras on {backend}, which cannot be traced.",
             "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch.",
+        )
+    if change is not None and change != "amp":
+        return TraceFailure(
+            "change",
+            "Activation checkpointing of TensorFlow cannot be traced.",
+            "Try keras.RematScope in the script itself.",
         )
     if legacy:
         return TraceFailure(

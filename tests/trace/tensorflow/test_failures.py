@@ -102,3 +102,8 @@ optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     failure = failure_of(tmp_path, script)
     assert (failure.code, failure.line) == ("eager-loop", 10)
     assert "@tf.function" in failure.remedy
+
+
+def test_activation_checkpointing_on_request(tmp_path: Path) -> None:
+    failure = failure_of(tmp_path, "import keras\n", "--change", "checkpointing")
+    assert failure.code == "change"

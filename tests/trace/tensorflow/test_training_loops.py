@@ -127,3 +127,14 @@ def test_inference(tmp_path: Path) -> None:
     assert (trace.mode, trace.optimizer, trace.input.samples) == ("inference", None, 20)
     assert products(trace, "forward") == 2 * 20 * WEIGHTS
     assert products(trace, "backward") == 0
+
+
+def test_mixed_precision_on_request(tmp_path: Path) -> None:
+    script = f"""{BEGIN}
+model = keras.Sequential([keras.layers.Dense(32, use_bias=False)])
+model.compile("sgd", "mse")
+model.fit(x, y, batch_size=100)
+"""
+    trace = trace_of(tmp_path, script, "--change", "amp")
+    assert trace.precision == "amp-float16"
+    assert {one.dtype for one in trace.operators if one.kind == "gemm"} == {"float16"}

@@ -41,6 +41,7 @@ class TensorFlowSession:
         steps: how many steps the trace has.
         batch_scale: multiplies the batch size.
         inference: steps are calls of the model, not of the optimizer.
+        change: `amp` computes in mixed precision, with float16; None for no change.
         complete: called when enough was recorded.
     """
 
@@ -51,6 +52,7 @@ class TensorFlowSession:
         steps: int,
         batch_scale: int = 1,
         inference: bool = False,
+        change: str | None = None,
         complete: Callable[[], None],
     ) -> None:
         self._started = time.perf_counter()
@@ -75,6 +77,8 @@ class TensorFlowSession:
             record=self._record,
             complete=complete,
         )
+        if change == "amp":
+            keras.config.set_dtype_policy("mixed_float16")
         answer_for(target)
         pretend_replicas(target, self._strategy)
         prevent_writes(self.notes)
