@@ -82,8 +82,8 @@ def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> A
 
 
 def _uses_tensorflow(script: Path) -> bool:
-    """Whether the script trains with TensorFlow or Keras, on another backend than PyTorch."""
-    return "tensorflow" in frameworks_of(script) and keras_settings(script)[0] != "torch"
+    """Whether the script trains with TensorFlow or Keras."""
+    return "tensorflow" in frameworks_of(script)
 
 
 def _keras_failure(script: Path, change: str | None) -> TraceFailure | None:
@@ -94,7 +94,7 @@ def _keras_failure(script: Path, change: str | None) -> TraceFailure | None:
         return TraceFailure(
             "keras-backend",
             f"The script runs Keras on {backend}, which cannot be traced.",
-            "Set KERAS_BACKEND=tensorflow or KERAS_BACKEND=torch.",
+            "Set KERAS_BACKEND=tensorflow for the plan: the model needs about the same.",
         )
     if change is not None and change != "amp":
         return TraceFailure(
