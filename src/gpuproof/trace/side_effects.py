@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import errno
 import io
 import os
+import pathlib
+import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -24,6 +29,12 @@ _OFF = {
 """Variables by which trackers do nothing, from their documentation."""
 
 _DEVICES = ("/dev/", "/proc/")
+_REMOVING = ("rmdir", "remove", "unlink")
+_ONE_PATH = ("mkdir", *_REMOVING, "truncate", "chmod", "chown", "utime")
+_LINKING = ("link", "symlink")
+_TWO_PATHS = ("rename", "replace", *_LINKING)
+"""Functions of `os` that change files, by the number of their paths."""
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Scratch:
@@ -38,6 +49,8 @@ class Scratch:
         self._folder = folder
         self._notes = notes
         self._copies: dict[str, Path] = {}
+        self._removed: set[str] = set()
+        self._made: set[str] = set()
         self._free = (f"{folder}{os.sep}", *_DEVICES)
         self._open: Callable[..., Any] = builtins.open
 
@@ -48,10 +61,18 @@ class Scratch:
         sys.dont_write_bytecode = True
         os.environ["MLFLOW_TRACKING_URI"] = self._folder.joinpath("mlflow").as_uri()
         builtins.open = io.open = self._redirected  # type: ignore[assignment]
-        for name in ("mkdir", "rmdir", "remove", "unlink"):
-            setattr(os, name, self._one_path(name, getattr(os, name)))
-        for name in ("rename", "replace"):
-            setattr(os, name, self._two_paths(name, getattr(os, name)))
+        replaced: dict[Any, Callable[..., Any]] = {self._open: self._redirected}
+        for name in _ONE_PATH:
+            replaced[getattr(os, name)] = self._one_path(name, getattr(os, name))
+        for name in _TWO_PATHS:
+            replaced[getattr(os, name)] = self._two_paths(name, getattr(os, name))
+        replaced[os.open] = self._opened(os.open)
+        for original, new in replaced.items():
+            if original is not self._open:
+                setattr(os, original.__name__, new)
+        _replace_in_pathlib(replaced)
+        shutil.rmtree = self._tree_removed(shutil.rmtree)  # type: ignore[assignment]
+        sqlite3.connect = self._database(sqlite3.connect)  # type: ignore[assignment]
 
     def _redirected(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         place = self._place(file)
@@ -76,37 +97,125 @@ class Scratch:
 
     def _one_path(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
-            place = None if kwargs.get("dir_fd") is not None else self._place(path)
+            # What a link points to is not removed with it.
+            place = self._place(path, kwargs.get("dir_fd"), follow=name not in _REMOVING)
             if place is None:
                 return original(path, *args, **kwargs)
-            copy = self._copies.pop(place, None)
+            copy = self._copies.get(place)
             if copy is not None:
-                return original(copy)
-            if name == "mkdir" and Path(place).is_dir():
-                raise FileExistsError(17, "File exists", place)
-            self._notes.add("write", f"os.{name} of {place} was not done.")
+                if name in _REMOVING:
+                    del self._copies[place]
+                kwargs.pop("dir_fd", None)
+                return original(copy, *args, **kwargs)
+            self._pretend(name, place)
             return None
 
         return call
 
+    def _pretend(self, name: str, place: str) -> None:
+        """Note what was not done with a file or folder, or raise the error that it would have raised."""
+        if name == "mkdir":
+            if Path(place).is_dir() and place not in self._removed:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place)
+            self._removed.discard(place)
+            self._made.add(place)
+        elif place in self._made:
+            if name in _REMOVING:
+                self._made.discard(place)
+            return
+        elif not os.path.lexists(place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+        self._notes.add("write", f"os.{name} of {place} was not done.")
+
+    def _opened(self, original: Callable[..., int]) -> Callable[..., int]:
+        def call(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+            place = self._place(path, kwargs.get("dir_fd"))
+            copy = None if place is None else self._copies.get(place)
+            if place is None or (copy is None and not flags & _WRITING):
+                return original(path, flags, *args, **kwargs)
+            if copy is None:
+                if flags & os.O_CREAT and flags & os.O_EXCL and Path(place).exists():
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place)
+                if not flags & os.O_CREAT and not Path(place).exists():
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+                copy = self._new_copy(place, keep=not flags & os.O_TRUNC)
+                self._notes.add("write", f"{place} was not written.")
+            kwargs.pop("dir_fd", None)
+            return original(copy, flags, *args, **kwargs)
+
+        return call
+
+    def _tree_removed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def rmtree(path: Any, ignore_errors: bool = False, *args: Any, **kwargs: Any) -> None:
+            place = self._place(path, kwargs.get("dir_fd"), follow=False)
+            if place is None:
+                original(path, ignore_errors, *args, **kwargs)
+            elif place in self._made:
+                self._made.discard(place)
+            elif Path(place).is_dir() and not Path(place).is_symlink():
+                self._removed.add(place)
+                self._notes.add("write", f"shutil.rmtree of {place} was not done.")
+            elif not ignore_errors:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+
+        return rmtree
+
+    def _database(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def connect(database: Any, *args: Any, **kwargs: Any) -> Any:
+            place = None
+            if isinstance(database, (str, bytes, os.PathLike)) and not str(database).startswith(
+                ("file:", ":memory:")
+            ):
+                place = self._place(database)
+            if place is None:
+                return original(database, *args, **kwargs)
+            copy = self._copies.get(place)
+            if copy is None:
+                copy = self._new_copy(place, keep=True)
+                self._notes.add("write", f"The database {place} was not changed.")
+            return original(copy, *args, **kwargs)
+
+        return connect
+
     def _two_paths(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(source: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
-            from_, to = self._place(source), self._place(target)
-            if from_ is None and to is None:
+            # A symbolic link is relative to its own folder.
+            beside = Path(os.fsdecode(target)).parent / os.fsdecode(source) if name == "symlink" else source
+            from_, to = self._place(beside), self._place(target)
+            if to is None and (from_ is None or name in _LINKING):
                 return original(source, target, *args, **kwargs)
-            copy = self._copies.pop(from_, None) if from_ is not None else None
+            copy = self._copies.get(from_) if from_ is not None else None
             if copy is not None and to is not None:
                 self._copies[to] = copy
+                if from_ is not None and name not in _LINKING:
+                    del self._copies[from_]
                 return None
             self._notes.add("write", f"os.{name} of {to or from_} was not done.")
             return None
 
         return call
 
-    def _place(self, file: Any) -> str | None:
-        """The real path of a file that must not be changed; None in the folder, for devices and for descriptors."""
+    def _place(self, file: Any, folder: int | None = None, *, follow: bool = True) -> str | None:
+        """The real path of a file that must not be changed; None in the folder, for devices and for descriptors.
+
+        Args:
+            folder: descriptor of the folder to which the path is relative.
+            follow: whether a link stands for what it points to.
+        """
         if isinstance(file, int):
             return None
-        path = str(Path(os.fsdecode(file)).resolve())
+        name = os.fsdecode(file)
+        if folder is not None:
+            name = str(Path(f"/proc/self/fd/{folder}").resolve() / name)
+        path = str(Path(name).resolve() if follow else Path(name).parent.resolve() / Path(name).name)
         # `tempfile` opens the folder itself, with a function that creates the file in it.
         return None if path.startswith(self._free) or path == str(self._folder) else path
+
+
+def _replace_in_pathlib(replaced: dict[Any, Callable[..., Any]]) -> None:
+    """Let the paths of Python 3.9 and 3.10 use the new functions: they keep those of the time of their import."""
+    accessor = getattr(pathlib, "_NormalAccessor", None)
+    for name, function in list(vars(accessor).items()) if accessor is not None else ():
+        with contextlib.suppress(TypeError):  # not hashable
+            if function in replaced:
+                setattr(accessor, name, staticmethod(replaced[function]))

@@ -20,10 +20,10 @@ from support.ports import free_port
 
 PATIENCE = 60.0
 KEY = "5e" * 32
-# Plays Open MPI's daemon: prints, then waits for its one rank.
+# Plays Open MPI's daemon: starts its one rank, prints, then waits for it.
 ORTED = """#!/bin/sh
-echo "started with $*, $PREFIX, $GPUPROOF_HOST"
 [ "$1" = wait ] && sleep 600 &
+echo "started with $*, $PREFIX, $GPUPROOF_HOST"
 wait
 """
 

@@ -22,21 +22,18 @@ ACCOUNT = "123456789012"
 def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iterator[FaultyAws]:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
     aws_environment.delenv("GPUPROOF_BUCKET", raising=False)
+    # Other tests of this process share moto's state.
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_server.url)
+    _delete_own_buckets()
     with FaultyAws(moto_server.url) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         yield server
+    aws_environment.setenv("AWS_ENDPOINT_URL", moto_server.url)
+    _delete_own_buckets()
 
 
 def client(region: str = "us-east-1") -> Aws:
     return Aws(sleep=lambda _: None, region=region)
-
-
-@pytest.fixture
-def clean(faulty: FaultyAws) -> Iterator[None]:
-    """No bucket of GPUproof's own in these regions, before and after: other tests of this process share moto's state."""
-    _delete_own_buckets()
-    yield
-    _delete_own_buckets()
 
 
 def _delete_own_buckets() -> None:
@@ -101,7 +98,7 @@ def test_an_address_below_a_bucket_is_not_a_bucket(faulty: FaultyAws) -> None:
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
-@pytest.mark.usefixtures("clean")
+@pytest.mark.usefixtures("faulty")
 def test_gpuproofs_own_bucket_is_planned_noted_and_made_private(region: str) -> None:
     aws = client(region)
     plan = plan_bucket(aws)
@@ -129,7 +126,7 @@ def test_gpuproofs_own_bucket_is_planned_noted_and_made_private(region: str) -> 
     assert plan_bucket(aws) == BucketPlan(plan.name, region)
 
 
-@pytest.mark.usefixtures("clean")
+@pytest.mark.usefixtures("faulty")
 def test_making_the_bucket_can_be_taken_back() -> None:
     aws = client()
     plan = plan_bucket(aws)

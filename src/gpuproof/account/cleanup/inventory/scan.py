@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, run_files
 from gpuproof.account.cleanup.inventory.region import Region
-from gpuproof.account.cleanup.inventory.workers import Workers
+from gpuproof.account.cleanup.inventory.workers import Workers, result_of
 from gpuproof.account.cleanup.resource import Inventory, Resource
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.aws.regional_clients import RegionalClients
@@ -100,7 +100,7 @@ class Scan:
             for collect in collectors
             for region in read
         ]
-        found = [resource for future in futures for resource in future.result()]
+        found = [resource for future in futures for resource in result_of(future)]
         unread = tuple(one for region in read for one in region.unread)
         return Inventory(tuple(regions), tuple(sorted(found, key=_order)), unread, now)
 

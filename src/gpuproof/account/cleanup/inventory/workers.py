@@ -5,11 +5,24 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+_LOOK_S = 1.0
+
+
+def result_of(future: Future[T]) -> T:
+    """The result of a future. An interrupt of the main thread ends the wait within a second.
+
+    Python notes a signal that arrives just before the thread begins to wait, and does nothing about it until the wait ends.
+    """
+    while not future.done():
+        wait((future,), timeout=_LOOK_S)
+    return future.result()
 
 
 class Workers:

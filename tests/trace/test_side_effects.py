@@ -1,0 +1,103 @@
+"""What a traced script may do with files: it sees its own changes, and nothing is changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import os, shutil, sqlite3, sys
+from pathlib import Path
+from gpuproof.trace.notes import Notes
+from gpuproof.trace.side_effects import Scratch
+
+notes = Notes()
+Scratch(Path(sys.argv[1]).resolve(), notes).install()
+{body}
+for note in notes.list():
+    print(note.message.replace(os.getcwd() + os.sep, ""))
+"""
+
+
+def after(tmp_path: Path, body: str) -> tuple[list[str], dict[str, str]]:
+    """The notes about a program, and what the folder that it ran in has afterwards."""
+    folder, scratch = tmp_path / "project", tmp_path / "scratch"
+    for one in (folder / "out", scratch):
+        one.mkdir(parents=True)
+    (folder / "out" / "old.txt").write_text("old")
+    (folder / "kept.txt").write_text("kept")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(body=body), str(scratch)],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() else "folder"
+        for path in folder.rglob("*")
+    }
+    return done.stdout.splitlines(), found
+
+
+BEFORE = {"out": "folder", "out/old.txt": "old", "kept.txt": "kept"}
+
+
+@pytest.mark.parametrize(
+    ("body", "notes"),
+    [
+        ("shutil.rmtree('out')\nos.makedirs('out')", ["shutil.rmtree of out was not done.", "os.mkdir of out was not done."]),
+        ("shutil.rmtree('none', ignore_errors=True)", []),
+        ("os.makedirs('a/b')\nos.makedirs('a/b', exist_ok=True)\nshutil.rmtree('a')", ["os.mkdir of a was not done.", "os.mkdir of a/b was not done."]),
+        ("Path('new.txt').touch()\nPath('new.txt').touch()\nassert Path('new.txt').open().read() == ''", ["new.txt was not written."]),
+        ("Path('kept.txt').touch()", ["os.utime of kept.txt was not done."]),
+        (
+            ("file = os.open('kept.txt', os.O_RDWR | os.O_APPEND)\nos.write(file, b'!')\nos.close(file)\n"
+            "assert Path('kept.txt').read_text() == 'kept!'"),
+            ["kept.txt was not written."],
+        ),
+        ("os.truncate('kept.txt', 0)\nos.chmod('kept.txt', 0o600)", ["os.truncate of kept.txt was not done.", "os.chmod of kept.txt was not done."]),
+        ("os.symlink('kept.txt', 'link')\nos.link('kept.txt', 'second')", ["os.symlink of link was not done.", "os.link of second was not done."]),
+        ("Path('kept.txt').unlink()\nPath('out/old.txt').rename('moved.txt')", ["os.unlink of kept.txt was not done.", "os.rename of moved.txt was not done."]),
+        ("Path('a.txt').write_text('a')\nPath('a.txt').replace('kept.txt')\nassert Path('kept.txt').read_text() == 'a'", ["a.txt was not written."]),
+        ("shutil.copy('kept.txt', 'copy.txt')\nassert open('copy.txt').read() == 'kept'", ["copy.txt was not written."]),
+        (
+            ("for _ in range(2):\n    with sqlite3.connect('runs.db') as runs:\n        runs.execute('create table if not exists t (a)')\n"
+            "        runs.execute('insert into t values (1)')\nassert len(runs.execute('select * from t').fetchall()) == 2"),
+            ["The database runs.db was not changed."],
+        ),
+        ("folder = os.open('out', os.O_RDONLY)\nos.unlink('old.txt', dir_fd=folder)", ["os.unlink of out/old.txt was not done."]),
+    ],
+)  # fmt: skip
+def test_a_change_is_listed_and_not_made(tmp_path: Path, body: str, notes: list[str]) -> None:
+    assert after(tmp_path, body) == (notes, BEFORE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.remove('none.txt')",
+        "os.mkdir('out')",
+        "os.utime('none.txt')",
+        "shutil.rmtree('none')",
+        "os.open('none.txt', os.O_WRONLY)",
+        "os.open('kept.txt', os.O_CREAT | os.O_EXCL | os.O_WRONLY)",
+    ],
+)
+def test_what_would_fail_without_a_trace_fails(tmp_path: Path, body: str) -> None:
+    body = f"try:\n    {body}\nexcept (FileNotFoundError, FileExistsError) as error:\n    print(type(error).__name__)\n"
+    ((name,), found) = after(tmp_path, body)
+    assert (name, found) == (
+        "FileExistsError" if "mkdir" in body or "EXCL" in body else "FileNotFoundError",
+        BEFORE,
+    )
+
+
+def test_temporary_files_are_files_as_always(tmp_path: Path) -> None:
+    body = (
+        "import tempfile\nwith tempfile.TemporaryDirectory() as name:\n    Path(name, 'a').write_text('a')\n"
+        "    os.mkdir(Path(name, 'b'))\n    assert sorted(os.listdir(name)) == ['a', 'b']\n    place = name\n"
+        "assert not os.path.exists(place)"
+    )
+    assert after(tmp_path, body) == ([], BEFORE)
