@@ -18,6 +18,7 @@ from gpuproof.trace.frameworks import frameworks_of, keras_settings
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
 from gpuproof.trace.target import TargetGpu
+from gpuproof.trace.uploads import Uploads
 
 _CHECK_S = 0.1
 _OPEN, _REPLACE = open, os.replace
@@ -51,6 +52,7 @@ def main() -> int:
         )
     if options.scratch is not None:
         Scratch(Path(options.scratch).resolve(), session.notes).install()
+        Uploads(session.notes).install()
     # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
     main_thread = threading.main_thread().ident or 0
     threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()

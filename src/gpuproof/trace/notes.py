@@ -16,6 +16,9 @@ _NOT_USERS = tuple(
 )
 _MAX_SITES = 50
 
+PREVENTED = ("save", "write", "upload")
+"""Codes of notes about side effects; all others are assumptions."""
+
 
 class Notes:
     """Notes in the order of their first occurrence, each site once."""

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
-from gpuproof.trace.notes import Notes
+from gpuproof.trace.notes import PREVENTED, Notes
 from gpuproof.trace.pytorch.amp import Precision, emulate_autocast, emulate_gradient_scaling
 from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
@@ -35,8 +35,6 @@ from gpuproof.trace.pytorch.recorder import Mark, Recorder
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
-_PREVENTED = ("save", "write")
-"""Codes of notes about side effects."""
 
 _NO_STEP = TraceFailure(
     "no-step",
@@ -247,7 +245,7 @@ class TorchSession:
             collective_bytes=self._sent(start, last, parameters),
             input=self._input(memory, last.batches - start.batches),
             assumptions=self._assumptions(marks),
-            side_effects=[note for note in self.notes.list() if note.code in _PREVENTED],
+            side_effects=[note for note in self.notes.list() if note.code in PREVENTED],
             seconds=time.perf_counter() - self._started,
             peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
@@ -289,7 +287,7 @@ class TorchSession:
         )
 
     def _assumptions(self, marks: list[Mark]) -> list[Note]:
-        notes = [note for note in self.notes.list() if note.code not in _PREVENTED]
+        notes = [note for note in self.notes.list() if note.code not in PREVENTED]
         if self._compiled:
             notes.append(
                 Note("compile", "torch.compile was left out: the operators are those of eager mode.")

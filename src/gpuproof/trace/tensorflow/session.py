@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
-from gpuproof.trace.notes import Notes, user_line
+from gpuproof.trace.notes import PREVENTED, Notes, user_line
 from gpuproof.trace.target import TargetGpu
 from gpuproof.trace.tensorflow.datasets import InputUse, watch_datasets
 from gpuproof.trace.tensorflow.devices import answer_for, pretend_replicas
@@ -22,7 +22,6 @@ from gpuproof.trace.tensorflow.liveness import Step, merged, simulate
 from gpuproof.trace.tensorflow.phases import Phases
 from gpuproof.trace.tensorflow.side_effects import prevent_writes
 
-_PREVENTED = ("save", "write")
 _NO_STEP = TraceFailure(
     "no-step",
     "The script ended before a model was trained: it called neither Model.fit nor train_on_batch, and no tf.function that changes a model's "
@@ -184,7 +183,7 @@ class TensorFlowSession:
             collective_bytes=2.0 * gradients * (world - 1) / world if mirrored else 0.0,
             input=Input(use.samples, use.seconds, use.workers, use.steps, sum(s.input_bytes for s in steps)),
             assumptions=self._assumptions(cycle),
-            side_effects=[note for note in self.notes.list() if note.code in _PREVENTED],
+            side_effects=[note for note in self.notes.list() if note.code in PREVENTED],
             seconds=time.perf_counter() - self._started,
             peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
@@ -198,7 +197,7 @@ class TensorFlowSession:
         return str(keras.config.floatx())
 
     def _assumptions(self, cycle: list[_Recorded]) -> list[Note]:
-        notes = [note for note in self.notes.list() if note.code not in _PREVENTED]
+        notes = [note for note in self.notes.list() if note.code not in PREVENTED]
         text = "TensorFlow takes almost all memory of each GPU at its start; the memory here is what the step needs of it."
         notes.append(Note("memory", text))
         if any(one.compiled for one in cycle):
