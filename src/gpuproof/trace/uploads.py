@@ -60,7 +60,8 @@ class Uploads:
         for owner, names in _SENDERS.items():
             for name in names:
                 setattr(owner, name, self._checked(getattr(owner, name)))
-        start, system = subprocess.Popen.__init__, os.system
+        start: Any = subprocess.Popen.__init__
+        system: Callable[[Any], int] = vars(os)["system"]
 
         def popen(self_: Any, args: Any, *rest: Any, **options: Any) -> None:
             if not self._prevents(_words(args)):
@@ -73,7 +74,7 @@ class Uploads:
             return 0 if self._prevents(_words(command)) else system(command)
 
         subprocess.Popen.__init__ = popen  # type: ignore[method-assign,assignment]
-        os.system = shell
+        os.__dict__["system"] = shell
 
     def _checked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def send(self_: Any, data: Any, *args: Any) -> Any:
