@@ -18,6 +18,8 @@ from gpuproof.trace.document import Trace
 
 STEPS_WITHOUT_LENGTH = 1000
 """Steps whose cost is shown if it is not known how many the script makes."""
+_NOTABLY_FASTER = 1.1
+"""How many times faster another instance must be to be named beside the recommended one."""
 _HOUR = 3600.0
 _ARCH = "x86_64"
 """Only these hosts are recommended: an unmodified environment may have no packages for others."""
@@ -283,11 +285,11 @@ def _recommend(
     if limits:
         reason += f" within {' and '.join(limits)}"
     faster = min(others, key=lambda offer: offer.seconds.value, default=None)
-    if faster is not None and faster.seconds.value < best.seconds.value:
+    if faster is not None and faster.seconds.value * _NOTABLY_FASTER < best.seconds.value:
         speed = best.seconds.value / faster.seconds.value
         price = faster.usd.value / best.usd.value
         reason += (
-            f"; {faster.priced.instance.name} takes 1/{speed:.1f} of the time for {price:.1f} times the cost"
+            f"; {faster.priced.instance.name} is {speed:.1f} times as fast for {price:.1f} times the cost"
         )
     risks = ["It would be wrong if validation, or longer inputs than those of the traced steps, need more."]
     if plan.step.tier == "data-sheet":

@@ -113,7 +113,7 @@ def _legend(plan: ScriptPlan) -> Iterator[str]:
     length = (
         f"{work.steps:,} steps, because the length of an epoch is not known (--steps-per-epoch)"
         if work.epochs is None
-        else f"{pluralize(work.epochs, 'epoch')}, {work.steps:,} steps"
+        else f"{pluralize(work.epochs, 'epoch')}, {work.steps:,} {'step' if work.steps == 1 else 'steps'}"
     )
     yield f"TIME and cost: {length}, without the start of the instance; prices of {plan.conditions.region}."
     yield "NEEDS: GiB on each GPU as nvidia-smi shows them, and STEP: in brackets the range of 80 % of the cases."
