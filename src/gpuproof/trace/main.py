@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
+from gpuproof.trace.epochs import Epochs
 from gpuproof.trace.frameworks import frameworks_of, keras_settings
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
@@ -39,10 +40,11 @@ def main() -> int:
     script = options.script[0]
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
+    epochs = Epochs()
     if (failure := _keras_failure(Path(script), options.change)) is not None:
         _leave(output, failure)
     try:
-        session = _session(options, target, lambda: _leave(output, session.finish()))
+        session = _session(options, target, lambda: _leave(output, epochs.added_to(session.finish())))
     except ImportError as error:
         name = "TensorFlow and Keras 3" if _uses_tensorflow(Path(script)) else "PyTorch"
         package = "tensorflow" if _uses_tensorflow(Path(script)) else "torch"
@@ -53,6 +55,7 @@ def main() -> int:
     if options.scratch is not None:
         Scratch(Path(options.scratch).resolve(), session.notes).install()
         Uploads(session.notes).install()
+    epochs.watch()
     # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
     main_thread = threading.main_thread().ident or 0
     threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
@@ -64,7 +67,7 @@ def main() -> int:
             _leave(output, _ended(end))
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is the answer
         _leave(output, _failure(error))
-    _leave(output, session.finish())
+    _leave(output, epochs.added_to(session.finish()))
 
 
 def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> Any:

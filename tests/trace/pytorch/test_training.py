@@ -257,3 +257,22 @@ def test_a_mask_is_taken_to_select_everything_and_that_is_noted(tmp_path: Path) 
     assert forward.gemm == (1, 100, 8, 64)
     note = next(note for note in trace.assumptions if note.code == "dynamic-shape")
     assert note.line == MASKED[: MASKED.index("rows = x[")].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "epochs"),
+    [
+        ("'--epochs', type=int, default=90", (), 90),
+        ("'--num_train_epochs', type=float, default=3.0", ("--num_train_epochs", "5"), 5),
+        ("'--epochs-of-warmup', type=int, default=7", (), None),
+    ],
+)
+def test_the_epochs_of_the_scripts_arguments(
+    tmp_path: Path, options: str, arguments: tuple[str, ...], epochs: int | None
+) -> None:
+    script = LINEAR.format(optimizer=SGD).replace("size = ", f"parser.add_argument({options})\nsize = ")
+    trace = trace_of(tmp_path, script, arguments=arguments)
+    assert trace.epochs == epochs
+    assert [note.code for note in trace.assumptions if note.code == "epochs"] == ["epochs"] * (
+        epochs is not None
+    )

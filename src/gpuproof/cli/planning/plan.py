@@ -53,7 +53,9 @@ def add_parser(commands: Subparsers) -> None:
         metavar="CHANNEL=FOLDER",
         help="a folder with a few samples, in place of a channel of a job file",
     )
-    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default: 1)")
+    parser.add_argument(
+        "--epochs", type=int, metavar="N", help="passes over the data (default: what the script says, or 1)"
+    )
     parser.add_argument(
         "--steps-per-epoch", type=int, metavar="N", help="steps of a pass (default: the data loader's length)"
     )
