@@ -118,6 +118,24 @@ def plan(
         folder=None if of_job is None else of_job.folder,
         environment={} if of_job is None else of_job.environment,
     )
+    return plan_request(request, conditions, catalogue, fit)
+
+
+def plan_request(
+    request: TraceRequest, conditions: Conditions, catalogue: Catalogue, fit: str | None = None
+) -> ScriptPlan:
+    """Trace a script, plan it, and store the plan in the user's history.
+
+    Args:
+        request: the script, and how to trace it.
+        conditions: what the user wants.
+        catalogue: GPUs, instances and prices.
+        fit: name of a GPU for which `fit_options` are traced, too.
+
+    Raises:
+        NotTraceable: the script cannot be traced.
+        UsageError: there is no GPU of the name `fit`.
+    """
     coefficients = user_coefficients()
     traced = trace_two_batch_sizes(request)
     made = make_plan(catalogue, traced, conditions, coefficients)

@@ -108,16 +108,11 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof plan`."""
     import json
-    from dataclasses import replace
 
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.planning.plan_table import format_plan
+    from gpuproof.planning.api import plan_request
     from gpuproof.planning.document import to_json
-    from gpuproof.planning.fit_options import find_fit_options
-    from gpuproof.planning.history.plan_entry import remember_plan
-    from gpuproof.planning.history.user_coefficients import user_coefficients
-    from gpuproof.planning.script_plan import make_plan
-    from gpuproof.planning.tracing import trace_two_batch_sizes
 
     if arguments.history:
         from gpuproof.cli.planning.history import show_history
@@ -129,14 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
     catalogue = Catalogue.load()
     job = _job(arguments)
     conditions = _conditions(arguments, catalogue, job)
-    request = _request(arguments, catalogue, job)
-    coefficients = user_coefficients()
-    traced = trace_two_batch_sizes(request)
-    plan = make_plan(catalogue, traced, conditions, coefficients)
-    plan = remember_plan(plan, catalogue, coefficients, request)
-    if arguments.fit is not None:
-        options = find_fit_options(request, traced, plan, arguments.fit, coefficients)
-        plan = replace(plan, fit_options=options)
+    plan = plan_request(_request(arguments, catalogue, job), conditions, catalogue, arguments.fit)
     if arguments.format == "json":
         print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
     else:
