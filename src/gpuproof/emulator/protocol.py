@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import io
 import json
 import re
 import tempfile
 import time
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +25,7 @@ ACCOUNT = "123456789012"
 
 _IN_MEMORY = 1 << 20  # bytes of a body; larger ones are kept in a file
 _CHUNK = 1 << 20
+_MAX_DECOMPRESSED = 1 << 26  # bytes
 
 
 class AwsError(Exception):
@@ -90,6 +93,25 @@ class AwsRequest:
         stream = io.BytesIO(body)
         environ = {**self.environ, "wsgi.input": stream, "CONTENT_LENGTH": str(len(body))}
         return dataclasses.replace(self, environ=environ, body=stream, size=len(body))
+
+    def decompressed(self) -> AwsRequest:
+        """The same request without its `Content-Encoding: gzip`, with which botocore sends large PutMetricData requests.
+
+        Raises:
+            AwsError: the body is not gzip, or too large.
+        """
+        if self.header("content-encoding") != "gzip":
+            return self
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(self.content())) as file:
+                body = file.read(_MAX_DECOMPRESSED + 1)
+        except (EOFError, OSError, zlib.error) as error:
+            raise AwsError("SerializationException", f"The body is not gzip: {error}") from error
+        if len(body) > _MAX_DECOMPRESSED:
+            raise AwsError("RequestEntityTooLargeException", "The decompressed body is too large.", 413)
+        request = self.with_body(body)
+        del request.environ["HTTP_CONTENT_ENCODING"]
+        return request
 
     def content(self) -> bytes:
         """The whole body."""

@@ -80,6 +80,12 @@ class Application:
                 self._emulator.signatures.verify(request)
         except Rejected as error:
             return _error_response(request, operation, auth_error(error.failure, request, operation.service))
+        if operation.service == "monitoring":
+            try:
+                request = request.decompressed()
+            except AwsError as error:
+                return _error_response(request, operation, error)
+            operation = identify_operation(request)
         return self._handle(request, operation)
 
     def _handle(self, request: AwsRequest, operation: OperationName) -> AwsResponse:

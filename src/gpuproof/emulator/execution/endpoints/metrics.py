@@ -63,6 +63,11 @@ class _Sum:
         self.total += value
         self.lowest, self.highest = min(self.lowest, value), max(self.highest, value)
 
+    def merge(self, other: _Sum) -> None:
+        self.count += other.count
+        self.total += other.total
+        self.lowest, self.highest = min(self.lowest, other.lowest), max(self.highest, other.highest)
+
 
 class InvocationMetrics:
     """The metrics that CloudWatch does not have yet. Thread-safe.
@@ -88,16 +93,30 @@ class InvocationMetrics:
                 self._sums.setdefault(key, _Sum(moment)).add(value)
 
     def publish(self) -> None:
-        """Send the metrics since the last call to CloudWatch; on return, those of a concurrent call are there, too."""
+        """Send the metrics since the last call to CloudWatch; on return, those of a concurrent call are there, too.
+
+        What could not be sent is sent by the next call.
+        """
         with self._publishing:
             with self._lock:
                 sums, self._sums = self._sums, {}
-            for region in sorted({key.region for key in sums}):
-                data = [_datum(key, values) for key, values in sums.items() if key.region == region]
-                cloudwatch = self._clients.get("cloudwatch", region)
-                for start in range(0, len(data), _MAX_DATA):
-                    batch = data[start : start + _MAX_DATA]
-                    cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=batch)
+            try:
+                for region in sorted({key.region for key in sums}):
+                    keys = [key for key in sums if key.region == region]
+                    cloudwatch = self._clients.get("cloudwatch", region)
+                    for start in range(0, len(keys), _MAX_DATA):
+                        batch = keys[start : start + _MAX_DATA]
+                        data = [_datum(key, sums[key]) for key in batch]
+                        cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+                        for key in batch:
+                            del sums[key]
+            finally:
+                self._restore(sums)
+
+    def _restore(self, unsent: dict[_Series, _Sum]) -> None:
+        with self._lock:
+            for key, values in unsent.items():
+                self._sums.setdefault(key, _Sum(values.moment)).merge(values)
 
 
 def _datum(key: _Series, values: _Sum) -> dict[str, Any]:
