@@ -65,6 +65,7 @@ class CheckReport:
         internal_errors: bugs of GPUproof that occurred, each of which lost the findings of its rule on its file.
         problems: invalid settings of folders below the paths; their files were checked with the default settings.
         unsupported: named files whose type is not checked, such as a shell script.
+        planned: the number of jobs whose scripts were traced, or tried (`--plan`).
     """
 
     hits: tuple[Hit, ...]
@@ -73,6 +74,7 @@ class CheckReport:
     internal_errors: tuple[InternalError, ...] = ()
     problems: tuple[UsageError, ...] = ()
     unsupported: tuple[str, ...] = ()
+    planned: int = 0
 
     @property
     def failed(self) -> bool:
@@ -93,6 +95,8 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     options = options or CheckOptions()
     by_file = SettingsByFile(options.settings, options.selection, options.target)
     settings, log = options.settings, ErrorLog()
+    # Traces are shared, and each takes two processes of its own.
+    processes = 1 if options.target.trace is not None else options.processes
     found = find_files(paths, markdown=True, exclude=settings.exclude, root=settings.folder)
     files = by_file.included(found.files, paths, markdown=options.markdown)
     with _garbage_collection_disabled():
@@ -105,7 +109,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         project = Project(units, options.target)
         hits = [
             *_unreadable_file_hits(failures, by_file),
-            *check_project(project, units, by_file, log, processes=options.processes),
+            *check_project(project, units, by_file, log, processes=processes),
         ]
     kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
     rules = {rule.code: rule for one in by_file.rule_sets() for rule in one.rules}
@@ -116,6 +120,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         tuple(merged(log.errors)),
         tuple(by_file.problems),
         unsupported,
+        len(project.memory.tried),
     )
 
 

@@ -15,6 +15,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.workspace import Workspace
 from gpuproof.check.internal_errors import ErrorLog
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.memory_plan import MemoryPlan, MemoryPlans, TraceOptions
 from gpuproof.check.source.span import Unit
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ class Target:
         region: where jobs run, for prices and offerings; None if it is not given.
         instance_type: an instance type that replaces those of all jobs (`--instance-type`).
         tensorflow: the version of TensorFlow that the job will import, where that is installed; None if unknown.
+        trace: how the jobs' scripts are traced (`--plan`); None if no code may run.
     """
 
     sagemaker_sdk: int | None = None
     region: str | None = None
     instance_type: str | None = None
     tensorflow: str | None = None
+    trace: TraceOptions | None = None
 
 
 class Project:
@@ -48,6 +51,7 @@ class Project:
     Attributes:
         workspace: the texts and their modules.
         jobs: the jobs that the texts describe, each linked to its script.
+        memory: plans the jobs' GPU memory.
     """
 
     def __init__(self, units: Iterable[Unit] = (), target: Target | None = None) -> None:
@@ -55,6 +59,7 @@ class Project:
         self._origin: Project | None = None
         self.workspace = Workspace(units)
         self.jobs: list[JobDefinition] = []
+        self.memory = MemoryPlans()
         self._jobs_by_script: dict[Path, list[JobDefinition]] = {}
 
     @cached_property
@@ -106,3 +111,18 @@ class Project:
     def jobs_running(self, module: Module) -> list[JobDefinition]:
         """The jobs whose script is this module or imports it."""
         return self._jobs_by_script.get(module.unit.absolute, [])
+
+    def plan_memory(self, job: JobDefinition) -> MemoryPlan | None:
+        """What a training job on an instance with a GPU needs of its memory; None for other jobs, and without `--plan`.
+
+        Raises:
+            NotPlanned: its script cannot be traced, or its arguments are not known.
+        """
+        options = self.target.trace
+        if options is None or job.kind != "training" or job.script is None:
+            return None
+        name = job.instance_type.text
+        instance = self.catalogue.instance(name) if name is not None else None
+        if instance is None or not instance.gpu_count:
+            return None
+        return self.memory.plan(job, instance, self.catalogue, self.region, options)

@@ -19,8 +19,9 @@ from gpuproof.check.source.span import Span, Unit
 from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Finding, Location, Severity
 
-When = Literal["default", "link", "strict"]
-"""`link` is on by default and needs both a job and its script; `strict` is off unless selected."""
+When = Literal["default", "link", "plan", "strict"]
+"""`link` is on by default and needs both a job and its script; `plan` also needs `--plan`, which runs the script; `strict` is off
+unless selected."""
 
 Hits = Iterator["Hit"]
 
@@ -59,7 +60,7 @@ class Rule:
         code: two or three letters for the family and three digits; its meaning never changes.
         name: what it flags, in kebab-case.
         severity: the severity of its findings unless a finding sets its own.
-        when: whether it is on by default, needs a linked job, or is off unless selected.
+        when: whether it is on by default, needs a linked job or `--plan`, or is off unless selected.
         needs: modules that contain none of these words are skipped, which keeps the check fast.
     """
 

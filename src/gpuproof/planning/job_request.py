@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuproof.agent.contract import hyperparameter_arguments
 from gpuproof.errors import InvalidJob, UsageError
@@ -70,14 +71,24 @@ def script_of_job(
         script=Path(job.source_dir) / job.entry_point,
         folder=Path(job.source_dir),
         arguments=(*words, *(job.arguments if arguments is None else arguments)),
-        environment={
-            **{f"SM_CHANNEL_{name.upper()}": str(Path(place).absolute()) for name, place in channels.items()},
-            "SM_CHANNELS": json.dumps(sorted(channels)),
-            "SM_HPS": json.dumps(job.hyperparameters, default=str),
-            "SM_HOSTS": '["algo-1"]',
-            "SM_CURRENT_HOST": "algo-1",
-        },
+        environment=contract_environment(channels, job.hyperparameters),
         gpus=None if request is None else request.count.low,
         region=job.resources.region,
         spot=job.resources.spot,
     )
+
+
+def contract_environment(channels: Mapping[str, str], hyperparameters: Mapping[str, Any]) -> dict[str, str]:
+    """The variables of SageMaker's contract that say where data is and what the hyperparameters are.
+
+    Args:
+        channels: folders by name.
+        hyperparameters: of the job.
+    """
+    return {
+        **{f"SM_CHANNEL_{name.upper()}": str(Path(place).absolute()) for name, place in channels.items()},
+        "SM_CHANNELS": json.dumps(sorted(channels)),
+        "SM_HPS": json.dumps(hyperparameters, default=str),
+        "SM_HOSTS": '["algo-1"]',
+        "SM_CURRENT_HOST": "algo-1",
+    }

@@ -210,10 +210,12 @@ class InstancePlan:
 
     Args:
         seconds: of all steps.
+        memory: what each GPU needs.
         fit: whether each GPU has the memory.
     """
 
     seconds: Interval
+    memory: MemoryEstimate
     fit: FitResult
 
 
@@ -236,7 +238,7 @@ def on_instance(
         share, gpu, fraction=fraction, gpus=gpus, vcpus=instance.vcpus, coefficients=coefficients
     )
     memory = estimate_memory(share, gpu, fraction=fraction, coefficients=coefficients)
-    return InstancePlan(step.step.times(plan.workload.steps), fit(memory, gpu, fraction=fraction))
+    return InstancePlan(step.step.times(plan.workload.steps), memory, fit(memory, gpu, fraction=fraction))
 
 
 def pareto_front(offers: Sequence[Offer]) -> tuple[Offer, ...]:

@@ -1,5 +1,6 @@
 """Every rule's docstring is its test: Bad is found, where it says; Good and Quiet are not."""
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from gpuproof.check.docs.examples import Example, read_documentation
 from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.fixing.apply import plan_fixes, write_change
+from gpuproof.check.jobs.memory_plan import TraceOptions
+from gpuproof.check.project import Target
 from gpuproof.check.registry import Selection, all_rules
 from gpuproof.check.rule import Hit, Rule
 from gpuproof.findings import Severity
@@ -25,7 +28,8 @@ def check_example(rule: Rule, example: Example, folder: Path, monkeypatch: pytes
     for name, content in example.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
-    report = check_paths(["."], CheckOptions(Selection(select=(rule.code,))))
+    trace = TraceOptions(sys.executable) if rule.when == "plan" else None
+    report = check_paths(["."], CheckOptions(Selection(select=(rule.code,)), Target(trace=trace)))
     return [hit for hit in report.hits if hit.code == rule.code]
 
 

@@ -19,6 +19,7 @@ _LANGUAGES = {
 _WHEN = {
     "default": "on by default",
     "link": "on by default; needs both the job and its script",
+    "plan": "with `gpuproof check --plan`, which runs the script of a job",
     "strict": "off by default; turn it on with `gpuproof check --select {code}`",
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from gpuproof.check.engine import CheckOptions, CheckReport
     from gpuproof.check.fixing.apply import FileChange
+    from gpuproof.check.jobs.memory_plan import TraceOptions
     from gpuproof.cli.arguments import Subparsers
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
@@ -80,6 +81,23 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument("--region", metavar="REGION", help="region of the jobs, for prices and availability")
     parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="also run the script of each training job for a few steps, without a GPU, to see whether it fits into the GPU's memory",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="CHANNEL=FOLDER",
+        help="with --plan: a folder with a few samples, in place of a channel's data",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PYTHON",
+        help="with --plan: interpreter that has the scripts' frameworks (default: as for `run`)",
+    )
+    parser.add_argument(
         "--markdown", action="store_true", help="also check Python code blocks in Markdown files"
     )
     parser.add_argument(
@@ -112,6 +130,11 @@ def run(arguments: argparse.Namespace) -> int:
         report, fixed = _fix(report, paths, options, unsafe=arguments.unsafe_fixes)
     for path in report.unsupported:
         print(f"gpuproof: {path} is not checked: {SUPPORTED}.", file=sys.stderr)
+    if arguments.plan and not report.planned:
+        print(
+            "gpuproof: --plan found no training job on an instance with a GPU; --instance-type names one.",
+            file=sys.stderr,
+        )
     _print(report, arguments)
     if fixed and arguments.format == "text":
         print(f"Fixed {pluralize(fixed, 'finding')}.")
@@ -163,7 +186,12 @@ def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
         from gpuproof.catalogue.catalogue import Catalogue
 
         reject_unknown_region(arguments.region, Catalogue.load())
-    target = Target(arguments.sagemaker_sdk, arguments.region, _instance_type(arguments.instance_type))
+    target = Target(
+        arguments.sagemaker_sdk,
+        arguments.region,
+        _instance_type(arguments.instance_type),
+        trace=_trace_options(arguments),
+    )
     return CheckOptions(
         selection,
         target,
@@ -171,6 +199,19 @@ def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
         markdown=arguments.markdown,
         processes=arguments.processes,
     )
+
+
+def _trace_options(arguments: argparse.Namespace) -> TraceOptions | None:
+    if not arguments.plan:
+        if arguments.input or arguments.python is not None:
+            raise UsageError("--input and --python need --plan", "add --plan, which runs the scripts")
+        return None
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.check.jobs.memory_plan import TraceOptions
+    from gpuproof.cli.planning.sample_folders import sample_folders
+
+    inputs = sample_folders(arguments.input)
+    return TraceOptions(find_interpreter(arguments.python), tuple(sorted(inputs.items())))
 
 
 def _instance_type(name: str | None) -> str | None:

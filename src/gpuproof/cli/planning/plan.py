@@ -139,16 +139,12 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
         if arguments.job is not None or arguments.input:
             raise UsageError("JOB and --input are only for job files.", remedy="gpuproof plan gpuproof.yaml")
         return None
+    from gpuproof.cli.planning.sample_folders import sample_folders
     from gpuproof.jobs.load import load_as
     from gpuproof.jobs.spec import TrainingJob
     from gpuproof.planning.job_request import script_of_job
 
-    inputs: dict[str, str] = {}
-    for word in arguments.input:
-        name, found, folder = word.partition("=")
-        if not found or not Path(folder).exists():
-            raise UsageError(f"--input {word} is no CHANNEL=FOLDER that exists.")
-        inputs[name] = folder
+    inputs = sample_folders(arguments.input)
     words = arguments.script_arguments
     job = load_as(path, arguments.job, TrainingJob)
     return script_of_job(job, inputs, None if words is None else tuple(words))

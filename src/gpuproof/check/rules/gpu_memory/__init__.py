@@ -1,0 +1,1 @@
+"""GPU memory, planned from a trace of the script: rules MEM."""
