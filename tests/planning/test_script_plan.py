@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import ServiceName
 from gpuproof.planning.document import to_json
 from gpuproof.planning.estimates import Interval
 from gpuproof.planning.script_plan import Conditions, Offer, ScriptPlan, make_plan, pareto_front
+from gpuproof.planning.start_up import storage_usd_per_hour
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Operator, Trace
 
@@ -38,15 +40,36 @@ def plan(found: Trace, **conditions: object) -> ScriptPlan:
     return make_plan(CATALOGUE, TracedSizes(found, None, "a reason"), Conditions(**conditions))  # type: ignore[arg-type]
 
 
-def test_costs_are_time_times_price() -> None:
-    found = plan(trace(), epochs=3)
+@pytest.mark.parametrize(("given", "ec2", "sagemaker"), [(None, 120, 160), (30.0, 30, 30), (0.0, 0, 0)])
+def test_costs_are_start_and_steps_times_price_and_volume(
+    given: float | None, ec2: float, sagemaker: float
+) -> None:
+    found = plan(trace(), epochs=3, start_up=given)
     assert (found.workload.steps, found.workload.epochs) == (300, 3)
     assert found.gpus
     for gpu in found.gpus:
         for offer in gpu.offers:
-            assert offer.seconds.value == pytest.approx(300 * gpu.step.step.value)
+            start = ec2 if offer.priced.service == "ec2" else sagemaker
+            assert offer.start_up.value == start
+            assert offer.seconds.value == pytest.approx(start + 300 * gpu.step.step.value)
             price = offer.priced.price.usd_per_hour
-            assert offer.usd.value == pytest.approx(offer.seconds.value * price / 3600)
+            assert offer.usd.value == pytest.approx(offer.seconds.value * price / 3600 + offer.storage_usd)
+
+
+@pytest.mark.parametrize(
+    ("name", "service", "hourly"),
+    [
+        ("g5.xlarge", "ec2", 140 * 0.08 / 730),
+        ("ml.g5.xlarge", "sagemaker", 0.0),  # its local disk is the volume
+        ("ml.p3.2xlarge", "sagemaker", 30 * 0.14 / 730),
+    ],
+)
+def test_the_volume_costs_something_where_there_is_one(
+    name: str, service: ServiceName, hourly: float
+) -> None:
+    instance = CATALOGUE.instance(name)
+    assert instance is not None
+    assert storage_usd_per_hour(instance, service) == pytest.approx(hourly)
 
 
 def test_a_script_of_unknown_length_is_planned_for_a_thousand_steps() -> None:
@@ -72,7 +95,7 @@ def test_what_fits_nowhere_has_no_recommendation() -> None:
 
 
 def test_the_cheapest_is_recommended_and_a_deadline_asks_for_a_faster_one() -> None:
-    found = plan(trace())
+    found = plan(trace(), epochs=100)
     assert found.recommendation is not None
     cheapest = found.recommendation.offer
     on_demand = [
@@ -83,12 +106,12 @@ def test_the_cheapest_is_recommended_and_a_deadline_asks_for_a_faster_one() -> N
         if offer.priced.market != "spot" and offer.priced.instance.arch == "x86_64"
     ]
     assert cheapest.usd.value == min(offer.usd.value for offer in on_demand)
-    faster = plan(trace(), deadline=cheapest.seconds.high * 0.5).recommendation
+    faster = plan(trace(), epochs=100, deadline=cheapest.seconds.high * 0.5).recommendation
     assert faster is not None
     assert faster.offer.seconds.high <= cheapest.seconds.high * 0.5
     assert "within the deadline" in faster.reason
-    assert plan(trace(), deadline=1e-6).recommendation is None
-    assert plan(trace(), budget=cheapest.usd.value * 0.9).recommendation is None
+    assert plan(trace(), epochs=100, deadline=1e-6).recommendation is None
+    assert plan(trace(), epochs=100, budget=cheapest.usd.value * 0.9).recommendation is None
 
 
 def test_spot_capacity_is_listed_and_recommended_only_if_wanted() -> None:
@@ -142,7 +165,7 @@ def test_the_document_has_every_gpu_and_its_offers() -> None:
 def test_nothing_is_faster_and_cheaper_than_what_is_on_the_front(points: list[tuple[float, float]]) -> None:
     priced = plan(trace()).gpus[0].offers[0].priced if points else None
     offers = [
-        Offer(priced, Interval(s, s, s), Interval(u, u, u))  # type: ignore[arg-type]
+        Offer(priced, Interval(s, s, s), Interval(u, u, u), Interval(0, 0, 0), 0.0)  # type: ignore[arg-type]
         for s, u in points
     ]
     front = pareto_front(offers)

@@ -41,6 +41,7 @@ def plan(
     deadline: str | float | None = None,
     budget: float | None = None,
     spot: bool = False,
+    start_up: str | float | None = None,
     region: str | None = None,
     on: ServiceName | None = None,
     gpus: int | None = None,
@@ -67,6 +68,7 @@ def plan(
         deadline: recommend only what takes less time: seconds, or a text such as `8h`.
         budget: recommend only what costs less, in USD.
         spot: recommend spot capacity, too.
+        start_up: billed time before the script's first line: seconds, or a text such as `3m`; that of the service if not given.
         region: whose prices count; that of the job, or us-east-1, if not given.
         on: only this service; both if not given.
         gpus: of the instance, all of which the script uses; those of the job, or one, if not given.
@@ -103,6 +105,7 @@ def plan(
         steps_per_epoch=steps_per_epoch,
         deadline=None if deadline is None else _seconds(deadline, "deadline"),
         budget=budget,
+        start_up=None if start_up is None else _seconds(start_up, "start_up"),
         spot=spot or (of_job is not None and of_job.spot),
     )
     request = TraceRequest(

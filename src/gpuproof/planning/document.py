@@ -88,4 +88,6 @@ def _offer(offer: Offer) -> dict[str, Any]:
         "usd_per_hour": priced.price.usd_per_hour,
         "seconds": asdict(offer.seconds),
         "usd": asdict(offer.usd),
+        "start_up_seconds": asdict(offer.start_up),
+        "storage_usd": offer.storage_usd,
     }

@@ -35,6 +35,10 @@ class Interval:
         """The interval of a multiple."""
         return Interval(self.low * factor, self.value * factor, self.high * factor)
 
+    def plus(self, other: Interval) -> Interval:
+        """The interval of a sum, if both are low or high together."""
+        return Interval(self.low + other.low, self.value + other.value, self.high + other.high)
+
 
 @dataclass(frozen=True)
 class MemoryEstimate:

@@ -12,6 +12,7 @@ from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.estimates import FitOptions, FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
 from gpuproof.planning.scaling import sharded
+from gpuproof.planning.start_up import start_up, storage_usd_per_hour
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import Trace
@@ -35,9 +36,10 @@ class Conditions:
         gpus: on the instance.
         epochs: passes over the data; the script's own number if None, else one.
         steps_per_epoch: the data loader's length if None.
-        deadline: seconds that the steps may take; None for no limit.
-        budget: USD that they may cost; None for no limit.
+        deadline: seconds that the run may take; None for no limit.
+        budget: USD that it may cost; None for no limit.
         spot: whether spot capacity may be recommended.
+        start_up: billed seconds before the script's first line; those of the service if None.
     """
 
     region: str = "us-east-1"
@@ -48,6 +50,7 @@ class Conditions:
     deadline: float | None = None
     budget: float | None = None
     spot: bool = False
+    start_up: float | None = None
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,21 @@ class Workload:
 
 @dataclass(frozen=True)
 class Offer:
-    """An instance type, and what the steps take and cost on it.
+    """An instance type, and what the run takes and costs on it.
 
     Args:
         priced: with its price.
-        seconds: of all steps, without the start of the instance.
-        usd: for this time.
+        seconds: that are billed: the start of the instance and all steps.
+        usd: for this time, with the volume.
+        start_up: of these seconds, those before the script's first line.
+        storage_usd: of this cost, that of the volume.
     """
 
     priced: Priced
     seconds: Interval
     usd: Interval
+    start_up: Interval
+    storage_usd: float
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ def make_plan(
             vcpus=candidate.vcpus,
             coefficients=coefficients,
         )
-        offers = tuple(_offer(one, step, workload) for one in candidate.priced)
+        offers = tuple(_offer(one, step, workload, conditions) for one in candidate.priced)
         largest = (
             largest_batch(*both, gpu, fraction=fraction, coefficients=coefficients)
             if both is not None
@@ -258,9 +265,12 @@ def _workload(trace: Trace, conditions: Conditions) -> Workload:
     return Workload(epochs * length, epochs)
 
 
-def _offer(priced: Priced, step: StepTime, workload: Workload) -> Offer:
-    seconds = step.step.times(workload.steps)
-    return Offer(priced, seconds, seconds.times(priced.price.usd_per_hour / _HOUR))
+def _offer(priced: Priced, step: StepTime, workload: Workload, conditions: Conditions) -> Offer:
+    before = start_up(priced.service, conditions.start_up)
+    seconds = step.step.times(workload.steps).plus(before)
+    storage = storage_usd_per_hour(priced.instance, priced.service)
+    hourly = priced.price.usd_per_hour + storage
+    return Offer(priced, seconds, seconds.times(hourly / _HOUR), before, seconds.value * storage / _HOUR)
 
 
 def _recommend(

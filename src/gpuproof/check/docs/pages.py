@@ -53,7 +53,7 @@ def render_index(rules: Iterable[Rule]) -> str:
         lines.append(
             f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.severity} | {rule.when} | {summary} |"
         )
-    legend = "`link`: on by default, needs both the job and its script. `strict`: off unless selected."
+    legend = "`link`: on by default, needs both the job and its script. `plan`: with `--plan`, which traces the script. `strict`: off unless selected."
     return "\n".join([*lines, "", legend]) + "\n"
 
 

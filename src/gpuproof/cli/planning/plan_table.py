@@ -16,6 +16,7 @@ _HEADERS = ("GPU", "NEEDS", "OF", "FIT", "BATCH", "STEP", "BOUND BY", "TIME", "E
 _RIGHT = (1, 2, 4, 5, 7)
 _FITS = {"fits": "fits", "borderline": "borderline", "does-not-fit": "too large"}
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
+_SERVICES = {"ec2": "EC2", "sagemaker": "SageMaker"}
 _MOST_NOTES = 5
 _LEAST_USD = 0.0001
 
@@ -115,7 +116,11 @@ def _legend(plan: ScriptPlan) -> Iterator[str]:
         if work.epochs is None
         else f"{pluralize(work.epochs, 'epoch')}, {work.steps:,} {'step' if work.steps == 1 else 'steps'}"
     )
-    yield f"TIME and cost: {length}, without the start of the instance; prices of {plan.conditions.region}."
+    starts = {
+        one.priced.service: format_duration(one.start_up.value) for gpu in plan.gpus for one in gpu.offers
+    }
+    start = ", ".join(f"{time} on {_SERVICES[service]}" for service, time in sorted(starts.items()))
+    yield f"TIME and cost: {length}, the start ({start}; --start-up) and the volume; prices of {plan.conditions.region}."
     yield "NEEDS: GiB on each GPU as nvidia-smi shows them, and STEP: in brackets the range of 80 % of the cases."
     if any(one.largest_batch is not None for one in plan.gpus):
         yield "BATCH: the largest batch size that certainly fits."
