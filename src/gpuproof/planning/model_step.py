@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +24,6 @@ from gpuproof.trace.document import Trace, TraceFailure, read_trace
 if TYPE_CHECKING:
     from gpuproof.planning.model_trace import Step
 
-_POLL_S = 0.02
 _REMEDY = "See whether the step runs here on the CPU; `gpuproof.plan` takes a script in its place."
 
 
@@ -112,6 +112,8 @@ def _trace(step: Step, timeout: float) -> Trace:
         output = Path(folder) / "trace.json"
         sys.stdout.flush()
         sys.stderr.flush()
+        # The copy's end of the pipe is closed when it ends, however it ends.
+        ended, alive = os.pipe()
         child = os.fork()
         if child == 0:
             try:
@@ -119,27 +121,32 @@ def _trace(step: Step, timeout: float) -> Trace:
             finally:
                 # Not the copy of whatever this process would do at its end.
                 os._exit(0)
-        code = _wait(child, timeout)
+        os.close(alive)
+        with FileIO(ended) as pipe:
+            code = _wait(child, pipe, timeout)
         found = read_trace(output.read_text()) if output.exists() else _crash(code, timeout)
     if isinstance(found, TraceFailure):
         raise NotTraceable(found)
     return found
 
 
-def _wait(child: int, timeout: float) -> int | None:
-    """The exit code, negative for a signal; None if the time was not sufficient."""
-    until = time.monotonic() + timeout
+def _wait(child: int, pipe: FileIO, timeout: float) -> int | None:
+    """The exit code, negative for a signal; None if the time was not sufficient.
+
+    Args:
+        child: the process.
+        pipe: readable when the process has ended.
+        timeout: seconds.
+    """
     try:
-        while time.monotonic() < until:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(_POLL_S)
+        readable, _, _ = select.select([pipe], [], [], timeout)
     except BaseException:
         _end(child)
         raise
-    _end(child)
-    return None
+    if not readable:
+        _end(child)
+        return None
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _end(child: int) -> None:
