@@ -75,7 +75,7 @@ test-gpu: setup
 # Without find-links: a wheel that only this machine has must not be pinned for everybody.
 constraints: setup
 	env -u UV_FIND_LINKS -u PIP_FIND_LINKS $$(command -v uv || echo $(BIN)/uv) pip compile --quiet --upgrade \
-	  --universal --python-version 3.11 --no-annotate --no-header --group dev --group examples \
+	  --universal --python-version 3.11 --no-annotate --no-header --group dev --group examples --group libraries \
 	  pyproject.toml --output-file constraints.txt
 
 clean:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
 from gpuproof.trace.epochs import Epochs
+from gpuproof.trace.failures import failure_of
 from gpuproof.trace.frameworks import frameworks_of, keras_settings
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
@@ -66,7 +67,7 @@ def main() -> int:
         if end.code not in (None, 0):
             _leave(output, _ended(end))
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is the answer
-        _leave(output, _failure(error))
+        _leave(output, failure_of(error))
     _leave(output, epochs.added_to(session.finish()))
 
 
@@ -174,24 +175,6 @@ def _interrupted(code: str, message: str, remedy: str, thread: int) -> TraceFail
 
 def _users_stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
     return [one for one in traceback.extract_stack(frame) if is_users(one.filename)] if frame else []
-
-
-def _failure(error: BaseException) -> TraceFailure:
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [one for one in frames if is_users(one.filename)]
-    place = users[-1] if users else None
-    code = "interrupted" if isinstance(error, KeyboardInterrupt) else "script-error"
-    dynamic = type(error).__name__ in ("DynamicOutputShapeException", "DataDependentOutputException")
-    return TraceFailure(
-        "dynamic-shape" if dynamic else code,
-        f"The script raised {type(error).__name__}: {error}",
-        "This operator's result depends on values that only a GPU knows; pass arguments that avoid it."
-        if dynamic
-        else "See whether it runs here without a GPU up to its first step.",
-        place.filename if place else None,
-        place.lineno if place else None,
-        "".join((*traceback.format_list(users), *traceback.format_exception_only(type(error), error))),
-    )
 
 
 def _ended(end: SystemExit) -> TraceFailure:

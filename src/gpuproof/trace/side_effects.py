@@ -51,7 +51,7 @@ class Scratch:
         self._copies: dict[str, Path] = {}
         self._removed: set[str] = set()
         self._made: set[str] = set()
-        self._free = (f"{folder}{os.sep}", *_DEVICES)
+        self._free = (f"{folder}{os.sep}", *_DEVICES, *_caches())
         self._open: Callable[..., Any] = builtins.open
 
     def install(self) -> None:
@@ -99,7 +99,7 @@ class Scratch:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
             # What a link points to is not removed with it.
             place = self._place(path, kwargs.get("dir_fd"), follow=name not in _REMOVING)
-            if place is None:
+            if place is None or (name == "mkdir" and self._leads_to_cache(place)):
                 return original(path, *args, **kwargs)
             copy = self._copies.get(place)
             if copy is not None:
@@ -195,6 +195,9 @@ class Scratch:
 
         return call
 
+    def _leads_to_cache(self, place: str) -> bool:
+        return any(one.startswith(f"{place}{os.sep}") for one in self._free)
+
     def _place(self, file: Any, folder: int | None = None, *, follow: bool = True) -> str | None:
         """The real path of a file that must not be changed; None in the folder, for devices and for descriptors.
 
@@ -209,7 +212,25 @@ class Scratch:
             name = str(Path(f"/proc/self/fd/{folder}").resolve() / name)
         path = str(Path(name).resolve() if follow else Path(name).parent.resolve() / Path(name).name)
         # `tempfile` opens the folder itself, with a function that creates the file in it.
-        return None if path.startswith(self._free) or path == str(self._folder) else path
+        return None if f"{path}{os.sep}".startswith(self._free) else path
+
+
+def _caches() -> tuple[str, ...]:
+    """Folders of what libraries download, which they keep.
+
+    Sources: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables,
+    https://docs.pytorch.org/docs/stable/hub.html, https://keras.io/api/utils/python_utils/.
+    """
+    home = Path("~").expanduser()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    hugging_face = Path(os.environ.get("HF_HOME") or caches / "huggingface")
+    folders = (
+        *(hugging_face, Path(os.environ.get("HF_HUB_CACHE") or hugging_face / "hub")),
+        Path(os.environ.get("HF_DATASETS_CACHE") or hugging_face / "datasets"),
+        Path(os.environ.get("TORCH_HOME") or caches / "torch"),
+        Path(os.environ.get("KERAS_HOME") or home / ".keras"),
+    )
+    return tuple(f"{folder.expanduser().resolve()}{os.sep}" for folder in folders)
 
 
 def _replace_in_pathlib(replaced: dict[Any, Callable[..., Any]]) -> None:

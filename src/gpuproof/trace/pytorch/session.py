@@ -23,6 +23,7 @@ from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
 from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
+from gpuproof.trace.pytorch.libraries import watch_libraries
 from gpuproof.trace.pytorch.loader import watch_loaders
 from gpuproof.trace.pytorch.modules import (
     SingleGpu,
@@ -112,6 +113,7 @@ class TorchSession:
         emulate_gradient_scaling()
         emulate_process_group(self.recorder, self._world)
         self._loader = watch_loaders(self.recorder, batch_scale)
+        watch_libraries(self.notes)
         _choose_foreach()
         optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
         optimizers.register_optimizer_step_post_hook(self._after_optimizer)

@@ -1,0 +1,26 @@
+"""Libraries that scripts use with PyTorch, as they behave in a trace: no weights are downloaded, no kernels of their own run."""
+
+from __future__ import annotations
+
+from gpuproof.trace.imports import ImportActions
+from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.libraries.checkpoints import skip_checkpoints
+from gpuproof.trace.pytorch.libraries.diffusers_models import build_from_config as build_diffusers
+from gpuproof.trace.pytorch.libraries.hub import stop_retries
+from gpuproof.trace.pytorch.libraries.transformers_models import build_from_config as build_transformers
+
+__all__ = ["watch_libraries"]
+
+
+def watch_libraries(notes: Notes) -> None:
+    """Change these libraries when the script imports them.
+
+    Args:
+        notes: takes what was replaced.
+    """
+    imports = ImportActions()
+    stop_retries(imports)
+    skip_checkpoints(imports, notes)
+    build_transformers(imports, notes)
+    build_diffusers(imports, notes)
+    imports.install()
