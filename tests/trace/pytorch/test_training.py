@@ -276,3 +276,32 @@ def test_the_epochs_of_the_scripts_arguments(
     assert [note.code for note in trace.assumptions if note.code == "epochs"] == ["epochs"] * (
         epochs is not None
     )
+
+
+ENCODER = """
+import torch
+from torch import nn
+
+layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.1, batch_first=True)
+model = nn.Sequential(nn.Linear(32, 64), nn.TransformerEncoder(layer, 3), nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(torch.randn(8, 128, 32, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_attention_layers_of_pytorch_with_mixed_precision_and_checkpoints(tmp_path: Path) -> None:
+    plain = trace_of(tmp_path, ENCODER)
+    changed = trace_of(tmp_path, ENCODER, "--change", "amp,checkpointing")
+    assert (changed.precision, changed.checkpointing) == ("amp-float16", True)
+    assert peak(changed) < peak(plain)
+    for trace, backward in ((plain, 0), (changed, 3)):
+        # The kernels of CUDA keep no weights of attention, and draw dropout inside; checkpoints run them again in the backward pass.
+        found = [one for one in trace.operators if one.kind == "attention" and "backward" not in one.name]
+        calls = {
+            phase: sum(one.calls for one in found if one.phase == phase) for phase in ("forward", "backward")
+        }
+        assert calls == {"forward": 3, "backward": backward}
+        assert not [one for one in trace.operators if "bernoulli" in one.name]

@@ -32,7 +32,8 @@ def _apply(name: str) -> None:
 
     def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal depth
-        if depth:
+        # What the backward pass recomputes is within a call, too.
+        if depth or torch._C._current_graph_task_id() != -1:
             return call(self, *args, **kwargs)
         depth += 1
         try:

@@ -1,8 +1,11 @@
 """Changes to `torch.nn`: parameters that take no memory, moving a model, wrappers for several GPUs."""
 
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -65,6 +68,21 @@ def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
         return self
 
     torch.nn.Module._apply = apply  # type: ignore[method-assign,assignment]
+
+
+def open_attention_layers() -> None:
+    """Let the functions within `nn.MultiheadAttention` be seen, which PyTorch hides from a torch function mode.
+
+    Dropout and attention would run as on the host, whose kernels keep the weights of attention in memory.
+    """
+    functional = torch.nn.functional
+    original: Any = functional.multi_head_attention_forward
+    names = {**original.__globals__, "has_torch_function": lambda _: False}
+    opened = FunctionType(
+        original.__code__, names, original.__name__, original.__defaults__, original.__closure__
+    )
+    opened.__kwdefaults__ = original.__kwdefaults__
+    functional.multi_head_attention_forward = opened  # type: ignore[assignment]
 
 
 def recorder_classify(recorder: Recorder, tensor: Any, category: str) -> None:

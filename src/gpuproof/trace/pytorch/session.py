@@ -30,6 +30,7 @@ from gpuproof.trace.pytorch.modules import (
     gradient_buckets,
     make_parameters_fake,
     move_parameters_in_place,
+    open_attention_layers,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
@@ -114,6 +115,7 @@ class TorchSession:
         emulate_process_group(self.recorder, self._world)
         self._loader = watch_loaders(self.recorder, batch_scale)
         watch_libraries(self.notes)
+        open_attention_layers()
         _choose_foreach()
         optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
         optimizers.register_optimizer_step_post_hook(self._after_optimizer)
