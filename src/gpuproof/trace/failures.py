@@ -64,6 +64,12 @@ def _reason(error: BaseException, frames: traceback.StackSummary) -> tuple[str, 
                 "Or download these first, as `hf download NAME config.json` does. Weights are not needed."
             ),
         )
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            "missing-package",
+            raised,
+            "Install it in the Python that traces the script (--python names another one).",
+        )
     if isinstance(error, FileNotFoundError):
         return (
             "missing-file",

@@ -9,6 +9,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+from gpuproof.trace.notes import is_users
+
 
 class ImportActions(MetaPathFinder):
     """What is done before and after imports, and modules that take the place of those that are installed."""
@@ -34,7 +36,9 @@ class ImportActions(MetaPathFinder):
             self._after[name] = action
 
     def replace(self, name: str, fill: Callable[[Any], None]) -> None:
-        """Import an empty module in place of one, whether it is installed or not.
+        """Import an empty module in place of one that is installed, or that the script itself imports.
+
+        A library that looks whether another one is installed finds nothing new.
 
         Args:
             name: with its packages, each of which must be replaced, too.
@@ -50,7 +54,7 @@ class ImportActions(MetaPathFinder):
         if before is not None:
             before()
         fill = self._replaced.get(fullname)
-        if fill is not None:
+        if fill is not None and (_imported_by_script() or self._is_installed(fullname)):
             packages = {name.rpartition(".")[0] for name in self._replaced}
             return ModuleSpec(fullname, _Filled(fill), is_package=fullname in packages)
         if fullname not in self._after:
@@ -68,6 +72,10 @@ class ImportActions(MetaPathFinder):
         spec.loader.exec_module = run  # type: ignore[method-assign]
         return spec
 
+    def _is_installed(self, fullname: str) -> bool:
+        top = fullname.partition(".")[0]
+        return top in sys.modules or self._found(top, None, None) is not None
+
     def _found(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None
     ) -> ModuleSpec | None:
@@ -78,6 +86,17 @@ class ImportActions(MetaPathFinder):
                 if spec is not None:
                     return spec
         return None
+
+
+def _imported_by_script() -> bool:
+    """Whether an import statement of the user's own code runs."""
+    frame: types.FrameType | None = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and "importlib" not in file:
+            return is_users(file)
+        frame = frame.f_back
+    return False
 
 
 class _Filled(Loader):

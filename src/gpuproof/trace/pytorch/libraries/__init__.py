@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gpuproof.trace.imports import ImportActions
 from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.libraries.attention import replace_attention_kernels
+from gpuproof.trace.pytorch.libraries.bitsandbytes import replace_bitsandbytes
 from gpuproof.trace.pytorch.libraries.checkpoints import skip_checkpoints
 from gpuproof.trace.pytorch.libraries.diffusers_models import build_from_config as build_diffusers
 from gpuproof.trace.pytorch.libraries.hub import stop_retries
@@ -23,4 +25,6 @@ def watch_libraries(notes: Notes) -> None:
     skip_checkpoints(imports, notes)
     build_transformers(imports, notes)
     build_diffusers(imports, notes)
+    replace_attention_kernels(imports, notes)
+    replace_bitsandbytes(imports, notes)
     imports.install()

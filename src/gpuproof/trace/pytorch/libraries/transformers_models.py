@@ -69,6 +69,10 @@ def _built(
     device_map, with_info = kwargs.pop("device_map", None), kwargs.pop("output_loading_info", False)
     quantization = _quantization(kwargs)
     _refuse_splits(loading)
+    attention = kwargs.get("attn_implementation")
+    if isinstance(attention, str) and "flash" in attention:
+        kwargs["attn_implementation"] = "sdpa"
+        notes.add("kernels", f"{attention} was traced as PyTorch's scaled_dot_product_attention.")
     if kwargs.pop("gguf_file", None) is not None:
         raise CannotTrace(
             "quantization",
