@@ -22,22 +22,19 @@ from bench.plan import tables  # noqa: E402
 from bench.plan.measured_steps import MeasuredStep, measured_steps  # noqa: E402
 
 from gpuproof.catalogue import Catalogue, Gpu  # noqa: E402
+from gpuproof.planning.calibration import regression  # noqa: E402
+from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, plain  # noqa: E402
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients  # noqa: E402
 from gpuproof.planning.time import estimate_step  # noqa: E402
 from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency  # noqa: E402
 
 OUTPUT = Path(__file__).parents[2] / "src/gpuproof/planning/data/coefficients.json"
-KINDS = (
-    *("gemm", "bmm", "attention", "conv", "grouped-conv", "depthwise-conv", "norm", "softmax", "elementwise"),
-    *("reduction", "pool", "index", "optimizer", "other"),
-)
 _COMPUTE, _BANDWIDTH = 0.75, 0.85
 """Shares where no operators were measured; slowdowns are relative to them."""
 _TYPICAL_FP32 = 0.85
 """Share of the FP32 peak that GPUs without a tight limit of power reach."""
 _ENOUGH_MODELS = 5
 """Of which steps were measured, to say that a GPU is calibrated by them alone."""
-_RIDGE = 0.15
 NEUSIGHT = {
     "Tesla T4": ("T4", 8.1, 320),
     "NVIDIA L4": ("L4", 30.3, 300),
@@ -53,31 +50,22 @@ SAME = {"V100-16GB": "V100-32GB", "T4G": "T4", "H200": "H100"}
 
 
 @dataclass(frozen=True)
-class Row:
-    """A measured step as the regression needs it.
+class Row(regression.Row):
+    """A row of a table.
 
     Args:
         step: what was measured.
-        by_class: seconds with all slowdowns 1.
-        rest: seconds of starts and communication.
     """
 
     step: MeasuredStep
-    by_class: Mapping[str, float]
-    rest: float
 
 
 def plain_coefficients() -> Coefficients:
     """With all slowdowns 1 and no time to start kernels."""
-    known = builtin_coefficients()
-    rates = {"compute": _COMPUTE, "bandwidth": _BANDWIDTH, "slowdown": dict.fromkeys(KINDS, 1.0)}
-    time = {
-        **known.time,
-        "gpus": {},
-        "default": dict.fromkeys(("float32", "tf32", "half"), rates),
-        "kernel_s": 0.0,
-    }
-    return Coefficients(known.memory, time)
+    shares: dict[str, tuple[float, float]] = dict.fromkeys(
+        ("float32", "tf32", "half"), (_COMPUTE, _BANDWIDTH)
+    )
+    return plain(builtin_coefficients(), shares)
 
 
 def rows_of(steps: Sequence[MeasuredStep], base: Coefficients | None = None) -> list[Row]:
@@ -87,7 +75,7 @@ def rows_of(steps: Sequence[MeasuredStep], base: Coefficients | None = None) -> 
         steps: measured.
         base: with slowdowns of 1; those of `plain_coefficients` if None.
     """
-    plain = base or plain_coefficients()
+    unit = base or plain_coefficients()
     kernel_s = builtin_coefficients().time["kernel_s"]
     found: list[Row] = []
     for step in steps:
@@ -97,47 +85,11 @@ def rows_of(steps: Sequence[MeasuredStep], base: Coefficients | None = None) -> 
             gpus=step.gpus,
             hosts=step.hosts,
             network_gbps=step.network_gbps,
-            coefficients=plain,
+            coefficients=unit,
         )
         starts = sum(one.kernels * one.calls for one in step.trace.operators) * kernel_s
-        found.append(Row(step, estimate.by_class, starts + estimate.communication_s))
+        found.append(Row(step.seconds, estimate.by_class, starts + estimate.communication_s, step))
     return found
-
-
-def fit_slowdowns(rows: Sequence[Row], prior: Mapping[str, float], ridge: float = _RIDGE) -> dict[str, float]:
-    """The slowdown of each class that minimizes the relative residuals.
-
-    Args:
-        rows: of one GPU and precision.
-        prior: to which a class that the rows say little about stays close.
-        ridge: weight of the prior, in rows.
-    """
-    factors = {kind: prior.get(kind, 1.0) for kind in KINDS}
-    shares = [{kind: row.by_class.get(kind, 0.0) / row.step.seconds for kind in KINDS} for row in rows]
-    targets = [1 - row.rest / row.step.seconds for row in rows]
-    for _ in range(60):
-        errors = [
-            sum(share[kind] * factors[kind] for kind in KINDS) - target
-            for share, target in zip(shares, targets, strict=True)
-        ]
-        weights = [1 / max(0.05, abs(error)) for error in errors]
-        scale = sum(weights) / len(weights)
-        for kind in KINDS:
-            gradient = square = 0.0
-            for index, share in enumerate(shares):
-                rest = errors[index] - share[kind] * factors[kind]
-                gradient += weights[index] * share[kind] * rest
-                square += weights[index] * share[kind] ** 2
-            new = max(0.2, (ridge * scale * prior.get(kind, 1.0) - gradient) / (square + ridge * scale))
-            for index, share in enumerate(shares):
-                errors[index] += share[kind] * (new - factors[kind])
-            factors[kind] = new
-    return factors
-
-
-def predict(row: Row, slowdowns: Mapping[str, float]) -> float:
-    """Seconds of a step."""
-    return row.rest + sum(seconds * slowdowns.get(kind, 1.0) for kind, seconds in row.by_class.items())
 
 
 def fit_default(rows: Sequence[Row]) -> dict[str, float]:

@@ -9,8 +9,9 @@ from statistics import median
 from typing import Any
 
 from bench.plan import tables
-from bench.plan.fit import KINDS, SAME, Row, fit_default, fit_slowdowns, predict
+from bench.plan.fit import SAME, Row, fit_default
 
+from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, predict
 from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.time import operator_cost
 from gpuproof.trace.document import Operator

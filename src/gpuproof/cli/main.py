@@ -40,6 +40,7 @@ COMMANDS = {
     "plan": Command(
         "planning.plan", "estimate memory, time and cost of a PyTorch script on each GPU, without one"
     ),
+    "calibrate": Command("planning.calibrate", "measure a GPU for more accurate plans"),
     "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
     "bench-endpoint": Command(
         "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"

@@ -47,11 +47,13 @@ class Coefficients:
             reserved, 80 %).
         time: `gpus` by GPU and precision, `default` by precision, `spread` by tier, and the host's and the links' figures.
         corrections: from the user's own runs.
+        calibrated: names of the GPUs that the user calibrated.
     """
 
     memory: Mapping[str, Any]
     time: Mapping[str, Any]
     corrections: tuple[Correction, ...] = ()
+    calibrated: tuple[str, ...] = ()
 
     def context(self, gpu: str, cuda: str | None = None) -> Interval:
         """Bytes of the CUDA context, libraries and workspaces outside PyTorch's segments.

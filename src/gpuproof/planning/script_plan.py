@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpuproof.catalogue import Catalogue
@@ -207,8 +207,20 @@ def make_plan(
         tuple(plans),
         pareto_front(allowed),
         _recommend(plans, allowed, conditions),
-        (f"The largest batch size is not known: {traced.reason}.",) if traced.reason else (),
+        tuple(_warnings(traced, plans, coefficients)),
     )
+
+
+def _warnings(
+    traced: TracedSizes, plans: Sequence[GpuPlan], coefficients: Coefficients | None
+) -> Iterator[str]:
+    if traced.reason:
+        yield f"The largest batch size is not known: {traced.reason}."
+    own = {plan.candidate.gpu.name for plan in plans}.intersection(
+        coefficients.calibrated if coefficients else ()
+    )
+    if own:
+        yield f"Estimates for {', '.join(sorted(own))} are from your own calibration."
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
-"""The coefficients of this user: the built-in ones with the corrections that follow from the history."""
+"""The coefficients of this user: the built-in ones, with calibrations of GPUs, and with the corrections that follow from the history."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuproof.planning.calibration.store import stored_calibrations
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients
 from gpuproof.planning.history.learning import corrections
 from gpuproof.planning.history.store import HistoryStore
@@ -14,6 +15,13 @@ def user_coefficients(store: HistoryStore | None = None) -> Coefficients:
 
     Args:
         store: of the history; the user's own if None.
+
+    Raises:
+        UsageError: a calibration is damaged.
     """
+    known = builtin_coefficients()
+    for one in stored_calibrations():
+        known = known.merged(one.coefficients)
+        known = replace(known, calibrated=(*known.calibrated, one.gpu))
     history = (store or HistoryStore()).read()
-    return replace(builtin_coefficients(), corrections=corrections(history.comparisons))
+    return replace(known, corrections=corrections(history.comparisons))

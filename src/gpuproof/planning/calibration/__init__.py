@@ -1,0 +1,1 @@
+"""Coefficients that are measured on the user's own GPU: `gpuproof calibrate`."""

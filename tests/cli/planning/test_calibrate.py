@@ -1,0 +1,88 @@
+"""`gpuproof calibrate`, with the CPU in place of a GPU."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuproof.cli.main import main
+from gpuproof.planning.calibration.measurements import script_text
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "state" / "calibrations"
+
+
+@pytest.mark.slow
+def test_the_cpu_is_measured_traced_and_fitted(state: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "--device", "cpu", "--output", "measured.json", "--format", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["version"], document["gpu"], document["file"]) == (1, "CPU", str(state / "CPU.json"))
+    models = {(one["model"], one["precision"]) for one in document["steps"]}
+    assert len(models) == 12
+    assert all(one["seconds"] > 0 and one["before"] > 0 and one["after"] > 0 for one in document["steps"])
+    rates = document["coefficients"]["time"]["gpus"]["CPU"]["half"]
+    assert rates["tier"] == "calibrated"
+    # The file that was kept says the same on another machine, and the table is for people.
+    assert main(["calibrate", "--import", "measured.json"]) == 0
+    text = capfd.readouterr().out
+    assert "CPU: 12 steps of six models" in text
+    assert "Median error of a step: " in text
+    assert "No plan uses it" in text
+
+
+@pytest.mark.slow
+def test_the_script_runs_alone_where_only_pytorch_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["calibrate", "--script", "measure_gpu.py"]) == 0
+    words = [sys.executable, "-I", "measure_gpu.py", "--device", "cpu", "--small", "--budget", "0"]
+    subprocess.run([*words, "--output", "out/calibration.json"], check=True, cwd=tmp_path)
+    document = json.loads((tmp_path / "out" / "calibration.json").read_text())
+    assert all(one["skipped"] == "no time was left (--budget)" for one in document["steps"])
+    assert len(document["products"]) == 6
+    assert main(["calibrate", "--import", "out/calibration.json"]) == 1
+    assert "Fewer than two models" in capsys.readouterr().err
+    assert main(["calibrate", "--script", "measure_gpu.py"]) == 2
+    assert "measure_gpu.py exists" in capsys.readouterr().err
+
+
+def test_without_a_gpu_nothing_is_stored(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert main(["calibrate"]) == 1
+    assert "There is no GPU to calibrate here." in capsys.readouterr().err
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--script", "a.py", "--import", "b.json"],
+        ["--import", "b.json", "--output", "c.json"],
+        ["--budget", "soon"],
+        ["--import", "none.json"],
+    ],
+)
+def test_wrong_usage(words: list[str]) -> None:
+    assert main(["calibrate", *words]) == 2
+
+
+def test_the_script_is_python_3_9_and_needs_only_pytorch() -> None:
+    tree = ast.parse(script_text(), feature_version=(3, 9))
+    imported = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
+    }
+    assert imported - set(sys.stdlib_module_names) == {"torch"}
