@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.interpreter import find_interpreter
@@ -17,6 +18,7 @@ from gpuproof.planning.history.plan_entry import remember_plan
 from gpuproof.planning.history.user_coefficients import user_coefficients
 from gpuproof.planning.job_request import JobScript, script_of_job
 from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
+from gpuproof.planning.served_model import is_served_model, served_model
 from gpuproof.planning.tracing import TraceRequest, trace_two_batch_sizes
 from gpuproof.units import Duration, Memory, UnitError
 
@@ -52,13 +54,16 @@ def plan(
     inference: bool = False,
     fit: str | None = None,
     python: str | None = None,
+    code: str | PathLike[str] | None = None,
+    request: str | PathLike[str] | None = None,
+    content_type: str | None = None,
 ) -> ScriptPlan:
     """Estimate memory, time and cost of a script on each GPU that AWS offers, as `gpuproof plan` does.
 
     The script runs in a process of its own on this machine, without a GPU, and ends after a few steps.
 
     Args:
-        job: a `TrainingJob`, the path of a script, or of a `gpuproof.yaml` or its folder; relative paths are relative to the
+        job: a `TrainingJob`, the path of a script, of a `gpuproof.yaml` or its folder, or of a handler or a model; relative paths are relative to the
             working directory.
         name: which job of a job file with several.
         arguments: of the script; they replace those of a job.
@@ -79,6 +84,9 @@ def plan(
         inference: steps are calls of the model, not of an optimizer.
         fit: name of a GPU; the plan's `fit_options` are changes of the script that need less memory there, traced again.
         python: the interpreter that has the script's framework; as for `gpuproof.run` if not given.
+        code: handler of a model: its file, or the folder that becomes `code/`.
+        request: file with the body of a request that a model answers; zeros in a shape that it accepts if not given.
+        content_type: of the request's body; by the file's suffix if not given.
 
     Raises:
         NotTraceable: the script cannot be traced; the message has the line, the reason and what to do.
@@ -91,9 +99,21 @@ def plan(
     if budget is not None and budget <= 0:
         raise UsageError("budget must be more than 0.")
     catalogue = Catalogue.load()
-    found = _script(job, name, inputs or {}, None if arguments is None else tuple(arguments))
+    path = Path(job) if isinstance(job, (str, PathLike)) else None
+    asked = (code, request, content_type) != (None, None, None)
+    serving = asked or (path is not None and is_served_model(path))
+    if serving:
+        given = (name, arguments, inputs, epochs, steps_per_epoch, deadline, budget, inference or None, fit)
+        if path is None or any(one is not None for one in given):
+            raise UsageError(
+                "Of a model that answers requests, only region, on, gpus, gpu, spot, steps, timeout, max_memory and python can be chosen.",
+                remedy="gpuproof.plan('inference.py', request='request.json')",
+            )
+        found: JobScript | Path = path
+    else:
+        found = _script(job, name, inputs or {}, None if arguments is None else tuple(arguments))
     script = found if isinstance(found, Path) else found.script
-    if not script.is_file():
+    if not serving and not script.is_file():
         raise UsageError(f"There is no script {script}.", remedy="gpuproof.plan('train.py')")
     of_job = None if isinstance(found, Path) else found
     count = gpus or (of_job.gpus if of_job is not None else None) or 1
@@ -108,7 +128,7 @@ def plan(
         start_up=None if start_up is None else _seconds(start_up, "start_up"),
         spot=spot or (of_job is not None and of_job.spot),
     )
-    request = TraceRequest(
+    traced = TraceRequest(
         script,
         tuple(arguments or ()) if of_job is None else of_job.arguments,
         find_interpreter(python),
@@ -121,7 +141,17 @@ def plan(
         folder=None if of_job is None else of_job.folder,
         environment={} if of_job is None else of_job.environment,
     )
-    return plan_request(request, conditions, catalogue, fit)
+    if not serving:
+        return plan_request(traced, conditions, catalogue, fit)
+    with TemporaryDirectory(prefix="gpuproof-plan-model-") as scratch:
+        model = served_model(
+            script,
+            Path(scratch),
+            code=None if code is None else Path(code),
+            request=None if request is None else Path(request),
+            content_type=content_type,
+        )
+        return plan_request(replace(traced, model=model), conditions, catalogue)
 
 
 def plan_request(
@@ -142,6 +172,8 @@ def plan_request(
     coefficients = user_coefficients()
     traced = trace_two_batch_sizes(request)
     made = make_plan(catalogue, traced, conditions, coefficients)
+    if request.model is not None:
+        return made  # the history compares training jobs
     made = remember_plan(made, catalogue, coefficients, request)
     if fit is None:
         return made

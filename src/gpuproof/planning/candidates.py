@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import Gpu, Instance, Market, Price, ServiceName
+from gpuproof.catalogue.model import Gpu, Instance, JobKind, Market, Price, ServiceName
 from gpuproof.catalogue.search import InstanceQuery
 
 
@@ -60,7 +60,11 @@ _WAYS: tuple[tuple[ServiceName, Market], ...] = (
 
 
 def find_candidates(
-    catalogue: Catalogue, region: str, gpus: int, service: ServiceName | None = None
+    catalogue: Catalogue,
+    region: str,
+    gpus: int,
+    service: ServiceName | None = None,
+    use: JobKind = "training",
 ) -> list[Candidate]:
     """The GPUs with CUDA that AWS offers, with instances that have exactly so many of them.
 
@@ -68,11 +72,12 @@ def find_candidates(
         region: whose prices count.
         gpus: on each instance.
         service: only this one; both if None.
+        use: which of SageMaker's instances and prices.
     """
     found: dict[tuple[str, float], list[Priced]] = {}
     for way in _WAYS:
         if service is None or way[0] == service:
-            for one in _cheapest(catalogue, region, gpus, *way):
+            for one in _cheapest(catalogue, region, gpus, *way, use):
                 found.setdefault((one.instance.gpu_model or "", one.instance.fraction), []).append(one)
     return [
         Candidate(
@@ -84,12 +89,12 @@ def find_candidates(
 
 
 def _cheapest(
-    catalogue: Catalogue, region: str, gpus: int, service: ServiceName, market: Market
+    catalogue: Catalogue, region: str, gpus: int, service: ServiceName, market: Market, kind: JobKind
 ) -> Iterator[Priced]:
     query = InstanceQuery(
         region=region if region in catalogue.regions() else None,
         service=service,
-        use="training" if service == "sagemaker" else None,
+        use=kind if service == "sagemaker" else None,
         market=market,
     )
     seen: set[tuple[str, float]] = set()
@@ -97,7 +102,7 @@ def _cheapest(
         key = (instance.gpu_model or "", instance.fraction)
         if instance.gpu_count != gpus or instance.gpu_model is None or key in seen:
             continue
-        use = "training" if service == "sagemaker" else None
+        use = kind if service == "sagemaker" else None
         price = catalogue.price(instance.name, region, use, market)
         if price is not None:
             seen.add(key)

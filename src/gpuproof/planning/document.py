@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan
+from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan, requests_per_second
 
 VERSION = 1
 
@@ -41,7 +41,7 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "gpus_per_instance": plan.conditions.gpus,
         "steps": plan.workload.steps,
         "epochs": plan.workload.epochs,
-        "gpus": [_gpu(one) for one in plan.gpus],
+        "gpus": [_gpu(one, plan) for one in plan.gpus],
         "warnings": list(plan.warnings),
         "pareto": [_offer(one) for one in plan.pareto],
         "fit_options": None if plan.fit_options is None else asdict(plan.fit_options),
@@ -67,14 +67,16 @@ def operator_classes(plan: ScriptPlan) -> dict[str, dict[str, float]]:
     return found
 
 
-def _gpu(plan: GpuPlan) -> dict[str, Any]:
+def _gpu(plan: GpuPlan, whole: ScriptPlan) -> dict[str, Any]:
     memory, step = asdict(plan.memory), asdict(plan.step)
+    rate = requests_per_second(plan, whole.conditions.gpus) if whole.trace.mode == "serving" else None
     return {
         "gpu": plan.candidate.gpu.name,
         "fraction": plan.candidate.fraction,
         "memory": {**memory, **asdict(plan.fit)},
         "largest_batch": plan.largest_batch,
         "step": step,
+        "requests_per_second": None if rate is None else asdict(rate),
         "offers": [_offer(one) for one in plan.offers],
     }
 

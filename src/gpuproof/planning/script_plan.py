@@ -17,6 +17,8 @@ from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import Trace
 
+REQUESTS = 1_000_000
+"""Requests of a served model whose cost is shown."""
 STEPS_WITHOUT_LENGTH = 1000
 """Steps whose cost is shown if it is not known how many the script makes."""
 _NOTABLY_FASTER = 1.1
@@ -60,10 +62,12 @@ class Workload:
     Args:
         steps: all of them.
         epochs: how many passes over the data these are; None if the length of a pass is not known.
+        requests: whether steps are requests of a served model.
     """
 
     steps: int
     epochs: int | None
+    requests: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,8 +166,11 @@ def make_plan(
         traced: the script.
         conditions: what the user wants.
         coefficients: the built-in ones if None.
+
+    Of a served model, each GPU has a worker of its own, which answers one request after the other.
     """
     trace, larger = traced.trace, traced.larger
+    serving = trace.mode == "serving"
     workload = _workload(trace, conditions)
     share = sharded(trace, conditions.gpus) if trace.strategy == "fsdp" else trace
     both = None
@@ -171,7 +178,14 @@ def make_plan(
         both = (share, sharded(larger, conditions.gpus) if trace.strategy == "fsdp" else larger)
     unlimited = replay(share.memory)
     plans: list[GpuPlan] = []
-    for candidate in find_candidates(catalogue, conditions.region, conditions.gpus, conditions.service):
+    candidates = find_candidates(
+        catalogue,
+        conditions.region,
+        conditions.gpus,
+        conditions.service,
+        "endpoint" if serving else "training",
+    )
+    for candidate in candidates:
         gpu, fraction = candidate.gpu, candidate.fraction
         memory = estimate_memory(
             share, gpu, fraction=fraction, coefficients=coefficients, unlimited=unlimited
@@ -193,7 +207,7 @@ def make_plan(
         if largest is not None and trace.input.samples and trace.input.steps_per_epoch:
             largest = min(largest, trace.input.samples * trace.input.steps_per_epoch)
         plans.append(GpuPlan(candidate, memory, fit(memory, gpu, fraction=fraction), largest, step, offers))
-    plans.sort(key=lambda plan: min(offer.usd.value for offer in plan.offers))
+    plans.sort(key=lambda plan: min(map(_per_hour if serving else _total, plan.offers)))
     fitting = [offer for plan in plans if plan.fit.fit == "fits" for offer in plan.offers]
     allowed = [
         offer
@@ -206,7 +220,7 @@ def make_plan(
         workload,
         tuple(plans),
         pareto_front(allowed),
-        _recommend(plans, allowed, conditions),
+        _recommend_server(plans, allowed) if serving else _recommend(plans, allowed, conditions),
         tuple(_warnings(traced, plans, coefficients)),
     )
 
@@ -269,7 +283,20 @@ def pareto_front(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     return tuple(front)
 
 
+def requests_per_second(plan: GpuPlan, gpus: int) -> Interval:
+    """Requests of a served model that an instance answers, each GPU one after the other.
+
+    Args:
+        plan: for the GPU.
+        gpus: of the instance.
+    """
+    step = plan.step.step
+    return Interval(gpus / step.high, gpus / step.value, gpus / step.low)
+
+
 def _workload(trace: Trace, conditions: Conditions) -> Workload:
+    if trace.mode == "serving":
+        return Workload(REQUESTS, None, requests=True)
     length = conditions.steps_per_epoch or trace.input.steps_per_epoch
     if length is None:
         return Workload(STEPS_WITHOUT_LENGTH, None)
@@ -277,7 +304,21 @@ def _workload(trace: Trace, conditions: Conditions) -> Workload:
     return Workload(epochs * length, epochs)
 
 
+def _per_hour(offer: Offer) -> float:
+    return offer.priced.price.usd_per_hour
+
+
+def _total(offer: Offer) -> float:
+    return offer.usd.value
+
+
 def _offer(priced: Priced, step: StepTime, workload: Workload, conditions: Conditions) -> Offer:
+    if workload.requests:
+        # A server that runs already: each GPU has a worker.
+        seconds = step.step.times(workload.steps / conditions.gpus)
+        return Offer(
+            priced, seconds, seconds.times(priced.price.usd_per_hour / _HOUR), Interval(0.0, 0.0, 0.0), 0.0
+        )
     before = start_up(priced.service, conditions.start_up)
     seconds = step.step.times(workload.steps).plus(before)
     storage = storage_usd_per_hour(priced.instance, priced.service)
@@ -316,6 +357,25 @@ def _recommend(
             f"; {faster.priced.instance.name} is {speed:.1f} times as fast for {price:.1f} times the cost"
         )
     risks = ["It would be wrong if validation, or longer inputs than those of the traced steps, need more."]
+    if plan.step.tier == "data-sheet":
+        risks.append("The time on this GPU follows from its data sheet alone.")
+    return Recommendation(plan, best, f"{reason}.", tuple(risks))
+
+
+def _recommend_server(plans: Sequence[GpuPlan], allowed: Sequence[Offer]) -> Recommendation | None:
+    """The lowest price per hour: a server costs the same whether requests arrive or not."""
+    if not allowed:
+        return None
+    best = min(allowed, key=_per_hour)
+    plan = next(plan for plan in plans if best in plan.offers)
+    reason = "the lowest price per hour of the instances on which it certainly fits"
+    busy = min(allowed, key=_total)
+    if busy.usd.value * _NOTABLY_FASTER < best.usd.value:
+        share = busy.usd.value / best.usd.value
+        reason += f"; for a million requests in close succession, {busy.priced.instance.name} costs {share:.0%} of that"
+    risks = [
+        "It would be wrong if several requests at a time, or larger ones than the one that was traced, need more."
+    ]
     if plan.step.tier == "data-sheet":
         risks.append("The time on this GPU follows from its data sheet alone.")
     return Recommendation(plan, best, f"{reason}.", tuple(risks))

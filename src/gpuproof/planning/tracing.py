@@ -45,6 +45,21 @@ class NotTraceable(GPUproofError):
 
 
 @dataclass(frozen=True)
+class ServedModel:
+    """A model that answers requests, in place of a script.
+
+    Args:
+        folder: the model's, with the content of `/opt/ml/model`.
+        request: file with the body of a request; None for zeros in a shape that the model accepts.
+        content_type: of the body.
+    """
+
+    folder: Path
+    request: Path | None = None
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True)
 class TraceRequest:
     """A script, and how to trace it.
 
@@ -61,6 +76,7 @@ class TraceRequest:
         folder: in which it runs; the current one if None.
         environment: further variables of the script.
         change: what is changed in it to save memory: `amp`, `checkpointing`, or both with a comma; None for nothing.
+        model: the served model; `script` is then what it was made from.
     """
 
     script: Path
@@ -75,6 +91,7 @@ class TraceRequest:
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     change: str | None = None
+    model: ServedModel | None = None
 
 
 def trace_script(request: TraceRequest) -> Trace:
@@ -118,6 +135,12 @@ def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
             return TracedSizes(
                 first, None, f"the script failed with twice the batch size: {error.failure.message}"
             )
+    if request.model is not None and not (first.input.samples and larger.input.samples):
+        return TracedSizes(
+            first,
+            None,
+            "the response does not have one row for each row of the request, or transform_fn makes it",
+        )
     if not first.input.samples:
         source = "tf.data or Keras" if first.framework == "tensorflow" else "DataLoader of PyTorch"
         return TracedSizes(first, None, f"the script takes its batches from no {source}")
@@ -132,11 +155,13 @@ def _scratch(request: TraceRequest) -> Generator[Path, None, None]:
     with tempfile.TemporaryDirectory(prefix="gpuproof-plan-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         if request.python != sys.executable:
-            _copy_host_half(folder / "host")
+            _copy_host_half(
+                folder / "host", (*_HOST_HALF, *(("serve",) if request.model is not None else ()))
+            )
         yield folder
 
 
-def _copy_host_half(folder: Path) -> None:
+def _copy_host_half(folder: Path, packages: tuple[str, ...]) -> None:
     """What another interpreter needs of GPUproof, and nothing of this one's packages."""
     package = folder / "gpuproof"
     package.mkdir(parents=True)
@@ -144,7 +169,7 @@ def _copy_host_half(folder: Path) -> None:
     (package / "__init__.py").write_text("__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n")
     for name in ("version.py", "findings.py"):
         shutil.copyfile(_PACKAGE / name, package / name)
-    for name in _HOST_HALF:
+    for name in packages:
         shutil.copytree(_PACKAGE / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
@@ -195,8 +220,14 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         options["gpu-name"] = f"{gpu.vendor} {gpu.name}"
         options["gpu-memory"] = gpu.memory_gb << 30
         options["capability"] = major * 10 + minor
-    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     script = [str(request.script.absolute()), *request.arguments]
+    if request.model is not None:
+        options.update(mode="serving", gpus=1)  # a worker sees one GPU
+        options["content-type"] = request.model.content_type
+        if request.model.request is not None:
+            options["request"] = request.model.request.absolute()
+        script = [str(request.model.folder)]
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [request.python, "-X", "faulthandler", "-m", "gpuproof.trace", *flags, "--", *script]
 
 

@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _TENSORFLOW = frozenset({"tensorflow", "keras", "tf_keras", "keras_hub", "keras_cv", "keras_nlp"})
 _TORCH = frozenset(
@@ -22,6 +23,14 @@ _TORCH = frozenset(
 )
 _STEPS = frozenset({"fit", "train_on_batch", "GradientTape"})
 _MOST_FILES = 200
+_PREDICTING = frozenset({"no_grad", "inference_mode", "eval", "predict", "evaluate", "generate"})
+_TRAINING = frozenset(
+    {
+        *("backward", "fit", "train_on_batch", "GradientTape", "minimize", "apply_gradients", "train"),
+        *("optim", "optimizers", "Trainer", "SFTTrainer", "Seq2SeqTrainer", "trl", "deepspeed", "grad"),
+    }
+)
+"""Names without which nothing trains, except within another package."""
 _BACKEND, _LEGACY = "KERAS_BACKEND", "TF_USE_LEGACY_KERAS"
 
 
@@ -31,25 +40,20 @@ def frameworks_of(script: Path) -> frozenset[str]:
     Args:
         script: whose imports count, with those of the files beside it that it imports.
     """
-    found: set[str] = set()
-    used: set[str] = set()
-    pending, seen = [script], {script}
-    while pending and len(seen) < _MOST_FILES:
-        tree = _parsed(pending.pop())
-        if tree is None:
-            continue
-        used.update(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-        for name in _imports(tree):
-            first = name.partition(".")[0]
-            found |= {"tensorflow"} if first in _TENSORFLOW else set()
-            found |= {"torch"} if first in _TORCH else set()
-            for file in _local(script.parent, name):
-                if file not in seen:
-                    seen.add(file)
-                    pending.append(file)
+    names = _names_of(script)
+    first = {name.partition(".")[0] for name in names.imported}
+    found: set[str] = {"tensorflow"} if first & _TENSORFLOW else set()
+    found |= {"torch"} if first & _TORCH else set()
     if len(found) > 1:
-        found = {"tensorflow"} if used & _STEPS and "backward" not in used else {"torch"}
+        found = {"tensorflow"} if names.used & _STEPS and "backward" not in names.used else {"torch"}
     return frozenset(found)
+
+
+def only_predicts(script: Path) -> bool:
+    """Whether a script certainly does not train: it predicts, and nothing in its files could train a model."""
+    names = _names_of(script)
+    words = names.used | {part for name in names.imported for part in name.split(".")}
+    return bool(words & _PREDICTING) and not words & _TRAINING
 
 
 def keras_settings(script: Path) -> tuple[str, bool]:
@@ -61,6 +65,39 @@ def keras_settings(script: Path) -> tuple[str, bool]:
             if name in given:
                 given[name] = value
     return given[_BACKEND] or "tensorflow", given[_LEGACY].lower() in ("1", "true")
+
+
+class _Names(NamedTuple):
+    """Names in a script and the files beside it that it imports.
+
+    Args:
+        imported: modules, and what is imported from them.
+        used: attributes and names.
+    """
+
+    imported: set[str]
+    used: set[str]
+
+
+def _names_of(script: Path) -> _Names:
+    found = _Names(set(), set())
+    pending, seen = [script], {script}
+    while pending and len(seen) < _MOST_FILES:
+        tree = _parsed(pending.pop())
+        if tree is None:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                found.used.add(node.attr)
+            elif isinstance(node, ast.Name):
+                found.used.add(node.id)
+        for name in _imports(tree):
+            found.imported.add(name)
+            for file in _local(script.parent, name):
+                if file not in seen:
+                    seen.add(file)
+                    pending.append(file)
+    return found
 
 
 def _parsed(file: Path) -> ast.Module | None:

@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 import types
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
 from gpuproof.trace.epochs import Epochs
 from gpuproof.trace.failures import failure_of
-from gpuproof.trace.frameworks import frameworks_of, keras_settings
+from gpuproof.trace.frameworks import frameworks_of, keras_settings, only_predicts
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
 from gpuproof.trace.target import TargetGpu
@@ -42,13 +43,16 @@ def main() -> int:
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
     epochs = Epochs()
-    if (failure := _keras_failure(Path(script), options.change)) is not None:
+    tensorflow = _uses_tensorflow(options, output)
+    if tensorflow and (failure := _keras_failure(Path(script), options.change)) is not None:
         _leave(output, failure)
     try:
-        session = _session(options, target, lambda: _leave(output, epochs.added_to(session.finish())))
+        session = _session(
+            options, target, tensorflow, lambda: _leave(output, epochs.added_to(session.finish()))
+        )
     except ImportError as error:
-        name = "TensorFlow and Keras 3" if _uses_tensorflow(Path(script)) else "PyTorch"
-        package = "tensorflow" if _uses_tensorflow(Path(script)) else "torch"
+        name = "TensorFlow and Keras 3" if tensorflow else "PyTorch"
+        package = "tensorflow" if tensorflow else "torch"
         _leave(
             output,
             TraceFailure("no-framework", f"This Python has no {name}: {error}.", f"Install {package}."),
@@ -62,7 +66,10 @@ def main() -> int:
     threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
     try:
         with session:
-            _run(script)
+            if options.mode == "serving":
+                _serve(options, output, session)
+            else:
+                _run(script)
     except SystemExit as end:
         if end.code not in (None, 0):
             _leave(output, _ended(end))
@@ -71,8 +78,12 @@ def main() -> int:
     _leave(output, epochs.added_to(session.finish()))
 
 
-def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> Any:
-    if _uses_tensorflow(Path(options.script[0])):
+def _session(options: argparse.Namespace, target: TargetGpu, tensorflow: bool, complete: Any) -> Any:
+    script = Path(options.script[0])
+    inference = options.mode == "inference"
+    if options.mode == "training" and only_predicts(script):
+        inference = True
+    if tensorflow:
         from gpuproof.trace.tensorflow.session import TensorFlowSession as Session
     else:
         from gpuproof.trace.pytorch.session import TorchSession as Session
@@ -81,21 +92,51 @@ def _session(options: argparse.Namespace, target: TargetGpu, complete: Any) -> A
         target,
         steps=options.steps,
         batch_scale=options.batch_scale,
-        inference=options.mode == "inference",
+        inference=inference,
+        serving=options.mode == "serving",
         complete=complete,
         change=options.change,
     )
 
 
-def _uses_tensorflow(script: Path) -> bool:
-    """Whether the script trains with TensorFlow or Keras."""
-    return "tensorflow" in frameworks_of(script)
+def _uses_tensorflow(options: argparse.Namespace, output: Path) -> bool:
+    """Whether the script trains with TensorFlow or Keras, or the served model is one of these."""
+    script = Path(options.script[0])
+    if options.mode != "serving":
+        return "tensorflow" in frameworks_of(script)
+    # Here and below: of an interpreter that serves nothing, GPUproof's model server is not there.
+    from gpuproof.serve.errors import LoadError
+    from gpuproof.trace.handler import framework_of
+
+    try:
+        return framework_of(script) == "tensorflow"
+    except LoadError as error:
+        _leave(output, _load_failure(error))
+
+
+def _serve(options: argparse.Namespace, output: Path, session: Any) -> None:
+    from gpuproof.serve.errors import LoadError
+    from gpuproof.trace.handler import NoRequest, SampleRequest, answer_requests
+
+    body = None if options.request is None else Path(options.request).read_bytes()
+    sample = SampleRequest(body, options.content_type)
+    try:
+        answer_requests(Path(options.script[0]), sample, options.steps, options.batch_scale, session)
+    except LoadError as error:
+        _leave(output, _load_failure(error))
+    except NoRequest as error:
+        _leave(output, error.failure)
+
+
+def _load_failure(error: Any) -> TraceFailure:
+    """Why a model cannot be loaded: the exception of its handler, if there was one."""
+    cause = _failure(error.__cause__ or error)
+    remedy = error.remedy or "See whether `gpuproof serve` loads the model here."
+    return replace(cause, code="model", message=error.message, remedy=remedy)
 
 
 def _keras_failure(script: Path, change: str | None) -> TraceFailure | None:
     backend, legacy = keras_settings(script)
-    if not _uses_tensorflow(script):
-        return None
     if backend != "tensorflow":
         return TraceFailure(
             "keras-backend",
@@ -122,7 +163,9 @@ def _parse() -> argparse.Namespace:
     default = TargetGpu()
     parser.add_argument("--output", required=True)
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--mode", choices=("training", "inference"), default="training")
+    parser.add_argument("--mode", choices=("training", "inference", "serving"), default="training")
+    parser.add_argument("--request", help="file with the body of a request, when serving")
+    parser.add_argument("--content-type", default="application/json", help="of that body")
     parser.add_argument("--batch-scale", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
     parser.add_argument("--max-memory", type=int, default=4 << 30, help="bytes")
@@ -135,7 +178,9 @@ def _parse() -> argparse.Namespace:
         "--change", help="change of the script that saves memory: amp, checkpointing, or both with a comma"
     )
     parser.add_argument("--scratch", help="existing folder that takes what the script writes")
-    parser.add_argument("script", nargs="+")
+    parser.add_argument(
+        "script", nargs="+", help="a script and its arguments; when serving, a model's folder"
+    )
     return parser.parse_args()
 
 
@@ -155,8 +200,7 @@ def _watch(options: argparse.Namespace, output: Path, thread: int) -> None:
     while True:
         time.sleep(_CHECK_S)
         if time.monotonic() > until:
-            text = f"The script made fewer than {options.steps} steps in {options.timeout:g} s."
-            remedy = "Give it more time (--timeout), or less to do before its first step, such as fewer data."
+            text, remedy = _late(options)
             _leave(output, _interrupted("timeout", text, remedy, thread))
         if _resident() > options.max_memory:
             text = (
@@ -164,6 +208,17 @@ def _watch(options: argparse.Namespace, output: Path, thread: int) -> None:
             )
             remedy = "Load less data before the first step, or allow more (--max-memory)."
             _leave(output, _interrupted("memory", text, remedy, thread))
+
+
+def _late(options: argparse.Namespace) -> tuple[str, str]:
+    if options.mode == "serving":
+        text = f"The model answered fewer than {options.steps} requests in {options.timeout:g} s."
+        return text, "Give it more time (--timeout)."
+    text = f"The script made fewer than {options.steps} steps in {options.timeout:g} s."
+    remedy = "Give it more time (--timeout), or less to do before its first step, such as fewer data."
+    if options.mode == "training":
+        remedy += " If it does not train, pass --inference."
+    return text, remedy
 
 
 def _interrupted(code: str, message: str, remedy: str, thread: int) -> TraceFailure:

@@ -153,3 +153,64 @@ def test_a_job_file_with_a_folder_in_place_of_its_channel(cli: CliSandbox) -> No
     done = cli.gpuproof("plan", ".", "--input", "other=samples")
     assert (done.returncode, "no channel other" in done.stderr) == (2, True)
     assert sorted(path.name for path in (cli.project / "code").iterdir()) == ["train.py"]
+
+
+HANDLER = """
+import json
+import torch
+
+
+def model_fn(model_dir):
+    return torch.nn.Linear(64, 10).to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def input_fn(body, content_type):
+    return torch.tensor(json.loads(body))
+
+
+def predict_fn(data, model):
+    return model(data.cuda())
+"""
+
+
+def test_a_handler_is_planned_by_its_requests(cli: CliSandbox) -> None:
+    cli.write("inference.py", HANDLER)
+    cli.write("request.json", json.dumps([[0.5] * 64] * 2))
+    done = cli.gpuproof("plan", "inference.py", "--request", "request.json")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("inference.py: serving, PyTorch ")
+    assert lines[0].endswith(", 2 rows")
+    assert "EPOCH" not in done.stdout.upper()
+    header = next(line for line in lines if line.startswith("GPU"))
+    assert header.split() == [
+        "GPU",
+        "NEEDS",
+        "OF",
+        "FIT",
+        "BATCH",
+        "REQUEST",
+        "BOUND",
+        "BY",
+        "PER",
+        "S",
+        "EC2",
+        "SPOT",
+        "SAGEMAKER",
+    ]
+    assert any(line.startswith("Recommended: ") and "requests a second" in line for line in lines)
+    assert "ml.g4dn.xlarge" in done.stdout
+
+
+def test_options_of_training_make_no_sense_for_a_handler(cli: CliSandbox) -> None:
+    cli.write("inference.py", HANDLER)
+    done = cli.gpuproof("plan", "inference.py", "--epochs", "3", "--deadline", "8h")
+    assert done.returncode == 2
+    assert "--epochs, --deadline: only for scripts" in done.stderr
+
+
+def test_a_handler_that_takes_no_zeros_asks_for_a_request(cli: CliSandbox) -> None:
+    cli.write("inference.py", HANDLER.replace("json.loads(body)", 'json.loads(body)["rows"]'))
+    done = cli.gpuproof("plan", "inference.py")
+    assert done.returncode == 1
+    assert "--request FILE" in done.stderr

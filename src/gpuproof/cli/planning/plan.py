@@ -1,11 +1,13 @@
-"""Estimate, without a GPU, whether a training script fits each AWS GPU, how long it takes and what it costs.
+"""Estimate, without a GPU, whether a script or a served model fits each AWS GPU, how long it takes and what it costs.
 
 The script runs unmodified in a process of its own on this machine, with tensors that have a shape and no memory, for a few
 steps; of TensorFlow and Keras 3, the graph of its training step is read. It changes nothing: what it would write or upload is listed. Arguments after -- are the script's own.
+A handler with SageMaker's functions (model_fn, predict_fn) is loaded as `gpuproof serve` does, and answers a few requests.
 
   gpuproof plan train.py -- --batch-size 64
   gpuproof plan train.py --epochs 10 --deadline 8h
   gpuproof plan gpuproof.yaml --input training=./samples
+  gpuproof plan inference.py --request request.json
   gpuproof plan --history
 """
 
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag
+from gpuproof.cli.planning.served_model import add_model_options, find_served_model
+from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +47,8 @@ def add_parser(commands: Subparsers) -> None:
         nargs="?",
         metavar="SCRIPT",
         type=Path,
-        help="a script of PyTorch, TensorFlow or Keras 3, whose arguments follow --, or a gpuproof.yaml",
+        help="a script of PyTorch, TensorFlow or Keras 3, whose arguments follow --, a gpuproof.yaml, or a model: a handler "
+        "(inference.py), or what `gpuproof serve` takes",
     )
     parser.add_argument("job", nargs="?", metavar="JOB", help="which job of a job file with several")
     parser.add_argument(
@@ -106,6 +111,7 @@ def add_parser(commands: Subparsers) -> None:
         action="store_true",
         help="show what earlier plans estimated and their runs measured, and trace nothing",
     )
+    add_model_options(parser)
     add_format_flag(parser)
     parser.set_defaults(run=run)
 
@@ -113,6 +119,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof plan`."""
     import json
+    from dataclasses import replace
 
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.planning.plan_table import format_plan
@@ -127,9 +134,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.script is None:
         raise UsageError("SCRIPT is missing.", remedy="gpuproof plan train.py -- --batch-size 64")
     catalogue = Catalogue.load()
-    job = _job(arguments)
-    conditions = _conditions(arguments, catalogue, job)
-    plan = plan_request(_request(arguments, catalogue, job), conditions, catalogue, arguments.fit)
+    with temporary_folder("gpuproof-plan-model-") as scratch:
+        model = find_served_model(arguments, scratch)
+        job = _job(arguments) if model is None else None
+        conditions = _conditions(arguments, catalogue, job)
+        request = replace(_request(arguments, catalogue, job, model is not None), model=model)
+        plan = plan_request(request, conditions, catalogue, arguments.fit)
     if arguments.format == "json":
         print(json.dumps(to_json(plan, str(arguments.script)), indent=2))
     else:
@@ -155,12 +165,14 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
     return script_of_job(job, inputs, None if words is None else tuple(words))
 
 
-def _request(arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None) -> TraceRequest:
+def _request(
+    arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None, is_model: bool
+) -> TraceRequest:
     from gpuproof.backends.interpreter import find_interpreter
     from gpuproof.planning.tracing import TraceRequest
 
     script: Path = arguments.script if job is None else job.script
-    if not script.is_file():
+    if not is_model and not script.is_file():
         raise UsageError(f"There is no script {script}.", remedy="gpuproof plan train.py -- --batch-size 64")
     for flag, value in (("--steps", arguments.steps), ("--gpus", arguments.gpus)):
         if value is not None and value < 1:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import starmap
 from pathlib import Path
 
+from gpuproof.cli.planning.serving_table import serving_legend, serving_recommendation, serving_table
 from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan
 from gpuproof.terminal.table import render_table
 from gpuproof.trace.document import Note
@@ -27,6 +28,9 @@ def format_plan(plan: ScriptPlan, script: str) -> str:
     Args:
         script: the user's name of it.
     """
+    if plan.trace.mode == "serving":
+        lines = [*_introduction(plan, script), "", serving_table(plan), "", *serving_legend(plan), ""]
+        return "\n".join([*lines, *serving_recommendation(plan)])
     table = render_table(_HEADERS, [_row(one) for one in plan.gpus], _RIGHT)
     return "\n".join(
         [
@@ -44,17 +48,21 @@ def format_plan(plan: ScriptPlan, script: str) -> str:
 
 def _introduction(plan: ScriptPlan, script: str) -> Iterator[str]:
     trace = plan.trace
+    serving = trace.mode == "serving"
     words = [f"{_NAMES.get(trace.framework, trace.framework)} {trace.framework_version}", trace.precision]
     if trace.optimizer is not None:
         words.append(trace.optimizer)
     if trace.input.samples:
-        words.append(f"batch size {trace.input.samples}")
+        words.append(
+            f"batch size {trace.input.samples}" if not serving else pluralize(trace.input.samples, "row")
+        )
     if trace.strategy != "none":
         words.append(f"{trace.strategy} on {pluralize(trace.world_size, 'GPU')}")
+    step = "request" if serving else "step"
     yield f"{script}: {trace.mode}, {', '.join(words)}"
     yield (
-        f"{trace.parameters:,} parameters, {trace.flops / 1e9:,.1f} GFLOPs a step; "
-        f"traced {pluralize(trace.steps, 'step')} in {format_duration(trace.seconds)}"
+        f"{trace.parameters:,} parameters, {trace.flops / 1e9:,.1f} GFLOPs a {step}; "
+        f"traced {pluralize(trace.steps, step)} in {format_duration(trace.seconds)}"
     )
     yield from starmap(_note, _shown("assumed", trace.assumptions))
     yield from starmap(_note, _shown("not done", trace.side_effects))

@@ -39,6 +39,8 @@ def estimate_step(
         network_gbps: between hosts, sustained.
         coefficients: the built-in ones if None.
 
+    Of a served model, a step is a request, and its body and its response are handled before and after the GPU works.
+
     Of a compiled model, whose trace has the operators of eager mode, fewer kernels are launched, and fusing may make it faster: the
     lower limit is lower.
     """
@@ -65,6 +67,8 @@ def estimate_step(
     loads_itself = input_s is not None and trace.input.workers == 0
     host_s = launch_s + input_s if loads_itself and input_s else launch_s
     value = max(gpu_s + communication, host_s, input_s or 0.0)
+    if trace.mode == "serving":
+        value = max(gpu_s + communication, launch_s) + (input_s or 0.0)
     tier: Tier = _tier(by_tier, gpu_s) if fraction == 1 else "data-sheet"
     low, high = known.spread(tier)
     if trace.compiled:
@@ -75,7 +79,7 @@ def estimate_step(
         "communication": communication,
     }
     bound: Bound = max(parts, key=lambda name: parts[name])
-    if value > gpu_s + communication:
+    if value > gpu_s + communication and max(launch_s, input_s or 0.0) > gpu_s + communication:
         bound = "input" if (input_s or 0.0) > launch_s else "launches"
     step = known.corrected("time", Interval(value * low, value, value * high), gpu.name, tier)
     return StepTime(step, gpu_s, launch_s, input_s, communication, bound, dict(by_class), tier)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,12 +42,13 @@ class LoaderUse:
     batches: int = 0
 
 
-def watch_loaders(recorder: Recorder, scale: int) -> LoaderUse:
+def watch_loaders(recorder: Recorder, scale: int, before_batch: Callable[[], None]) -> LoaderUse:
     """Time every `DataLoader` from now on.
 
     Args:
         recorder: counts the batches.
         scale: multiplies the batch size.
+        before_batch: called when the script asks for another batch.
 
     Returns:
         What is known about the loader that gave the last batch; filled in while the script runs.
@@ -91,6 +93,7 @@ def watch_loaders(recorder: Recorder, scale: int) -> LoaderUse:
         return found
 
     def take(self: Any) -> Any:
+        before_batch()
         start = time.perf_counter()
         batch = following(self)
         seconds = time.perf_counter() - start

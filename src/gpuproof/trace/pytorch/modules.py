@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import FunctionType
 from typing import Any
@@ -85,6 +86,26 @@ def open_attention_layers() -> None:
     functional.multi_head_attention_forward = opened  # type: ignore[assignment]
 
 
+def use_no_grad_for_inference() -> None:
+    """Let `torch.inference_mode` only turn gradients off: in it, PyTorch would not split operators such as `linear`."""
+    original: Any = torch.inference_mode
+
+    class InferenceMode(original):
+        def __init__(self, mode: bool = True) -> None:
+            super().__init__(mode)
+            self._before: list[bool] = []
+
+        def __enter__(self) -> None:
+            self._before.append(torch.is_grad_enabled())
+            torch.set_grad_enabled(not self.mode)
+
+        def __exit__(self, *_: object) -> None:
+            torch.set_grad_enabled(self._before.pop())
+
+    torch.inference_mode = InferenceMode  # type: ignore[misc,assignment]
+    torch.autograd.inference_mode = torch.autograd.grad_mode.inference_mode = InferenceMode  # type: ignore[misc,assignment,attr-defined]
+
+
 def recorder_classify(recorder: Recorder, tensor: Any, category: str) -> None:
     """Say what the memory of a tensor is for, if it is on the GPU."""
     if isinstance(tensor, FakeTensor):
@@ -112,6 +133,19 @@ class SingleGpu(torch.nn.Module):
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
+
+
+def replace_fsdp(wrapper: Any, note: Callable[[Any], None]) -> None:
+    """Let both forms of FSDP leave the module whole; what a share of it needs follows from the trace's strategy."""
+    import torch.distributed.fsdp as fsdp
+
+    def fully_shard(module: Any, *_: Any, **__: Any) -> Any:
+        note(module)
+        return module
+
+    fsdp.FullyShardedDataParallel = wrapper  # type: ignore[misc,assignment]
+    if hasattr(fsdp, "fully_shard"):
+        fsdp.fully_shard = fully_shard  # type: ignore[assignment]
 
 
 def gradient_buckets(module: torch.nn.Module, gpu: FakeGpu) -> list[Any]:

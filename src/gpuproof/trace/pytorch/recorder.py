@@ -38,6 +38,7 @@ class Mark:
         host_operators: how many operators, views included.
         batches: how many batches were taken.
         sent: bytes that collectives sent.
+        blocks: how many blocks of memory were allocated.
     """
 
     events: int
@@ -45,6 +46,7 @@ class Mark:
     host_operators: int
     batches: int
     sent: float
+    blocks: int = 0
 
 
 class Recorder:
@@ -118,7 +120,19 @@ class Recorder:
 
     def mark(self) -> Mark:
         """Note that a step could end here."""
-        return Mark(len(self._events), len(self._calls), self.host_operators, self.batches, self._sent)
+        counts = len(self._events), len(self._calls), self.host_operators
+        return Mark(*counts, self.batches, self._sent, len(self._blocks))
+
+    def discard(self, since: Mark) -> None:
+        """Forget what happened since a mark, except for memory that is still in use."""
+        kept = [
+            event
+            for event in self._events[since.events :]
+            if (event - 1 in self._alive if event > 0 else -event - 1 < since.blocks)
+        ]
+        self._events[since.events :] = kept
+        del self._calls[since.calls :]
+        self.host_operators = since.host_operators
 
     def operators(self, first: Mark, last: Mark) -> list[Operator]:
         """The operators between two marks, each with its number of calls."""

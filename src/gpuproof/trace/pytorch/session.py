@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import time
 from collections.abc import Callable
@@ -31,9 +32,12 @@ from gpuproof.trace.pytorch.modules import (
     make_parameters_fake,
     move_parameters_in_place,
     open_attention_layers,
+    replace_fsdp,
+    use_no_grad_for_inference,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.pytorch.saved_models import load_on_host
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
@@ -49,6 +53,12 @@ _NOT_ON_GPU = TraceFailure(
     'Move the model and each batch to the GPU, with `.to("cuda")`: on an instance with a GPU it would not be used either.',
 )
 
+_HANDLER_ON_CPU = TraceFailure(
+    "not-on-gpu",
+    "The handler answered its requests on the CPU: nothing ran on the GPU.",
+    'Move the model in model_fn and the data in predict_fn to the GPU, with `.to("cuda")`.',
+)
+
 
 class TorchSession:
     """Pretends that this process has a GPU, and records what the script does with it.
@@ -57,10 +67,14 @@ class TorchSession:
         target: the GPU.
         steps: how many steps to record.
         batch_scale: multiplies the batch size of data loaders.
-        inference: steps are calls of the model, not of the optimizer.
+        inference: steps are batches of the data loader, or calls of the model if there is none, not steps of an optimizer.
+        serving: steps are the requests that `end_request` ends.
         complete: called when enough steps were recorded.
         change: of the script, by the names that `apply_changes` takes; None for none.
     """
+
+    places_models = True
+    """Whether it depends on the script which device a model is on."""
 
     def __init__(
         self,
@@ -69,12 +83,14 @@ class TorchSession:
         steps: int,
         batch_scale: int = 1,
         inference: bool = False,
+        serving: bool = False,
         complete: Callable[[], None],
         change: str | None = None,
     ) -> None:
         self._started = time.perf_counter()
         self._steps = steps
         self._inference = inference
+        self._serving = serving
         self._complete = complete
         self.notes = Notes()
         self.recorder = Recorder()
@@ -88,6 +104,9 @@ class TorchSession:
         self._optimizer_marks: list[tuple[int, Mark]] = []
         self._optimizers: dict[int, Any] = {}
         self._call_marks: list[Mark] = [self.recorder.mark()]
+        self._batch_marks: list[Mark] = []
+        self._request_marks: list[Mark] = []
+        self._base = Mark(0, 0, 0, 0, 0.0)
         self._models: dict[int, Any] = {}
         self._depth = 0
         self._install(target, fake, batch_scale)
@@ -112,8 +131,10 @@ class TorchSession:
         move_parameters_in_place(self.gpu, self.recorder)
         emulate_autocast(self.gpu, self._precision)
         emulate_gradient_scaling()
+        load_on_host(self.gpu)
+        use_no_grad_for_inference()
         emulate_process_group(self.recorder, self._world)
-        self._loader = watch_loaders(self.recorder, batch_scale)
+        self._loader = watch_loaders(self.recorder, batch_scale, self._before_batch)
         watch_libraries(self.notes)
         open_attention_layers()
         _choose_foreach()
@@ -148,7 +169,7 @@ class TorchSession:
         torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
         torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
         torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
-        _replace_fsdp(wrap("fsdp"), lambda module: self._wrapped("fsdp", module))
+        replace_fsdp(wrap("fsdp"), lambda module: self._wrapped("fsdp", module))
         torch.set_default_device = set_default_device
         torch.save = not_saved  # type: ignore[assignment]
         checkpoint = torch.utils.checkpoint.checkpoint
@@ -211,21 +232,63 @@ class TorchSession:
         if self._depth == 0 and self.recorder.has_calls:
             self._models[id(module)] = module
             self._call_marks.append(self.recorder.mark())
-            if self._inference and len(self._call_marks) > self._steps:
+            if self._inference and not self.recorder.batches and len(self._call_marks) > self._steps:
                 self._complete()
+
+    def _before_batch(self) -> None:
+        self._end_batch()
+        if self._inference and len(self._batch_marks) >= self._steps:
+            self._complete()
+
+    def _end_batch(self) -> None:
+        """End a step of inference: what was computed since the last batch was taken."""
+        before = self._batch_marks[-1].calls if self._batch_marks else 0
+        mark = self.recorder.mark()
+        if mark.calls > before and self.recorder.batches:
+            self._batch_marks.append(mark)
+
+    def end_load(self) -> None:
+        """The served model is loaded: requests come from now on."""
+        self._base = self.recorder.mark()
+
+    def forget_requests(self) -> None:
+        """Forget what requests have done that were only tried, since `end_load`."""
+        gc.collect()  # an exception keeps the tensors of its frames in a cycle
+        self.recorder.discard(self._base)
+        self._base = self.recorder.mark()
+
+    def end_request(self, rows: int | None, seconds: float) -> None:
+        """A request was answered.
+
+        Args:
+            rows: samples in it; None if it is no batch.
+            seconds: that its body and its response took on the host.
+        """
+        loader = self._loader
+        loader.samples = rows
+        loader.seconds, loader.batches = seconds, 1  # the first requests take longer
+        self._request_marks.append(self.recorder.mark())
+        if len(self._request_marks) >= self._steps:
+            self._complete()
 
     def finish(self) -> Trace | TraceFailure:
         """What was recorded."""
+        if self._serving:
+            marks = self._request_marks
+            if not marks or marks[-1].calls == self._base.calls:
+                return _HANDLER_ON_CPU
+            return self._trace(marks, "serving")
         marks, mode = self._step_marks(), "training"
         if self._inference or not marks:
-            marks, mode = self._call_marks[1 : self._steps + 1], "inference"
+            self._end_batch()
+            marks, mode = (self._batch_marks or self._call_marks[1:])[: self._steps], "inference"
         if not marks or not self.recorder.has_calls:
             return _NOT_ON_GPU if self._on_host or self._depth or self._optimizer_marks else _NO_STEP
         return self._trace(marks, mode)
 
     def _trace(self, marks: list[Mark], mode: str) -> Trace:
         recorder = self.recorder
-        start = marks[-2] if len(marks) > 1 else Mark(0, 0, 0, 0, 0.0)
+        start = marks[-2] if len(marks) > 1 else self._base
         last = marks[-1]
         parameters = self._all_parameters()
         memory = recorder.memory(marks)
@@ -311,19 +374,6 @@ def _last_step(events: list[int]) -> list[int]:
     while before > 0 and events[before - 1] != 0:
         before -= 1
     return events[before:-1]
-
-
-def _replace_fsdp(wrapper: Any, note: Callable[[Any], None]) -> None:
-    """Let both forms of FSDP leave the module whole; what a share of it needs follows from the trace's strategy."""
-    import torch.distributed.fsdp as fsdp
-
-    def fully_shard(module: Any, *_: Any, **__: Any) -> Any:
-        note(module)
-        return module
-
-    fsdp.FullyShardedDataParallel = wrapper  # type: ignore[misc,assignment]
-    if hasattr(fsdp, "fully_shard"):
-        fsdp.fully_shard = fully_shard  # type: ignore[assignment]
 
 
 def _choose_foreach() -> None:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +14,9 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from gpuproof.trace.notes import Notes, is_users
 from gpuproof.trace.tensorflow.keras_models import Record, zeros_of
+
+_SERVER = f"{Path(__file__).resolve().parents[2] / 'serve'}{os.sep}"
+"""GPUproof's model server calls a Keras model without a handler by a function of its own."""
 
 
 class FunctionCalls:
@@ -52,7 +57,7 @@ class FunctionCalls:
 
 def _is_of_script(function: Any) -> bool:
     code = getattr(function.python_function, "__code__", None)
-    return code is None or is_users(code.co_filename)
+    return code is None or is_users(code.co_filename) or code.co_filename.startswith(_SERVER)
 
 
 def _static(function: Any, args: Any, kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer, TFEpochIterator
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
@@ -16,6 +17,9 @@ from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
 from gpuproof.trace.notes import Notes
 from gpuproof.trace.tensorflow.datasets import InputUse, repeated, samples_of, share, take_batch, workers_of
 from gpuproof.trace.tensorflow.side_effects import note_callbacks
+
+_BATCH_SIZE = 32
+"""Of `predict`: https://keras.io/api/models/model_training_apis/"""
 
 Record = Callable[[Any, Any, Any], None]
 """Takes a key of the step, its concrete function and the model."""
@@ -30,6 +34,7 @@ class KerasCalls:
         scale: of the batch size.
         replicas: among which a batch is divided.
         inference: steps are those of `predict` and `evaluate`.
+        serving: their results are needed, with as many rows as the data.
         record: takes each step.
         complete: called when a `fit` was recorded, after which nothing else happens.
 
@@ -46,6 +51,7 @@ class KerasCalls:
         scale: int,
         replicas: Callable[[], int],
         inference: bool,
+        serving: bool,
         record: Record,
         complete: Callable[[], None],
     ) -> None:
@@ -54,6 +60,7 @@ class KerasCalls:
         self._scale = scale
         self._replicas = replicas
         self._inference = inference
+        self._serving = serving
         self._record = record
         self._complete = complete
         self.inside = False
@@ -80,6 +87,8 @@ class KerasCalls:
                 return self._skip_fit() if name == "fit" else original(model, *args, **kwargs)
             bound = signature.bind(model, *args, **kwargs)
             bound.apply_defaults()
+            if self._serving and step == "predict_step":
+                return self._predict(model, bound.arguments)
             self.inside = True
             try:
                 self._over(model, bound.arguments, step)
@@ -89,6 +98,16 @@ class KerasCalls:
             return None
 
         return call
+
+    def _predict(self, model: Any, given: dict[str, Any]) -> Any:
+        """What `predict` returns for arrays: batch by batch, as Keras does."""
+        data = tf.nest.map_structure(_tensor, given["x"])
+        size, rows = given.get("batch_size") or _BATCH_SIZE, samples_of(data) or 0
+        outputs: list[Any] = []
+        for start in range(0, rows, size):
+            batch = tf.nest.map_structure(lambda one: one[start : start + size], data)  # noqa: B023 - called at once
+            outputs.append(model.predict_on_batch(batch))
+        return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
 
     def _skip_fit(self) -> Any:
         self._notes.add("fit", "Model.fit was left out: only calls of the model count with --inference.")
@@ -175,7 +194,8 @@ class KerasCalls:
             return strategy.run(run, args=(data,))
 
         concrete = tf.function(one_step).get_concrete_function(batch)
-        self._record((id(model), step), concrete, model)
+        shapes = str(tf.nest.map_structure(lambda one: one.shape, batch)) if self._serving else ""
+        self._record((id(model), step, shapes), concrete, model)
         return zeros_of(concrete.structured_outputs)
 
     def _watch_calls(self) -> None:
@@ -192,7 +212,8 @@ class KerasCalls:
                     lambda data: original(model, data, *args[1:], **kwargs), autograph=False
                 )
                 concrete = function.get_concrete_function(batch)
-                self._record((id(model), "call"), concrete, model)
+                shapes = str(tf.nest.map_structure(lambda one: one.shape, batch)) if self._serving else ""
+                self._record((id(model), "call", shapes), concrete, model)
             finally:
                 self.inside = False
             self._notes.add("value", "What the model returns was taken to be 0.")

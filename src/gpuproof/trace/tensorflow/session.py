@@ -28,6 +28,13 @@ _NO_STEP = TraceFailure(
     "variables.",
     "Pass the arguments with which it trains after `--`.",
 )
+_NO_MODEL = TraceFailure(
+    "no-step",
+    "The request was answered without a Keras model or a tf.function of the handler: a SavedModel's signatures cannot be traced.",
+    "Pass the model as a .keras file, or a handler whose predict_fn calls a Keras model.",
+)
+_REQUESTS = 2
+"""Requests of a served model: the first one may do more."""
 _CALLS_WITHOUT_CYCLE = 8
 """Calls of one step after which no other one is expected."""
 
@@ -40,9 +47,13 @@ class TensorFlowSession:
         steps: how many steps the trace has.
         batch_scale: multiplies the batch size.
         inference: steps are calls of the model, not of the optimizer.
+        serving: steps are the requests that `end_request` ends.
         change: `amp` computes in mixed precision, with float16; None for no change.
         complete: called when enough was recorded.
     """
+
+    places_models = False
+    """TensorFlow itself places a model on the GPU."""
 
     def __init__(
         self,
@@ -51,12 +62,15 @@ class TensorFlowSession:
         steps: int,
         batch_scale: int = 1,
         inference: bool = False,
+        serving: bool = False,
         change: str | None = None,
         complete: Callable[[], None],
     ) -> None:
         self._started = time.perf_counter()
         self._steps = steps
-        self._inference = inference
+        self._inference = inference or serving
+        self._serving = serving
+        self._requests = 0
         self._complete = complete
         self._target = target
         self.notes = Notes()
@@ -67,14 +81,18 @@ class TensorFlowSession:
         self._programs: dict[Any, _Recorded] = {}
         self._order: list[Any] = []
         self._models: dict[int, Any] = {}
+        scale = (
+            1 if serving else batch_scale
+        )  # of a request, the data are made larger before the model is called
         self._calls = KerasCalls(
             self.notes,
             self._use,
-            scale=batch_scale,
+            scale=scale,
             replicas=lambda: target.count if self._strategy["name"] == "mirrored" else 1,
-            inference=inference,
+            inference=self._inference,
+            serving=serving,
             record=self._record,
-            complete=complete,
+            complete=self._complete_calls,
         )
         if change == "amp":
             keras.config.set_dtype_policy("mixed_float16")
@@ -85,7 +103,7 @@ class TensorFlowSession:
         self._calls.install()
         inside = lambda: self._calls.inside  # noqa: E731
         FunctionCalls(self.notes, self._is_step, self._record_call, inside).install()
-        watch_datasets(self._use, batch_scale, lambda: not self._calls.inside)
+        watch_datasets(self._use, scale, lambda: not self._calls.inside)
         self._programs_of: dict[int, _Recorded] = {}
 
     def __enter__(self) -> TensorFlowSession:
@@ -123,15 +141,44 @@ class TensorFlowSession:
             if model is not None:
                 self._models[id(model)] = model
         self._order.append(key)
+        if self._serving:
+            return
         if len(self._order) >= _CALLS_WITHOUT_CYCLE or len(self._cycle()) < len(self._order) - 1:
             self._complete()
 
     def _record_call(self, key: Any, concrete: Any, model: Any) -> None:
         self._record((*key, id(concrete)), concrete, model)
 
+    def _complete_calls(self) -> None:
+        if not self._serving:
+            self._complete()
+
+    def end_load(self) -> None:
+        """The served model is loaded: requests come from now on."""
+        self._order.clear()
+
+    def forget_requests(self) -> None:
+        """Forget what requests have done that were only tried, since `end_load`."""
+        self._order.clear()
+
+    def end_request(self, rows: int | None, seconds: float) -> None:
+        """A request was answered.
+
+        Args:
+            rows: samples in it; None if it is no batch.
+            seconds: that its body and its response took on the host.
+        """
+        self._use.samples, self._use.seconds, self._use.steps = rows, seconds, None
+        self._requests += 1
+        if self._requests == _REQUESTS:
+            self._complete()
+        self._order.clear()
+
     def _cycle(self) -> list[Any]:
-        """The steps that repeat: all until the first one comes again after another."""
+        """The steps that repeat: all until the first one comes again after another; those of a request."""
         order = self._order
+        if self._serving:
+            return order
         others = next((index for index, key in enumerate(order) if key != order[0]), None)
         if others is None:
             return order[:1]
@@ -141,7 +188,7 @@ class TensorFlowSession:
     def finish(self) -> Trace | TraceFailure:
         """What was recorded."""
         if not self._order:
-            return self._failure or _NO_STEP
+            return self._failure or (_NO_MODEL if self._serving else _NO_STEP)
         cycle = [self._programs[key] for key in self._cycle()]
         steps = {id(one): simulate(one.program, one.data, self.notes) for one in cycle}
         return self._trace(cycle, [steps[id(one)] for one in cycle])
@@ -166,7 +213,7 @@ class TensorFlowSession:
         return Trace(
             framework="tensorflow",
             framework_version=tf.__version__,
-            mode="inference" if self._inference else "training",
+            mode="serving" if self._serving else "inference" if self._inference else "training",
             steps=self._steps,
             operators=merged(calls),
             memory=_memory(list(variables.values()), steps, self._steps),
