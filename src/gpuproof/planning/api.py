@@ -103,7 +103,18 @@ def plan(
     asked = (code, request, content_type) != (None, None, None)
     serving = asked or (path is not None and is_served_model(path))
     if serving:
-        given = (name, arguments, inputs, epochs, steps_per_epoch, deadline, budget, inference or None, fit)
+        given = (
+            name,
+            arguments,
+            inputs,
+            epochs,
+            steps_per_epoch,
+            deadline,
+            budget,
+            start_up,
+            inference or None,
+            fit,
+        )
         if path is None or any(one is not None for one in given):
             raise UsageError(
                 "Of a model that answers requests, only region, on, gpus, gpu, spot, steps, timeout, max_memory and python can be chosen.",

@@ -16,6 +16,7 @@ _FOR_SCRIPTS = {
     "steps_per_epoch": "--steps-per-epoch",
     "deadline": "--deadline",
     "budget": "--budget",
+    "start_up": "--start-up",
     "fit": "--fit",
     "inference": "--inference",
     "input": "--input",

@@ -96,11 +96,17 @@ def use_no_grad_for_inference() -> None:
             self._before: list[bool] = []
 
         def __enter__(self) -> None:
+            if not self.mode:  # PyTorch itself does this within an operator
+                super().__enter__()
+                return
             self._before.append(torch.is_grad_enabled())
-            torch.set_grad_enabled(not self.mode)
+            torch.set_grad_enabled(False)
 
-        def __exit__(self, *_: object) -> None:
-            torch.set_grad_enabled(self._before.pop())
+        def __exit__(self, *error: Any) -> None:
+            if self.mode:
+                torch.set_grad_enabled(self._before.pop())
+            else:
+                super().__exit__(*error)
 
     torch.inference_mode = InferenceMode  # type: ignore[misc,assignment]
     torch.autograd.inference_mode = torch.autograd.grad_mode.inference_mode = InferenceMode  # type: ignore[misc,assignment,attr-defined]
