@@ -130,8 +130,8 @@ def _serve(options: argparse.Namespace, output: Path, session: Any) -> None:
 
 def _load_failure(error: Any) -> TraceFailure:
     """Why a model cannot be loaded: the exception of its handler, if there was one."""
-    cause = _failure(error.__cause__ or error)
-    remedy = error.remedy or "See whether `gpuproof serve` loads the model here."
+    cause = failure_of(error.__cause__ or error)
+    remedy = error.remedy or cause.remedy
     return replace(cause, code="model", message=error.message, remedy=remedy)
 
 
