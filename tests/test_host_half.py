@@ -54,6 +54,7 @@ IMAGE = {
     "serve/frameworks/torch.py": {"torch"},
     "serve/model/collate.py": {"numpy"},
     "serve/observability/tracing.py": {"opentelemetry"},
+    "trace/synthetic_data.py": {"numpy", "torch", "torchvision"},
     "trace/handler.py": {"numpy", "tensorflow", "torch"},
     "trace/pytorch/": {"torch"},
     "trace/tensorflow/": {"keras", "numpy", "tensorflow"},

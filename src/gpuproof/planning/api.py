@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.catalogue import Catalogue
@@ -54,6 +54,7 @@ def plan(
     inference: bool = False,
     fit: str | None = None,
     python: str | None = None,
+    data: Literal["script", "synthetic"] = "script",
     code: str | PathLike[str] | None = None,
     request: str | PathLike[str] | None = None,
     content_type: str | None = None,
@@ -84,6 +85,7 @@ def plan(
         inference: steps are calls of the model, not of an optimizer.
         fit: name of a GPU; the plan's `fit_options` are changes of the script that need less memory there, traced again.
         python: the interpreter that has the script's framework; as for `gpuproof.run` if not given.
+        data: `synthetic` for zeros in place of the public data sets that `gpuproof plan --data` lists.
         code: handler of a model: its file, or the folder that becomes `code/`.
         request: file with the body of a request that a model answers; zeros in a shape that it accepts if not given.
         content_type: of the request's body; by the file's suffix if not given.
@@ -144,6 +146,7 @@ def plan(
         tuple(arguments or ()) if of_job is None else of_job.arguments,
         find_interpreter(python),
         steps=steps,
+        data=data,
         mode="inference" if inference else "training",
         timeout=_seconds(timeout, "timeout"),
         max_memory=_bytes(max_memory),

@@ -76,6 +76,7 @@ class TraceRequest:
         folder: in which it runs; the current one if None.
         environment: further variables of the script.
         change: what is changed in it to save memory: `amp`, `checkpointing`, or both with a comma; None for nothing.
+        data: whether the script loads its own data, or known public data sets are replaced by zeros.
         model: the served model; `script` is then what it was made from.
     """
 
@@ -92,6 +93,7 @@ class TraceRequest:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     change: str | None = None
     model: ServedModel | None = None
+    data: Literal["script", "synthetic"] = "script"
 
 
 def trace_script(request: TraceRequest) -> Trace:
@@ -211,6 +213,7 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         "timeout": request.timeout,
         "max-memory": request.max_memory,
         "gpus": request.gpus,
+        "data": request.data,
     }
     if request.change is not None:
         options["change"] = request.change

@@ -10,6 +10,10 @@ from gpuproof.trace.document import TraceFailure
 from gpuproof.trace.notes import is_users
 
 _LIBRARIES = ("transformers", "diffusers", "huggingface_hub", "datasets", "timm", "torchvision", "peft")
+_DATA_SETS = (
+    f"{os.sep}torchvision{os.sep}datasets{os.sep}",
+    f"{os.sep}keras{os.sep}src{os.sep}datasets{os.sep}",
+)
 _DYNAMIC = ("DynamicOutputShapeException", "DataDependentOutputException")
 
 
@@ -54,6 +58,15 @@ def _reason(error: BaseException, frames: traceback.StackSummary) -> tuple[str, 
             "dynamic-shape",
             raised,
             "This operator's result depends on values that only a GPU knows; pass arguments that avoid it.",
+        )
+    if any(place in frame.filename for frame in frames for place in _DATA_SETS):
+        return (
+            "missing-data",
+            raised,
+            (
+                "If the data set is MNIST, Fashion-MNIST, KMNIST, CIFAR-10 or CIFAR-100, pass --data synthetic. Otherwise put a few samples where the "
+                "script looks for them."
+            ),
         )
     if _is_missing(error, frames):
         return (

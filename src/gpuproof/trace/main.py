@@ -20,6 +20,7 @@ from gpuproof.trace.failures import failure_of
 from gpuproof.trace.frameworks import frameworks_of, keras_settings, only_predicts
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.side_effects import Scratch
+from gpuproof.trace.synthetic_data import SyntheticData
 from gpuproof.trace.target import TargetGpu
 from gpuproof.trace.uploads import Uploads
 
@@ -43,13 +44,17 @@ def main() -> int:
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
     epochs = Epochs()
+    synthetic: SyntheticData | None = None
+
+    def finished() -> Trace | TraceFailure:
+        trace = epochs.added_to(session.finish())
+        return trace if synthetic is None else synthetic.added_to(trace)
+
     tensorflow = _uses_tensorflow(options, output)
     if tensorflow and (failure := _keras_failure(Path(script), options.change)) is not None:
         _leave(output, failure)
     try:
-        session = _session(
-            options, target, tensorflow, lambda: _leave(output, epochs.added_to(session.finish()))
-        )
+        session = _session(options, target, tensorflow, lambda: _leave(output, finished()))
     except ImportError as error:
         name = "TensorFlow and Keras 3" if tensorflow else "PyTorch"
         package = "tensorflow" if tensorflow else "torch"
@@ -60,6 +65,9 @@ def main() -> int:
     if options.scratch is not None:
         Scratch(Path(options.scratch).resolve(), session.notes).install()
         Uploads(session.notes).install()
+    if options.data == "synthetic":
+        synthetic = SyntheticData(session.notes)
+        synthetic.install("tensorflow" if tensorflow else "torch")
     epochs.watch()
     # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
     main_thread = threading.main_thread().ident or 0
@@ -75,7 +83,7 @@ def main() -> int:
             _leave(output, _ended(end))
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is the answer
         _leave(output, failure_of(error))
-    _leave(output, epochs.added_to(session.finish()))
+    _leave(output, finished())
 
 
 def _session(options: argparse.Namespace, target: TargetGpu, tensorflow: bool, complete: Any) -> Any:
@@ -177,6 +185,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--change", help="change of the script that saves memory: amp, checkpointing, or both with a comma"
     )
+    parser.add_argument("--data", choices=("script", "synthetic"), default="script")
     parser.add_argument("--scratch", help="existing folder that takes what the script writes")
     parser.add_argument(
         "script", nargs="+", help="a script and its arguments; when serving, a model's folder"

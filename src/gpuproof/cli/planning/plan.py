@@ -90,6 +90,12 @@ def add_parser(commands: Subparsers) -> None:
         metavar="GPU",
         help="trace what would make it fit on this GPU: mixed precision, activation checkpointing, a smaller batch, an 8-bit optimizer",
     )
+    parser.add_argument(
+        "--data",
+        choices=["synthetic"],
+        help="zeros in place of MNIST, Fashion-MNIST, KMNIST, CIFAR-10 and CIFAR-100 of torchvision or Keras, "
+        "which are not downloaded then (default: what the script loads)",
+    )
     parser.add_argument("--steps", type=int, default=3, metavar="N", help="steps to trace (default: 3)")
     parser.add_argument(
         "--timeout", default="5m", metavar="TIME", help="time that tracing may take (default: 5m)"
@@ -182,6 +188,7 @@ def _request(
         tuple(arguments.script_arguments or ()) if job is None else job.arguments,
         find_interpreter(arguments.python),
         steps=arguments.steps,
+        data=arguments.data or "script",
         mode="inference" if arguments.inference else "training",
         timeout=_seconds(arguments.timeout, "--timeout"),
         max_memory=_bytes(arguments.max_memory),

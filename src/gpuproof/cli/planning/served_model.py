@@ -20,6 +20,7 @@ _FOR_SCRIPTS = {
     "fit": "--fit",
     "inference": "--inference",
     "input": "--input",
+    "data": "--data",
     "job": "JOB",
     "script_arguments": "arguments after --",
 }
