@@ -2,6 +2,8 @@
 
 import ast
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,8 +59,21 @@ def test_without_a_gpu_nothing_is_stored(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert main(["calibrate"]) == 1
+    assert main(["calibrate"]) == 3
     assert "There is no GPU to calibrate here." in capsys.readouterr().err
+    assert not state.exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_stores_nothing(state: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "gpuproof", "calibrate", "--device", "cpu"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    with process, process.stderr:
+        assert any("convnet, float32" in line for line in process.stderr)
+        os.killpg(process.pid, signal.SIGINT)
+        process.stderr.read()
+        assert process.wait() == 130
     assert not state.exists()
 
 

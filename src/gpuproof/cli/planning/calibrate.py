@@ -6,6 +6,8 @@ what follows for `gpuproof plan`. To calibrate a GPU of AWS from here:
   gpuproof calibrate --script measure_gpu.py
   gpuproof run measure_gpu.py --on ec2 --instance-type g5.xlarge
   gpuproof calibrate --import calibration.json
+
+Exit codes: 0 stored; 1 the measurement failed, or says nothing about GPUs of AWS; 2 wrong usage; 3 no GPU here. Ctrl-C stores nothing.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Gpu
-from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.planning.calibration.fitting import Calibration, NotMeasured, calibrate
 from gpuproof.planning.calibration.measurements import PACKAGE, SCRIPT, Key, MeasuredStep, Measurements
 from gpuproof.planning.coefficients import Coefficients
@@ -28,6 +28,12 @@ _LIKE_CPU = "T4"
 
 class NotCalibrated(GPUproofError):
     """The GPU could not be measured, or says nothing about GPUs of AWS."""
+
+
+class NoGpuHere(NotCalibrated):
+    """There is no GPU to measure."""
+
+    exit_code = ExitCode.UNDECIDED
 
 
 @contextmanager
@@ -47,11 +53,12 @@ def measure(script: Path, python: str, output: Path, *options: str) -> None:
         options: of the script.
 
     Raises:
-        NotCalibrated: there is no GPU, or the measurement failed.
+        NoGpuHere: there is no GPU.
+        NotCalibrated: the measurement failed.
     """
     done = subprocess.run([python, str(script), "--output", str(output), *options], check=False)
     if done.returncode == _NO_GPU:
-        raise NotCalibrated(
+        raise NoGpuHere(
             "There is no GPU to calibrate here.",
             "gpuproof doctor says why; gpuproof calibrate --script writes a script to run on an instance with the GPU.",
         )
