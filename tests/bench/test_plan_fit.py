@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench.plan.fit import Row, fit_slowdowns, predict
+from bench.plan.fit import Row
 from bench.plan.measured_steps import MeasuredStep
 from bench.plan.memory_accuracy import Peak, fit_memory
 from bench.plan.tables import timm_memory
 from bench.plan.time_accuracy import spreads
 
+from gpuproof.planning.calibration.regression import fit_slowdowns, predict
 from gpuproof.planning.memory import Replay
 from support.plan_examples import MIB, gpu, training
 
@@ -27,7 +28,7 @@ def rows(count: int) -> list[Row]:
         }
         seconds = sum(TRUE[kind] * value for kind, value in by_class.items()) + 0.001
         step = MeasuredStep("table", f"model {index}", gpu("T4"), training(1), seconds)
-        found.append(Row(step, by_class, 0.001))
+        found.append(Row(seconds, by_class, 0.001, step))
     return found
 
 
@@ -39,7 +40,7 @@ def test_slowdowns_are_found_and_a_class_without_measurements_keeps_its_prior() 
 
 def test_a_row_that_something_else_slowed_down_changes_little() -> None:
     wrong = rows(40)
-    wrong[7] = replace(wrong[7], step=replace(wrong[7].step, seconds=wrong[7].step.seconds * 5))
+    wrong[7] = replace(wrong[7], seconds=wrong[7].seconds * 5)
     found = fit_slowdowns(wrong, {}, ridge=1e-6)
     assert {kind: found[kind] for kind in TRUE} == pytest.approx(TRUE, rel=0.1)
 
