@@ -61,3 +61,23 @@ def test_after_a_restart_only_failures_of_the_newest_attempt_count(tmp_path: Pat
     report(0).failing(11.0, "ValueError").write(tmp_path)
     report(1, attempt=1).failing(15.0, "KeyError").write(tmp_path)
     assert [failure.rank for failure in rank_failures(JOB, tmp_path)] == [1]
+
+
+def test_a_rank_that_open_mpi_ended_because_another_was_lost_is_not_the_cause(tmp_path: Path) -> None:
+    started = RankReport("algo-1", 0, 0, 100, 0, started=1.0)
+    replace(started, rank=1).ending_with(14, 5.0).write(tmp_path)
+    replace(started, host="algo-2", rank=3).ending_with(-9, 7.0).write(tmp_path)
+    job = replace(JOB, launcher="mpi", hosts=("algo-1", "algo-2"), current_host="algo-1")
+    assert first_failure(rank_failures(job, tmp_path)).text.startswith(
+        "algo-2, rank 3: was killed by SIGKILL"
+    )
+    # Any other launcher knows nothing of MPI's codes.
+    other = first_failure(rank_failures(replace(job, launcher="torchrun"), tmp_path))
+    assert other.text == "algo-1, rank 1: exited with code 14"
+
+
+def test_an_exit_code_of_mpi_is_the_reason_if_nothing_else_is_known(tmp_path: Path) -> None:
+    RankReport("algo-1", 0, 0, 100, 0, started=1.0).ending_with(14, 5.0).write(tmp_path)
+    assert [failure.text for failure in rank_failures(replace(JOB, launcher="mpi"), tmp_path)] == [
+        "rank 0: exited with code 14"
+    ]

@@ -13,6 +13,10 @@ from gpuproof.agent.ranks.host_failure import Cause, Failure, exception_cause, e
 if TYPE_CHECKING:
     from gpuproof.agent.ranks.report import RankReport
 
+_MPI_PEER_CODES = frozenset({14, 16, 17, 74, 75, 76, 77})
+"""Exit codes by which Open MPI's default error handler ends a rank that has lost another one, or its daemon: `MPI_ERR_UNKNOWN`,
+`MPI_ERR_OTHER`, `MPI_ERR_INTERN`, `MPI_ERR_PROC_ABORTED`, `MPI_ERR_PROC_FAILED`, its pending variant and `MPI_ERR_REVOKED` of mpi.h."""
+
 
 def rank_failures(job: AgentJob, folder: Path) -> list[Failure]:
     """The failures that ranks of this host have reported so far.
@@ -31,7 +35,7 @@ def rank_failures(job: AgentJob, folder: Path) -> list[Failure]:
         Failure(
             report.order,
             _error(report),
-            exception_cause(report.type, report.message),
+            _cause(job, report),
             # Under MPI, the first host has the reports of all.
             report.host if report.host in job.hosts and len(job.hosts) > 1 else host_name(job),
             report.rank,
@@ -40,6 +44,13 @@ def rank_failures(job: AgentJob, folder: Path) -> list[Failure]:
         for report in failed
         if report.attempt == newest
     ]
+
+
+def _cause(job: AgentJob, report: RankReport) -> Cause:
+    silent = report.type == "SystemExit" and not report.traceback
+    if job.launcher == "mpi" and silent and report.code in _MPI_PEER_CODES:
+        return Cause.PEER
+    return exception_cause(report.type, report.message)
 
 
 def _error(report: RankReport) -> str:
