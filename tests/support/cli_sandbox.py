@@ -42,7 +42,7 @@ class CliSandbox:
 
     def gpuproof(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         """Runs `gpuproof` and waits for it."""
-        return subprocess.run(
+        done = subprocess.run(
             [*GPUPROOF, *map(str, words)],
             cwd=self.project,
             env=self._environment(),
@@ -52,10 +52,12 @@ class CliSandbox:
             timeout=_TIMEOUT_S,
             **options,
         )
+        _show(words, done.returncode, done.stdout, done.stderr)
+        return done
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
         """Starts `gpuproof` in the background."""
-        return subprocess.Popen(
+        return _ShownProcess(
             [*GPUPROOF, *map(str, words)],
             cwd=self.project,
             env=self._environment(),
@@ -94,6 +96,19 @@ class CliSandbox:
         # Two frameworks at once with one thread per core each mostly wait for each other.
         threads = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
         return {**inherited, **threads, "HOME": str(self.home), **self.environment}
+
+
+class _ShownProcess(subprocess.Popen[str]):
+    """A process whose output pytest shows if the test fails."""
+
+    def communicate(self, *arguments: Any, **options: Any) -> tuple[str, str]:
+        output, errors = super().communicate(*arguments, **options)
+        _show(self.args[len(GPUPROOF) :], self.returncode, output, errors)  # type: ignore[index]
+        return output, errors
+
+
+def _show(words: Collection[str | Path], code: int, output: str, errors: str) -> None:
+    print(f"$ gpuproof {' '.join(map(str, words))}\n{output}{errors}exit code {code}")
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:

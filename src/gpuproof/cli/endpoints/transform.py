@@ -149,11 +149,11 @@ def run(arguments: argparse.Namespace) -> int:
             notify(f"gpuproof: {warning}")
         if arguments.dry_run:
             return _show_plan(arguments, plan)
-        job = TransformJob(aws, plan, notify=notify)
-        job.create()
-        if arguments.detach:
-            return _report_detached(arguments, plan)
-        return _follow(arguments, plan, job)
+        with TransformJob(aws, plan, notify=notify) as job:
+            job.create()
+            if not arguments.detach:
+                return _follow(arguments, plan, job)
+        return _report_detached(arguments, plan)
 
 
 def _find_model(arguments: argparse.Namespace, aws: Aws, scratch: Path) -> FoundModel | None:

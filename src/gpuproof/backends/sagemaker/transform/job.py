@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
@@ -40,7 +40,7 @@ class TransformEnd:
 
 
 class TransformJob:
-    """One batch transform job.
+    """One batch transform job: a context that stops it, and deletes what was created for it, after an error or an interrupt.
 
     Args:
         aws: the client.
@@ -63,27 +63,32 @@ class TransformJob:
         self._undo: list[ApiCall] = []
         self._tokens: dict[str, str | None] = {}
 
+    def __enter__(self) -> Self:
+        """Begin; nothing is created yet."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After an error or an interrupt, wherever it came: stop the job, and delete what was created for it."""
+        if kind is not None:
+            self.stop()
+
     def create(self) -> None:
-        """Execute the plan; after an error or an interrupt, everything is undone.
+        """Execute the plan.
 
         Raises:
             GPUproofError: a call fails.
         """
-        try:
-            for call in self._plan.calls:
-                # Noted first: a call whose response is lost may have succeeded.
-                if call.undo is not None:
-                    self._undo.append(call.undo)
-                if call.operation == "upload_file":
-                    self._notify(call.what)
-                    request = call.request
-                    self._aws.upload_file(request["Bucket"], request["Key"], Path(request["Filename"]))
-                    continue
-                with DeferredInterrupt():
-                    self._execute(call)
-        except BaseException:
-            self.stop()
-            raise
+        for call in self._plan.calls:
+            # Noted first: a call whose response is lost may have succeeded.
+            if call.undo is not None:
+                self._undo.append(call.undo)
+            if call.operation == "upload_file":
+                self._notify(call.what)
+                request = call.request
+                self._aws.upload_file(request["Bucket"], request["Key"], Path(request["Filename"]))
+                continue
+            with DeferredInterrupt():
+                self._execute(call)
 
     def _execute(self, call: ApiCall) -> None:
         try:
@@ -100,15 +105,8 @@ class TransformJob:
         Args:
             on_line: called with each line of the logs.
             on_status: called when the status changes.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C or SIGTERM; the job was stopped, and what was created for it deleted, before.
         """
-        try:
-            document = self._wait(on_line, on_status)
-        except BaseException:
-            self.stop()
-            raise
+        document = self._wait(on_line, on_status)
         self._delete_created()
         return self._end(document)
 
