@@ -134,22 +134,31 @@ def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
         try:
             larger = second.result()
         except NotTraceable as error:
-            return TracedSizes(
-                first, None, f"the script failed with twice the batch size: {error.failure.message}"
+            reason = (
+                _without_loader(first)
+                or f"the script failed with twice the batch size: {error.failure.message}"
             )
+            return TracedSizes(first, None, reason)
     if request.model is not None and not (first.input.samples and larger.input.samples):
         return TracedSizes(
             first,
             None,
             "the response does not have one row for each row of the request, or transform_fn makes it",
         )
-    if not first.input.samples:
-        source = "tf.data or Keras" if first.framework == "tensorflow" else "DataLoader of PyTorch"
-        return TracedSizes(first, None, f"the script takes its batches from no {source}")
-    if larger.input.samples != 2 * first.input.samples:
+    if (reason := _without_loader(first)) is not None:
+        return TracedSizes(first, None, reason)
+    if larger.input.samples != 2 * (first.input.samples or 0):
         source = "data" if first.framework == "tensorflow" else "DataLoader"
         return TracedSizes(first, None, f"the batch size does not follow from the script's {source}")
     return TracedSizes(first, larger)
+
+
+def _without_loader(trace: Trace) -> str | None:
+    """Why the batch size of a script is not known; None if it is."""
+    if trace.input.samples:
+        return None
+    source = "tf.data or Keras" if trace.framework == "tensorflow" else "DataLoader of PyTorch"
+    return f"the script takes its batches from no {source}"
 
 
 @contextmanager
@@ -199,7 +208,7 @@ def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
         found = read_trace(output.read_text())
         if isinstance(found, Trace):
             return found
-        raise NotTraceable(found)
+        raise NotTraceable(found, _last_lines(log) if found.code == "script-exit" else "")
     raise NotTraceable(_crash(code, request), _last_lines(log))
 
 

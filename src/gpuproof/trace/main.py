@@ -9,12 +9,14 @@ import threading
 import time
 import traceback
 import types
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from gpuproof.trace.document import Trace, TraceFailure, write_failure, write_trace
+from gpuproof.trace.document import Note, Trace, TraceFailure, write_failure, write_trace
 from gpuproof.trace.epochs import Epochs
 from gpuproof.trace.failures import failure_of
 from gpuproof.trace.frameworks import frameworks_of, keras_settings, only_predicts
@@ -50,6 +52,16 @@ def main() -> int:
         trace = epochs.added_to(session.finish())
         return trace if synthetic is None else synthetic.added_to(trace)
 
+    def ended_early(failure: TraceFailure) -> Trace | TraceFailure:
+        """What was recorded before the script failed, if that is a step; else the failure."""
+        trace = finished() if session.has_steps else failure
+        if isinstance(trace, TraceFailure):
+            return failure
+        text = f"The script ended after {trace.steps} of {options.steps} steps: {failure.message}"
+        return replace(
+            trace, assumptions=[*trace.assumptions, Note("ended-early", text, failure.file, failure.line)]
+        )
+
     tensorflow = _uses_tensorflow(options, output)
     if tensorflow and (failure := _keras_failure(Path(script), options.change)) is not None:
         _leave(output, failure)
@@ -71,7 +83,8 @@ def main() -> int:
     epochs.watch()
     # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
     main_thread = threading.main_thread().ident or 0
-    threading.Thread(target=_watch, args=(options, output, main_thread), daemon=True).start()
+    watch = partial(_watch, options, lambda failure: _leave(output, ended_early(failure)), main_thread)
+    threading.Thread(target=watch, daemon=True).start()
     try:
         with session:
             if options.mode == "serving":
@@ -80,9 +93,9 @@ def main() -> int:
                 _run(script)
     except SystemExit as end:
         if end.code not in (None, 0):
-            _leave(output, _ended(end))
+            _leave(output, ended_early(_ended(end)))
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is the answer
-        _leave(output, failure_of(error))
+        _leave(output, ended_early(failure_of(error)))
     _leave(output, finished())
 
 
@@ -203,20 +216,20 @@ def _run(script: str) -> None:
     exec(code, module.__dict__)  # noqa: S102 - this is the user's own script
 
 
-def _watch(options: argparse.Namespace, output: Path, thread: int) -> None:
+def _watch(options: argparse.Namespace, leave: Callable[[TraceFailure], NoReturn], thread: int) -> None:
     """End the process when it takes too long or too much memory."""
     until = time.monotonic() + options.timeout
     while True:
         time.sleep(_CHECK_S)
         if time.monotonic() > until:
             text, remedy = _late(options)
-            _leave(output, _interrupted("timeout", text, remedy, thread))
+            leave(_interrupted("timeout", text, remedy, thread))
         if _resident() > options.max_memory:
             text = (
                 f"The script needed more than {options.max_memory / 2**30:.1f} GiB of this machine's memory."
             )
             remedy = "Load less data before the first step, or allow more (--max-memory)."
-            _leave(output, _interrupted("memory", text, remedy, thread))
+            leave(_interrupted("memory", text, remedy, thread))
 
 
 def _late(options: argparse.Namespace) -> tuple[str, str]:
@@ -243,7 +256,7 @@ def _users_stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
 
 def _ended(end: SystemExit) -> TraceFailure:
     message = f"The script ended with {end.code!r} before its first step."
-    return TraceFailure("script-error", message, "Pass the arguments with which it trains after `--`.")
+    return TraceFailure("script-exit", message, "Pass the arguments with which it trains after `--`.")
 
 
 def _leave(output: Path, result: Trace | TraceFailure) -> NoReturn:

@@ -45,7 +45,7 @@ for _ in range(5):
 
 def test_a_script_that_exits_with_an_error(tmp_path: Path) -> None:
     found = failure_of(tmp_path, "import argparse\nargparse.ArgumentParser().parse_args(['--no'])\n")
-    assert (found.code, "2" in found.message) == ("script-error", True)
+    assert (found.code, "2" in found.message) == ("script-exit", True)
 
 
 def test_a_script_that_hangs_names_where(tmp_path: Path) -> None:

@@ -187,7 +187,11 @@ class FakeGpu(TorchFunctionMode):
             on_gpu = self.is_on_gpu(args[0]) if like else self.default_on_gpu and func is not torch.from_numpy
         else:
             on_gpu = is_gpu(device)
-        if func in _FROM_DATA or func is _Tensor.new_tensor:
+        if func is _Tensor.new_tensor:
+            tensor, data, *rest = args
+            kwargs.setdefault("dtype", tensor.dtype)
+            func, args = torch.tensor, (data, *rest)
+        if func in _FROM_DATA:
             if args and isinstance(args[0], FakeTensor):
                 made = args[0].to(kwargs["dtype"]) if kwargs.get("dtype") is not None else args[0]
                 return self.to_gpu(made) if on_gpu else self.to_host(made)
@@ -217,11 +221,13 @@ class FakeGpu(TorchFunctionMode):
         if dtype is None:
             name = torch.empty((), dtype=tensor.dtype).type()
             return name.replace("torch.", "torch.cuda.") if self.is_on_gpu(tensor) else name
-        if isinstance(dtype, str):
-            kind = dtype.rpartition(".")[2]
-            empty: Any = getattr(torch, kind)()
-            return self.to_gpu(tensor, empty.dtype) if ".cuda." in dtype else tensor.to(empty.dtype)
-        return tensor.to(dtype)
+        if isinstance(dtype, torch.dtype):
+            return tensor.to(dtype)
+        name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+        kind: Any = getattr(torch, name.rpartition(".")[2]).dtype
+        if ".cuda." in name:
+            return tensor.to(kind) if self.is_on_gpu(tensor) else self.to_gpu(tensor, kind)
+        return self.to_host(tensor).to(kind)
 
     def _to(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
@@ -294,7 +300,7 @@ class FakeGpu(TorchFunctionMode):
         return value
 
 
-_ON_HOST_TOO = {_Tensor.cuda, _Tensor.to, _Tensor.pin_memory, _Tensor.is_pinned}
+_ON_HOST_TOO = {_Tensor.cuda, _Tensor.to, _Tensor.type, _Tensor.pin_memory, _Tensor.is_pinned}
 
 
 def is_gpu(device: Any) -> bool:

@@ -12,7 +12,6 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
-import torch.optim.optimizer as optimizers
 import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -38,6 +37,8 @@ from gpuproof.trace.pytorch.modules import (
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
 from gpuproof.trace.pytorch.saved_models import load_on_host
+from gpuproof.trace.pytorch.steps import TrainingSteps, parameters_of
+from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
@@ -98,11 +99,13 @@ class TorchSession:
         self.gpu = FakeGpu(self.recorder, fake, self.notes)
         self._log = OperatorLog(self.recorder, fake, self.notes, self.gpu)
         self._precision = Precision()
-        self._compiled = self._checkpointing = self._on_host = False
+        self._compiled = self._checkpointing = False
         self._strategy, self._world = "none", target.count
         self._buckets: list[Any] = []
-        self._optimizer_marks: list[tuple[int, Mark]] = []
-        self._optimizers: dict[int, Any] = {}
+        self._scaled = batch_scale != 1
+        self._training = TrainingSteps(
+            self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training
+        )
         self._call_marks: list[Mark] = [self.recorder.mark()]
         self._batch_marks: list[Mark] = []
         self._request_marks: list[Mark] = []
@@ -127,6 +130,7 @@ class TorchSession:
     def _install(self, target: TargetGpu, fake: FakeTensorMode, batch_scale: int) -> None:
         answer_for(target, self.recorder)
         self.gpu.answer_device()
+        replace_tensor_types(self.gpu)
         make_parameters_fake(fake)
         move_parameters_in_place(self.gpu, self.recorder)
         emulate_autocast(self.gpu, self._precision)
@@ -138,8 +142,7 @@ class TorchSession:
         watch_libraries(self.notes)
         open_attention_layers()
         _choose_foreach()
-        optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
-        optimizers.register_optimizer_step_post_hook(self._after_optimizer)
+        self._training.install()
         register_module_forward_pre_hook(self._before_call)
         register_module_forward_hook(self._after_call, always_call=True)
         self._replace_functions()
@@ -191,40 +194,17 @@ class TorchSession:
         if strategy == "ddp":
             self._buckets += gradient_buckets(module, self.gpu)
 
-    def _before_optimizer(self, optimizer: Any, *_: Any) -> None:
-        self._log.in_optimizer = True
-        for parameter in _parameters(optimizer):
-            if self.gpu.is_on_gpu(parameter):
-                self.recorder.classify(parameter, "parameter")
-                if parameter.grad is not None:
-                    self.recorder.classify(parameter.grad, "gradient")
-            else:
-                self._on_host = True
+    def _wanted_steps(self) -> int:
+        # Without a data loader, this trace at another batch size is the same as the one at the script's own.
+        return 1 if self._scaled and not self.recorder.batches else self._steps
 
-    def _after_optimizer(self, optimizer: Any, *_: Any) -> None:
-        self._log.in_optimizer = False
-        for state in optimizer.state.values():
-            for value in state.values():
-                if self.gpu.is_on_gpu(value):
-                    self.recorder.classify(value, "optimizer")
-        self.recorder.enter("other")
-        self._optimizers.setdefault(id(optimizer), optimizer)
-        self._optimizer_marks.append((id(optimizer), self.recorder.mark()))
-        if len(self._step_marks()) >= self._steps and not self._inference:
+    def _end_training(self) -> None:
+        if not self._inference:
             self._complete()
 
-    def _step_marks(self) -> list[Mark]:
-        """The ends of steps: of a script with several optimizers, when the last one of a cycle has stepped."""
-        order = [key for key, _ in self._optimizer_marks]
-        if not order:
-            return []
-        again = next((index for index in range(1, len(order)) if order[index] == order[0]), None)
-        last = order[-1] if again is None else order[again - 1]
-        if again is None and len(set(order)) > 1:
-            return [self._optimizer_marks[-1][1]]
-        return [mark for key, mark in self._optimizer_marks if key == last]
-
     def _before_call(self, module: Any, _: Any) -> None:
+        if self._depth == 0 and not self._serving:
+            self._training.before_call()
         self._depth += 1
 
     def _after_call(self, module: Any, *_: Any) -> None:
@@ -246,6 +226,15 @@ class TorchSession:
         mark = self.recorder.mark()
         if mark.calls > before and self.recorder.batches:
             self._batch_marks.append(mark)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a step was recorded, so that there is a trace even if the script fails now."""
+        if self._serving:
+            return bool(self._request_marks)
+        if self._inference:
+            return bool(self._batch_marks or self._call_marks[1:])
+        return bool(self._training.marks())
 
     def end_load(self) -> None:
         """The served model is loaded: requests come from now on."""
@@ -278,12 +267,16 @@ class TorchSession:
             if not marks or marks[-1].calls == self._base.calls:
                 return _HANDLER_ON_CPU
             return self._trace(marks, "serving")
-        marks, mode = self._step_marks(), "training"
+        marks, mode = self._training.marks(), "training"
         if self._inference or not marks:
             self._end_batch()
             marks, mode = (self._batch_marks or self._call_marks[1:])[: self._steps], "inference"
         if not marks or not self.recorder.has_calls:
-            return _NOT_ON_GPU if self._on_host or self._depth or self._optimizer_marks else _NO_STEP
+            return (
+                _NOT_ON_GPU
+                if self._training.on_host or self._depth or self._training.optimizers
+                else _NO_STEP
+            )
         return self._trace(marks, mode)
 
     def _trace(self, marks: list[Mark], mode: str) -> Trace:
@@ -303,7 +296,7 @@ class TorchSession:
             parameters=sum(one.numel() for one in parameters),
             trainable=sum(one.numel() for one in parameters if one.requires_grad),
             model_bytes=sum(one.numel() * one.element_size() for one in parameters),
-            optimizer=next((type(one).__name__ for one in self._optimizers.values()), None),
+            optimizer=next((type(one).__name__ for one in self._training.optimizers.values()), None),
             precision=self._precision_name(parameters),
             compiled=self._compiled,
             checkpointing=self._checkpointing,
@@ -328,8 +321,8 @@ class TorchSession:
 
     def _all_parameters(self) -> list[Any]:
         found = {id(one): one for model in self._models.values() for one in model.parameters()}
-        for optimizer in self._optimizers.values():
-            found.update((id(one), one) for one in _parameters(optimizer))
+        for optimizer in self._training.optimizers.values():
+            found.update((id(one), one) for one in parameters_of(optimizer))
         return list(found.values())
 
     def _precision_name(self, parameters: list[Any]) -> str:
@@ -362,10 +355,6 @@ class TorchSession:
         if len(marks) == 1:
             notes.append(Note("one-step", "Only one step was recorded: the second may need more memory."))
         return notes
-
-
-def _parameters(optimizer: Any) -> list[Any]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
 
 
 def _last_step(events: list[int]) -> list[int]:

@@ -153,6 +153,11 @@ class TensorFlowSession:
         if not self._serving:
             self._complete()
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether a step was recorded, so that there is a trace even if the script fails now."""
+        return bool(self._order) and not self._serving
+
     def end_load(self) -> None:
         """The served model is loaded: requests come from now on."""
         self._order.clear()

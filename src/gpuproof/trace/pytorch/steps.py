@@ -1,0 +1,149 @@
+"""Finds the ends of training steps: steps of optimizers, or the updates of a script that has none."""
+
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optimizers
+
+from gpuproof.trace.pytorch.fake_gpu import FakeGpu
+from gpuproof.trace.pytorch.operators import OperatorLog
+from gpuproof.trace.pytorch.recorder import Mark, Recorder
+
+
+class TrainingSteps:
+    """The training steps of a script so far.
+
+    With several optimizers, a step ends when the last one of a cycle has stepped. Without any, it ends before the first call of a model
+    that follows a backward pass: the script has changed the weights itself in between.
+
+    Args:
+        recorder: makes the marks.
+        log: learns when an optimizer runs.
+        gpu: knows which parameters are on the GPU.
+        wanted: returns how many steps to record.
+        complete: called when these were made.
+
+    Attributes:
+        optimizers: that have stepped.
+        on_host: whether one of them changed parameters that are not on the GPU.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        log: OperatorLog,
+        gpu: FakeGpu,
+        wanted: Callable[[], int],
+        complete: Callable[[], None],
+    ) -> None:
+        self._recorder = recorder
+        self._log = log
+        self._gpu = gpu
+        self._wanted = wanted
+        self._complete = complete
+        self._marks: list[tuple[int, Mark]] = []
+        self._updates: list[Mark] = []
+        self._has_optimizer = self._updating = False
+        self.optimizers: dict[int, Any] = {}
+        self.on_host = False
+
+    def install(self) -> None:
+        """Watch optimizers and backward passes from now on."""
+        optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
+        optimizers.register_optimizer_step_post_hook(self._after_optimizer)
+        original_init: Any = torch.optim.Optimizer.__init__
+        backward, gradients = torch.autograd.backward, torch.autograd.grad
+
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            original_init(optimizer, *args, **kwargs)
+
+        def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = function(*args, **kwargs)
+                self._after_backward()
+                return result
+
+            return call
+
+        torch.optim.Optimizer.__init__ = init  # type: ignore[method-assign]
+        torch.autograd.backward = watched(backward)
+        torch.autograd.grad = watched(gradients)
+
+    def before_call(self) -> None:
+        """A model is about to be called."""
+        if self._updating:
+            self._end_update()
+            if len(self._updates) >= self._wanted():
+                self._complete()
+
+    def marks(self) -> list[Mark]:
+        """The ends of all steps so far."""
+        if self._updating:
+            self._end_update()
+        if not self._marks:
+            return self._updates
+        order = [key for key, _ in self._marks]
+        again = next((index for index in range(1, len(order)) if order[index] == order[0]), None)
+        last = order[-1] if again is None else order[again - 1]
+        if again is None and len(set(order)) > 1:
+            return [self._marks[-1][1]]
+        return [mark for key, mark in self._marks if key == last]
+
+    def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        self._log.in_optimizer = True
+        for parameter in parameters_of(optimizer):
+            if self._gpu.is_on_gpu(parameter):
+                self._recorder.classify(parameter, "parameter")
+                if parameter.grad is not None:
+                    self._recorder.classify(parameter.grad, "gradient")
+            else:
+                self.on_host = True
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._as_forward(kwargs["closure"])}
+        if len(args) > 1 and callable(args[1]):  # the first one is the optimizer
+            return (args[0], self._as_forward(args[1]), *args[2:]), kwargs
+        return None
+
+    def _as_forward(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """A closure that computes the loss, which is no part of the optimizer."""
+
+        def call() -> Any:
+            self._log.in_optimizer = False
+            try:
+                return closure()
+            finally:
+                self._log.in_optimizer = True
+
+        return call
+
+    def _after_optimizer(self, optimizer: Any, *_: Any) -> None:
+        self._log.in_optimizer = False
+        for state in optimizer.state.values():
+            for value in state.values():
+                if self._gpu.is_on_gpu(value):
+                    self._recorder.classify(value, "optimizer")
+        self._recorder.enter("other")
+        self.optimizers.setdefault(id(optimizer), optimizer)
+        self._marks.append((id(optimizer), self._recorder.mark()))
+        if len(self.marks()) >= self._wanted():
+            self._complete()
+
+    def _after_backward(self) -> None:
+        if not self._has_optimizer and self._recorder.has_calls:
+            self._updating = self._log.in_optimizer = True
+
+    def _end_update(self) -> None:
+        self._updating = self._log.in_optimizer = False
+        self._recorder.enter("other")
+        self._updates.append(self._recorder.mark())
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """The parameters that an optimizer changes."""
+    return [one for group in optimizer.param_groups for one in group["params"]]
