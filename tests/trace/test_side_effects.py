@@ -94,6 +94,35 @@ def test_what_would_fail_without_a_trace_fails(tmp_path: Path, body: str) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.makedirs('new/deep')\nassert os.path.isdir('new/deep') and Path('new').exists() and os.listdir('new') == ['deep']",
+        "Path('out/new.txt').write_text('abc')\nassert os.path.getsize('out/new.txt') == 3 and sorted(os.listdir('out')) == ['new.txt', 'old.txt']",
+        "Path('a.txt').write_text('a')\nassert os.access('a.txt', os.R_OK) and Path('a.txt').stat().st_size == 1",
+        "os.remove('kept.txt')\nassert not os.path.exists('kept.txt') and 'kept.txt' not in os.listdir() and not os.access('kept.txt', os.R_OK)",
+        "shutil.rmtree('out')\nassert not Path('out').exists() and not Path('out/old.txt').exists() and list(Path('out').glob('*')) == []",
+        "shutil.rmtree('out')\nos.makedirs('out')\nassert os.path.isdir('out') and os.listdir('out') == []",
+        "os.makedirs('runs/1')\nPath('runs/1/last.pt').touch()\nassert [(a, b, c) for a, b, c in os.walk('runs')] == [('runs', ['1'], []), ('runs/1', [], ['last.pt'])]",
+        "import glob\nPath('out/a.pt').touch()\nassert glob.glob('out/*.pt') == ['out/a.pt']",
+        "Path('a.txt').write_text('a')\nos.replace('a.txt', 'b.txt')\nassert not os.path.exists('a.txt') and Path('b.txt').exists()",
+        "Path('new.txt').write_text('x')\nos.remove('new.txt')\nassert not os.path.exists('new.txt')",
+    ],
+)
+def test_the_script_sees_its_own_changes(tmp_path: Path, body: str) -> None:
+    _, found = after(tmp_path, body)
+    assert found == BEFORE
+
+
+@pytest.mark.parametrize(
+    "read", ["open('kept.txt')", "os.open('kept.txt', os.O_RDONLY)", "os.stat('kept.txt')"]
+)
+def test_a_removed_file_cannot_be_read(tmp_path: Path, read: str) -> None:
+    body = f"os.remove('kept.txt')\ntry:\n    {read}\nexcept FileNotFoundError:\n    print('none')\n"
+    notes, found = after(tmp_path, body)
+    assert (notes[0], found) == ("none", BEFORE)
+
+
 def test_temporary_files_are_files_as_always(tmp_path: Path) -> None:
     body = (
         "import tempfile\nwith tempfile.TemporaryDirectory() as name:\n    Path(name, 'a').write_text('a')\n"

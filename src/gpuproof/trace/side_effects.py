@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpuproof.trace.file_changes import FileChanges, FileView
 from gpuproof.trace.notes import Notes
 
 _OFF = {
@@ -48,9 +49,9 @@ class Scratch:
     def __init__(self, folder: Path, notes: Notes) -> None:
         self._folder = folder
         self._notes = notes
-        self._copies: dict[str, Path] = {}
-        self._removed: set[str] = set()
-        self._made: set[str] = set()
+        self._changes = FileChanges()
+        self._view = FileView(self._changes, folder, self._place)
+        self._files = 0
         self._free = (f"{folder}{os.sep}", *_DEVICES, *_caches())
         self._open: Callable[..., Any] = builtins.open
 
@@ -67,6 +68,7 @@ class Scratch:
         for name in _TWO_PATHS:
             replaced[getattr(os, name)] = self._two_paths(name, getattr(os, name))
         replaced[os.open] = self._opened(os.open)
+        replaced.update(self._view.functions())
         for original, new in replaced.items():
             if original is not self._open:
                 setattr(os, original.__name__, new)
@@ -78,8 +80,9 @@ class Scratch:
         place = self._place(file)
         if place is None:
             return self._open(file, mode, *args, **kwargs)
-        copy = self._copies.get(place)
+        copy = self._changes.copies.get(place)
         if not set(mode) & set("wax+"):
+            self._check_exists(place)
             return self._open(file if copy is None else copy, mode, *args, **kwargs)
         if copy is None:
             copy = self._new_copy(place, keep=not set(mode) & set("wx"))
@@ -87,24 +90,29 @@ class Scratch:
         return self._open(copy, mode, *args, **kwargs)
 
     def _new_copy(self, place: str, *, keep: bool) -> Path:
-        copy = self._folder / f"{len(self._copies)}-{Path(place).name}"
+        copy = self._folder / f"{self._files}-{Path(place).name}"
+        self._files += 1
         if keep and Path(place).is_file():
             with self._open(place, "rb") as source, self._open(copy, "wb") as target:
                 while content := source.read(1 << 20):
                     target.write(content)
-        self._copies[place] = copy
+        self._changes.write(place, copy)
         return copy
+
+    def _check_exists(self, place: str) -> None:
+        if self._changes.is_removed(place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
 
     def _one_path(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
             # What a link points to is not removed with it.
-            place = self._place(path, kwargs.get("dir_fd"), follow=name not in _REMOVING)
+            place = self._place(path, kwargs.get("dir_fd"), name not in _REMOVING)
             if place is None or (name == "mkdir" and self._leads_to_cache(place)):
                 return original(path, *args, **kwargs)
-            copy = self._copies.get(place)
+            copy = self._changes.copies.get(place)
             if copy is not None:
                 if name in _REMOVING:
-                    del self._copies[place]
+                    self._changes.remove(place)
                 kwargs.pop("dir_fd", None)
                 return original(copy, *args, **kwargs)
             self._pretend(name, place)
@@ -115,23 +123,27 @@ class Scratch:
     def _pretend(self, name: str, place: str) -> None:
         """Note what was not done with a file or folder, or raise the error that it would have raised."""
         if name == "mkdir":
-            if Path(place).is_dir() and place not in self._removed:
+            if Path(place).is_dir():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place)
-            self._removed.discard(place)
-            self._made.add(place)
-        elif place in self._made:
+            self._changes.make(place)
+        elif place in self._changes.made:
             if name in _REMOVING:
-                self._made.discard(place)
+                self._changes.remove(place)
             return
         elif not os.path.lexists(place):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+        elif name in _REMOVING:
+            self._changes.remove(place)
         self._notes.add("write", f"os.{name} of {place} was not done.")
 
     def _opened(self, original: Callable[..., int]) -> Callable[..., int]:
         def call(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
             place = self._place(path, kwargs.get("dir_fd"))
-            copy = None if place is None else self._copies.get(place)
-            if place is None or (copy is None and not flags & _WRITING):
+            copy = None if place is None else self._changes.copies.get(place)
+            if place is None:
+                return original(path, flags, *args, **kwargs)
+            if copy is None and not flags & _WRITING:
+                self._check_exists(place)
                 return original(path, flags, *args, **kwargs)
             if copy is None:
                 if flags & os.O_CREAT and flags & os.O_EXCL and Path(place).exists():
@@ -147,13 +159,13 @@ class Scratch:
 
     def _tree_removed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def rmtree(path: Any, ignore_errors: bool = False, *args: Any, **kwargs: Any) -> None:
-            place = self._place(path, kwargs.get("dir_fd"), follow=False)
+            place = self._place(path, kwargs.get("dir_fd"), False)
             if place is None:
                 original(path, ignore_errors, *args, **kwargs)
-            elif place in self._made:
-                self._made.discard(place)
+            elif place in self._changes.made:
+                self._changes.remove(place)
             elif Path(place).is_dir() and not Path(place).is_symlink():
-                self._removed.add(place)
+                self._changes.remove(place)
                 self._notes.add("write", f"shutil.rmtree of {place} was not done.")
             elif not ignore_errors:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
@@ -169,7 +181,7 @@ class Scratch:
                 place = self._place(database)
             if place is None:
                 return original(database, *args, **kwargs)
-            copy = self._copies.get(place)
+            copy = self._changes.copies.get(place)
             if copy is None:
                 copy = self._new_copy(place, keep=True)
                 self._notes.add("write", f"The database {place} was not changed.")
@@ -184,11 +196,11 @@ class Scratch:
             from_, to = self._place(beside), self._place(target)
             if to is None and (from_ is None or name in _LINKING):
                 return original(source, target, *args, **kwargs)
-            copy = self._copies.get(from_) if from_ is not None else None
+            copy = self._changes.copies.get(from_) if from_ is not None else None
             if copy is not None and to is not None:
-                self._copies[to] = copy
+                self._changes.write(to, copy)
                 if from_ is not None and name not in _LINKING:
-                    del self._copies[from_]
+                    self._changes.remove(from_)
                 return None
             self._notes.add("write", f"os.{name} of {to or from_} was not done.")
             return None
@@ -198,7 +210,7 @@ class Scratch:
     def _leads_to_cache(self, place: str) -> bool:
         return any(one.startswith(f"{place}{os.sep}") for one in self._free)
 
-    def _place(self, file: Any, folder: int | None = None, *, follow: bool = True) -> str | None:
+    def _place(self, file: Any, folder: int | None = None, follow: bool = True) -> str | None:
         """The real path of a file that must not be changed; None in the folder, for devices and for descriptors.
 
         Args:
@@ -210,7 +222,8 @@ class Scratch:
         name = os.fsdecode(file)
         if folder is not None:
             name = str(Path(f"/proc/self/fd/{folder}").resolve() / name)
-        path = str(Path(name).resolve() if follow else Path(name).parent.resolve() / Path(name).name)
+        with self._view.off():
+            path = str(Path(name).resolve() if follow else Path(name).parent.resolve() / Path(name).name)
         # `tempfile` opens the folder itself, with a function that creates the file in it.
         return None if f"{path}{os.sep}".startswith(self._free) else path
 

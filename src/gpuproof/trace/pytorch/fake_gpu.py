@@ -152,6 +152,11 @@ class FakeGpu(TorchFunctionMode):
             new.requires_grad_(True)
         return new
 
+    def without_values(self, like: Any) -> Any:
+        """A tensor of the host with the shape and type of another one, and without memory."""
+        with torch.no_grad(), self._fake:
+            return torch.empty_strided(like.size(), like.stride(), dtype=like.dtype)
+
     def to_host(self, tensor: Any) -> Any:
         """A tensor on the host: zeros for one on the GPU, whose values nobody knows."""
         if not isinstance(tensor, FakeTensor):
@@ -266,8 +271,7 @@ class FakeGpu(TorchFunctionMode):
         if id(tensor) in memo:
             return memo[id(tensor)]
         on_gpu = self.is_on_gpu(tensor)
-        with torch.no_grad(), self._fake:
-            copy = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+        copy = self.without_values(tensor)
         if isinstance(tensor, torch.nn.Parameter):
             copy = torch.nn.Parameter(copy, tensor.requires_grad)
         else:

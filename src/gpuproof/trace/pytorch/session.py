@@ -36,7 +36,7 @@ from gpuproof.trace.pytorch.modules import (
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
-from gpuproof.trace.pytorch.saved_models import load_on_host
+from gpuproof.trace.pytorch.saved_models import replace_files
 from gpuproof.trace.pytorch.steps import TrainingSteps, parameters_of
 from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
 from gpuproof.trace.target import TargetGpu
@@ -135,7 +135,7 @@ class TorchSession:
         move_parameters_in_place(self.gpu, self.recorder)
         emulate_autocast(self.gpu, self._precision)
         emulate_gradient_scaling()
-        load_on_host(self.gpu)
+        replace_files(self.gpu, self.notes)
         use_no_grad_for_inference()
         emulate_process_group(self.recorder, self._world)
         self._loader = watch_loaders(self.recorder, batch_scale, self._before_batch)
@@ -165,16 +165,12 @@ class TorchSession:
         def set_default_device(device: Any) -> None:
             self.gpu.default_on_gpu = is_gpu(device)
 
-        def not_saved(*_: Any, **__: Any) -> None:
-            self.notes.add("save", "torch.save was not done.")
-
         torch.compile = compile_  # type: ignore[assignment]
         torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
         torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
         torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
         replace_fsdp(wrap("fsdp"), lambda module: self._wrapped("fsdp", module))
         torch.set_default_device = set_default_device
-        torch.save = not_saved  # type: ignore[assignment]
         checkpoint = torch.utils.checkpoint.checkpoint
 
         def noted(function: Any, *args: Any, **kwargs: Any) -> Any:
