@@ -125,7 +125,11 @@ def _sizes(first: tuple[int, ...], second: tuple[int, ...], factor: float) -> tu
 def sharded(trace: Trace, gpus: int) -> Trace:
     """The trace on each of several GPUs among which FSDP shards parameters, gradients and optimizer state.
 
-    The parameters of two units are gathered at a time. A unit is taken to be a layer: the parameters divided by half of how often
+    Each GPU holds its share, and gathers the parameters of the outermost unit, which stay for the whole step, of the unit that
+    computes and of the one that is fetched meanwhile, and the gradients of one unit twice: as they are made, and as they are sent.
+    Source: https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html. The optimizer changes its share alone.
+
+    If the units are not known, two are gathered. A unit is then taken to be a layer: the parameters divided by half of how often
     the shape occurs that makes up most of them (two such matrices in a layer); all parameters if no shape repeats.
 
     Args:
@@ -137,12 +141,32 @@ def sharded(trace: Trace, gpus: int) -> Trace:
     """
     if gpus < 1:
         raise ValueError("the number of GPUs must be positive")
-    if gpus == 1:
+    factor = 1.0 if trace.sharding is None else trace.sharding.share_factor
+    if gpus == 1 and factor == 1:
         return trace
-    blocks = [(-(-size // gpus) if kind in _SHARDED else size, kind) for size, kind in trace.memory.blocks]
-    gathered = min(_GATHERED_UNITS * _unit(trace.memory), _parameter_bytes(trace.memory))
-    blocks.append((gathered, CATEGORIES.index("temporary")))
-    return replace(trace, memory=Memory(blocks, [len(blocks), *trace.memory.events]))
+    blocks = [
+        (ceil(size * factor / gpus) if kind in _SHARDED else size, kind) for size, kind in trace.memory.blocks
+    ]
+    blocks.append((_gathered(trace), CATEGORIES.index("temporary")))
+    share = factor / gpus
+    operators = [
+        replace(one, flops=one.flops * share, bytes=one.bytes * share) if one.phase == "optimizer" else one
+        for one in trace.operators
+    ]
+    return replace(trace, memory=Memory(blocks, [len(blocks), *trace.memory.events]), operators=operators)
+
+
+def _gathered(trace: Trace) -> int:
+    """Bytes of whole parameters and gradients that each GPU holds at the peak."""
+    everything = _parameter_bytes(trace.memory)
+    if trace.sharding is None:
+        return min(_GATHERED_UNITS * _unit(trace.memory), everything)
+    *inner, outermost = trace.sharding.units
+    largest = max(inner, default=outermost)
+    gradients = 2 * largest
+    if trace.sharding.keeps_gathered or not inner:
+        return sum(trace.sharding.units) + gradients
+    return min(outermost + _GATHERED_UNITS * largest, sum(trace.sharding.units)) + gradients
 
 
 def _parameter_bytes(memory: Memory) -> int:

@@ -87,6 +87,22 @@ class Input:
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """How FSDP shards the model.
+
+    Args:
+        units: bytes of the parameters of each unit, as they are gathered; the outermost unit is the last one.
+        keeps_gathered: units stay gathered from the forward to the backward pass (`SHARD_GRAD_OP`, `reshard_after_forward=False`).
+        share_factor: bytes of a parameter, gradient or optimizer state in its share, for each byte in the trace: 2 if units compute in half precision
+            and shares are kept in float32.
+    """
+
+    units: list[int] = field(default_factory=list)
+    keeps_gathered: bool = False
+    share_factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class Note:
     """An assumption that was made, or a side effect that was prevented.
 
@@ -127,6 +143,7 @@ class Trace:
         checkpointing: the script recomputes activations.
         strategy: `none`, `ddp`, `fsdp`, `data-parallel`, `mirrored`.
         world_size: GPUs that the script was told of.
+        sharding: with the strategy `fsdp`, and if the units are known.
         collective_bytes: sent by each GPU in a step.
         input: the input pipeline.
         assumptions: what was assumed, in order.
@@ -152,6 +169,7 @@ class Trace:
     checkpointing: bool = False
     strategy: str = "none"
     world_size: int = 1
+    sharding: Sharding | None = None
     collective_bytes: float = 0.0
     input: Input = Input()
     assumptions: list[Note] = field(default_factory=list)
@@ -212,6 +230,8 @@ def read_trace(text: str) -> Trace | TraceFailure:
     memory = content["memory"]
     content["memory"] = Memory([(size, kind) for size, kind in memory["blocks"]], memory["events"])
     content["input"] = _read(Input, content["input"])
+    if content.get("sharding") is not None:
+        content["sharding"] = _read(Sharding, content["sharding"])
     for name in ("assumptions", "side_effects"):
         content[name] = [_read(Note, one) for one in content[name]]
     return _read(Trace, content)

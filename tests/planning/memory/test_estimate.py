@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, u
 from gpuproof.planning.estimates import Interval
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch
 from gpuproof.planning.scaling import scaled, sharded
-from gpuproof.trace.document import Memory
+from gpuproof.trace.document import Memory, Operator, Sharding, Trace
 from support.plan_examples import GIB, MIB, blocks, gpu, gpus, training
 
 EXACT = Coefficients({"context_mib": {"default": [1024, 1024, 1024]}, "spread": [1.0, 1.25]}, {})
@@ -128,6 +129,36 @@ def test_of_a_model_with_layers_fsdp_gathers_two() -> None:
     trace = replace(training(1), memory=Memory(layers, [*range(1, 21), 0]))
     # 20 matrices are 10 layers of 16 MiB.
     assert sharded(trace, 2).memory.blocks[-1][0] == 2 * 16 * MIB
+
+
+def sharded_units(**options: Any) -> Trace:
+    """Two layers of 20 MiB and the rest of a model of 60 MiB, with as much gradients."""
+    memory = Memory(blocks(parameter=60 * MIB, gradient=60 * MIB), [1, 2, 0])
+    sharding = Sharding([20 * MIB, 20 * MIB, 20 * MIB], **options)
+    return replace(training(1), memory=memory, strategy="fsdp", sharding=sharding)
+
+
+def test_fsdp_holds_the_outermost_unit_two_others_and_the_gradients_of_one() -> None:
+    result = sharded(sharded_units(), 4).memory.blocks
+    assert [size for size, _ in result] == [15 * MIB, 15 * MIB, (20 + 2 * 20 + 2 * 20) * MIB]
+
+
+def test_units_that_stay_gathered_are_all_there() -> None:
+    trace = replace(sharded_units(keeps_gathered=True), sharding=Sharding([10 * MIB] * 6, True))
+    assert sharded(trace, 4).memory.blocks[-1][0] == (60 + 2 * 10) * MIB
+
+
+def test_shares_in_float32_of_a_model_that_computes_in_half_precision_are_twice_as_large() -> None:
+    trace = sharded_units(share_factor=2.0)
+    for count in (1, 4):
+        assert sharded(trace, count).memory.blocks[0][0] == 60 * MIB * 2 // count
+
+
+def test_the_optimizer_changes_its_share_alone() -> None:
+    update = Operator("aten._foreach_add_", "optimizer", "float32", "optimizer", 8.0, 800.0, 1, (), 1)
+    trace = replace(sharded_units(share_factor=2.0), operators=[update])
+    (found,) = sharded(trace, 4).operators
+    assert (found.flops, found.bytes) == (4.0, 400.0)
 
 
 def test_tensorflow_needs_what_is_in_use_and_not_a_segment_for_each_size() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuproof.planning.scaling import scaled
 from gpuproof.planning.time import estimate_step, input_seconds
-from gpuproof.trace.document import Input, Operator
+from gpuproof.trace.document import Input, Operator, Sharding
 from support.plan_examples import gpu, gpus, training
 
 
@@ -127,6 +127,17 @@ def test_fsdp_moves_half_as_much_again_as_ddp() -> None:
         for strategy in ("ddp", "fsdp")
     ]
     assert times[1] / times[0] == pytest.approx(1.5, rel=0.05)
+
+
+def test_fsdp_that_keeps_its_parameters_gathers_them_once() -> None:
+    trace = replace(training(1, parameters=1_000_000_000), strategy="fsdp")
+    twice, once = (
+        estimate_step(
+            replace(trace, sharding=Sharding([4_000_000_000], keeps)), gpu("T4"), gpus=8
+        ).communication_s
+        for keeps in (False, True)
+    )
+    assert twice / once == pytest.approx(1.5, rel=0.05)
 
 
 def test_a_compiled_model_launches_less_and_may_be_faster() -> None:

@@ -43,7 +43,8 @@ def exposed_communication(
     bandwidth = _bandwidth(gpu, known, gpus, hosts, network_gbps)
     share = (world - 1) / world
     if trace.strategy == "fsdp":
-        size = 3 * _bytes(trace, _PARAMETER)
+        gathers_once = trace.sharding is not None and trace.sharding.keeps_gathered
+        size = (2 if gathers_once else 3) * _bytes(trace, _PARAMETER)
         hidden = seconds.get("forward", 0.0) + seconds.get("backward", 0.0)
         last = 0.0
     else:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from types import FunctionType
 from typing import Any
@@ -68,7 +67,22 @@ def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
                 recorder_classify(recorder, self._buffers[name], "buffer")
         return self
 
+    original_to: Any = torch.nn.Module.to
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # PyTorch would look for the GPU of a number, such as a rank.
+        args = tuple(_device_of(one) for one in args)
+        if "device" in kwargs:
+            kwargs["device"] = _device_of(kwargs["device"])
+        return original_to(self, *args, **kwargs)
+
     torch.nn.Module._apply = apply  # type: ignore[method-assign,assignment]
+    torch.nn.Module.to = to  # type: ignore[method-assign,assignment]
+
+
+def _device_of(value: Any) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return torch.device("cuda", value) if is_number else value
 
 
 def open_attention_layers() -> None:
@@ -139,19 +153,6 @@ class SingleGpu(torch.nn.Module):
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("module"), name)
-
-
-def replace_fsdp(wrapper: Any, note: Callable[[Any], None]) -> None:
-    """Let both forms of FSDP leave the module whole; what a share of it needs follows from the trace's strategy."""
-    import torch.distributed.fsdp as fsdp
-
-    def fully_shard(module: Any, *_: Any, **__: Any) -> Any:
-        note(module)
-        return module
-
-    fsdp.FullyShardedDataParallel = wrapper  # type: ignore[misc,assignment]
-    if hasattr(fsdp, "fully_shard"):
-        fsdp.fully_shard = fully_shard  # type: ignore[assignment]
 
 
 def gradient_buckets(module: torch.nn.Module, gpu: FakeGpu) -> list[Any]:

@@ -23,6 +23,7 @@ from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
 from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
+from gpuproof.trace.pytorch.fsdp import ShardedModels
 from gpuproof.trace.pytorch.libraries import watch_libraries
 from gpuproof.trace.pytorch.loader import watch_loaders
 from gpuproof.trace.pytorch.modules import (
@@ -31,7 +32,6 @@ from gpuproof.trace.pytorch.modules import (
     make_parameters_fake,
     move_parameters_in_place,
     open_attention_layers,
-    replace_fsdp,
     use_no_grad_for_inference,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
@@ -101,6 +101,7 @@ class TorchSession:
         self._precision = Precision()
         self._compiled = self._checkpointing = False
         self._strategy, self._world = "none", target.count
+        self._sharded = ShardedModels(self.notes, self._wrapped)
         self._buckets: list[Any] = []
         self._scaled = batch_scale != 1
         self._training = TrainingSteps(
@@ -169,7 +170,7 @@ class TorchSession:
         torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
         torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
         torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
-        replace_fsdp(wrap("fsdp"), lambda module: self._wrapped("fsdp", module))
+        self._sharded.install()
         torch.set_default_device = set_default_device
         checkpoint = torch.utils.checkpoint.checkpoint
 
@@ -298,6 +299,7 @@ class TorchSession:
             checkpointing=self._checkpointing,
             strategy=self._strategy,
             world_size=self._world,
+            sharding=self._sharded.sharding(),
             collective_bytes=self._sent(start, last, parameters),
             input=self._input(memory, last.batches - start.batches),
             assumptions=self._assumptions(marks),

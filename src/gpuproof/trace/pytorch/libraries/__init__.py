@@ -8,6 +8,7 @@ from gpuproof.trace.pytorch.libraries.attention import replace_attention_kernels
 from gpuproof.trace.pytorch.libraries.bitsandbytes import replace_bitsandbytes
 from gpuproof.trace.pytorch.libraries.checkpoints import skip_checkpoints
 from gpuproof.trace.pytorch.libraries.diffusers_models import build_from_config as build_diffusers
+from gpuproof.trace.pytorch.libraries.distributed_training import replace_distributed_training
 from gpuproof.trace.pytorch.libraries.hub import stop_retries
 from gpuproof.trace.pytorch.libraries.transformers_models import build_from_config as build_transformers
 
@@ -27,4 +28,5 @@ def watch_libraries(notes: Notes) -> None:
     build_diffusers(imports, notes)
     replace_attention_kernels(imports, notes)
     replace_bitsandbytes(imports, notes)
+    replace_distributed_training(imports, notes)
     imports.install()
