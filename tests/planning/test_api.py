@@ -72,7 +72,8 @@ def test_a_script_that_cannot_be_traced_names_its_line(script: Path) -> None:
         ({"max_memory": "much"}, "max_memory: 'much'"),
         ({"region": "us-esat-1"}, "The catalogue has no prices of us-esat-1"),
         ({"gpu": "RX580"}, "The catalogue has no GPU RX580"),
-        ({"name": "train"}, "name and inputs are only for jobs"),
+        ({"name": "train"}, "name is only for jobs"),
+        ({"inputs": {"training": "none"}}, "for the channel training"),
     ],
 )
 def test_wrong_arguments_are_named(script: Path, keys: dict[str, object], said: str) -> None:

@@ -13,6 +13,7 @@ from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Gpu, ServiceName
 from gpuproof.errors import UsageError
+from gpuproof.planning.contract import Contract
 from gpuproof.planning.fit_options import find_fit_options
 from gpuproof.planning.history.plan_entry import remember_plan
 from gpuproof.planning.history.user_coefficients import user_coefficients
@@ -68,7 +69,7 @@ def plan(
             working directory.
         name: which job of a job file with several.
         arguments: of the script; they replace those of a job.
-        inputs: folders with a few samples, by the channels of the job that they replace.
+        inputs: folders with a few samples, by channel: those that they replace of a job, or those of a script.
         epochs: passes over the data; what the script says, or one, if not given.
         steps_per_epoch: the data loader's length if not given.
         deadline: recommend only what takes less time: seconds, or a text such as `8h`.
@@ -100,6 +101,10 @@ def plan(
             raise UsageError(f"{label} must be at least 1.")
     if budget is not None and budget <= 0:
         raise UsageError("budget must be more than 0.")
+    folders = {channel: str(Path(folder).absolute()) for channel, folder in (inputs or {}).items()}
+    for channel, folder in folders.items():
+        if not Path(folder).exists():
+            raise UsageError(f"There is no folder {folder} for the channel {channel}.")
     catalogue = Catalogue.load()
     path = Path(job) if isinstance(job, (str, PathLike)) else None
     asked = (code, request, content_type) != (None, None, None)
@@ -124,7 +129,7 @@ def plan(
             )
         found: JobScript | Path = path
     else:
-        found = _script(job, name, inputs or {}, None if arguments is None else tuple(arguments))
+        found = _script(job, name, folders, None if arguments is None else tuple(arguments))
     script = found if isinstance(found, Path) else found.script
     if not serving and not script.is_file():
         raise UsageError(f"There is no script {script}.", remedy="gpuproof.plan('train.py')")
@@ -153,7 +158,7 @@ def plan(
         gpu=_gpu(gpu, catalogue),
         gpus=count,
         folder=None if of_job is None else of_job.folder,
-        environment={} if of_job is None else of_job.environment,
+        contract=Contract(folders) if of_job is None else of_job.contract,
     )
     if not serving:
         return plan_request(traced, conditions, catalogue, fit)
@@ -197,14 +202,13 @@ def plan_request(
 def _script(
     job: TrainingJob | ScriptJob | str | PathLike[str],
     name: str | None,
-    inputs: Mapping[str, str | PathLike[str]],
+    folders: Mapping[str, str],
     arguments: tuple[str, ...] | None,
 ) -> JobScript | Path:
     """The script of a job, or a script without one."""
     from gpuproof.jobs.local_paths import resolve_paths  # these import pydantic
     from gpuproof.jobs.script_job import expanded
 
-    folders = {channel: str(Path(folder).absolute()) for channel, folder in inputs.items()}
     if not isinstance(job, (str, PathLike)):
         described = resolve_paths(expanded(job), Path.cwd())
         if described.kind != "training":
@@ -218,8 +222,8 @@ def _script(
         from gpuproof.jobs.spec import TrainingJob
 
         return script_of_job(load_as(path, name, TrainingJob), folders, arguments)
-    if name is not None or inputs:
-        raise UsageError("name and inputs are only for jobs.", remedy="gpuproof.plan('gpuproof.yaml')")
+    if name is not None:
+        raise UsageError("name is only for jobs.", remedy="gpuproof.plan('gpuproof.yaml')")
     return path
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuproof.agent.contract import hyperparameter_arguments
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.spec import TrainingJob
 from gpuproof.jobs.validators import is_s3
+from gpuproof.planning.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class JobScript:
         script: the file.
         folder: its source folder, in which it runs.
         arguments: its command line.
-        environment: the variables of SageMaker's contract that say where data and hyperparameters are.
+        contract: its channels and hyperparameters.
         gpus: of each host.
         region: of the job; None if it names none.
         spot: whether the job asks for spot capacity.
@@ -31,7 +30,7 @@ class JobScript:
     script: Path
     folder: Path
     arguments: tuple[str, ...]
-    environment: Mapping[str, str]
+    contract: Contract
     gpus: int | None
     region: str | None
     spot: bool
@@ -71,24 +70,8 @@ def script_of_job(
         script=Path(job.source_dir) / job.entry_point,
         folder=Path(job.source_dir),
         arguments=(*words, *(job.arguments if arguments is None else arguments)),
-        environment=contract_environment(channels, job.hyperparameters),
+        contract=Contract(channels, job.hyperparameters),
         gpus=None if request is None else request.count.low,
         region=job.resources.region,
         spot=job.resources.spot,
     )
-
-
-def contract_environment(channels: Mapping[str, str], hyperparameters: Mapping[str, Any]) -> dict[str, str]:
-    """The variables of SageMaker's contract that say where data is and what the hyperparameters are.
-
-    Args:
-        channels: folders by name.
-        hyperparameters: of the job.
-    """
-    return {
-        **{f"SM_CHANNEL_{name.upper()}": str(Path(place).absolute()) for name, place in channels.items()},
-        "SM_CHANNELS": json.dumps(sorted(channels)),
-        "SM_HPS": json.dumps(hyperparameters, default=str),
-        "SM_HOSTS": '["algo-1"]',
-        "SM_CURRENT_HOST": "algo-1",
-    }

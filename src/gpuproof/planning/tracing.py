@@ -11,21 +11,20 @@ import tempfile
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gpuproof.catalogue.model import Gpu
 from gpuproof.errors import GPUproofError
+from gpuproof.planning.contract import NO_CONTRACT, Contract, create_contract
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_HOST_HALF = ("gpu", "runtime", "trace", "util")
+_HOST_HALF = ("agent", "gpu", "runtime", "trace", "util")
 _GRACE_S = 60.0
 """After the script's own time limit, which the child keeps unless it hangs in native code: also for importing PyTorch before."""
 _LAST_LINES = 20
-_OUTPUTS = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR")
-"""Variables of SageMaker's contract for folders that a script writes to."""
 
 
 class NotTraceable(GPUproofError):
@@ -74,7 +73,7 @@ class TraceRequest:
         gpu: what the script is told that it has.
         gpus: how many of them.
         folder: in which it runs; the current one if None.
-        environment: further variables of the script.
+        contract: channels and hyperparameters that the script finds.
         change: what is changed in it to save memory: `amp`, `checkpointing`, or both with a comma; None for nothing.
         data: whether the script loads its own data, or known public data sets are replaced by zeros.
         model: the served model; `script` is then what it was made from.
@@ -90,7 +89,7 @@ class TraceRequest:
     gpu: Gpu | None = None
     gpus: int = 1
     folder: Path | None = None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    contract: Contract = NO_CONTRACT
     change: str | None = None
     model: ServedModel | None = None
     data: Literal["script", "synthetic"] = "script"
@@ -187,11 +186,13 @@ def _copy_host_half(folder: Path, packages: tuple[str, ...]) -> None:
 def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
     output, log = scratch / "trace.json", scratch / "output.txt"
     written = scratch / "written"
-    written.mkdir()
+    ml = written / "ml"
+    ml.mkdir(parents=True)
+    contract = create_contract(request.contract, request.script, request.gpus, ml)
     with log.open("wb") as stream:
         process = subprocess.Popen(
             _command(request, batch_scale, output, written),
-            env=_environment(request, scratch, written),
+            env=_environment(request, scratch, contract),
             cwd=request.folder,
             stdin=subprocess.DEVNULL,
             stdout=stream,
@@ -233,22 +234,24 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         options["gpu-memory"] = gpu.memory_gb << 30
         options["capability"] = major * 10 + minor
     script = [str(request.script.absolute()), *request.arguments]
+    mounts = [f"{source}:{target}" for target, source in request.contract.mounts().items()]
     if request.model is not None:
         options.update(mode="serving", gpus=1)  # a worker sees one GPU
         options["content-type"] = request.model.content_type
         if request.model.request is not None:
             options["request"] = request.model.request.absolute()
         script = [str(request.model.folder)]
+    else:
+        options["ml"] = written / "ml"
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    flags += [word for mount in mounts for word in ("--mount", mount)]
     return [request.python, "-X", "faulthandler", "-m", "gpuproof.trace", *flags, "--", *script]
 
 
-def _environment(request: TraceRequest, scratch: Path, written: Path) -> dict[str, str]:
+def _environment(request: TraceRequest, scratch: Path, contract: Mapping[str, str]) -> dict[str, str]:
     environment = {
         **os.environ,
-        **{name: str(written) for name in _OUTPUTS},
-        "SM_NUM_GPUS": str(request.gpus),
-        **request.environment,
+        **contract,
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -21,6 +21,7 @@ from gpuproof.trace.epochs import Epochs
 from gpuproof.trace.failures import failure_of
 from gpuproof.trace.frameworks import frameworks_of, keras_settings, only_predicts
 from gpuproof.trace.notes import is_users, user_line
+from gpuproof.trace.private_contract import OWN_FOLDERS, enter_contract, names_contract
 from gpuproof.trace.side_effects import Scratch
 from gpuproof.trace.synthetic_data import SyntheticData
 from gpuproof.trace.target import TargetGpu
@@ -43,6 +44,8 @@ def main() -> int:
     )
     output = Path(options.output)
     script = options.script[0]
+    # First of all: only a process with one thread may do this.
+    refused = None if options.ml is None else enter_contract(Path(options.ml), options.mount)
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
     epochs = Epochs()
@@ -74,8 +77,12 @@ def main() -> int:
             output,
             TraceFailure("no-framework", f"This Python has no {name}: {error}.", f"Install {package}."),
         )
+    if refused is not None and names_contract(Path(script)):
+        text = f"This machine allows no private /opt/ml ({refused}): paths in it are this machine's own."
+        session.notes.add("contract", text)
     if options.scratch is not None:
-        Scratch(Path(options.scratch).resolve(), session.notes).install()
+        own = () if options.ml is None or refused is not None else OWN_FOLDERS
+        Scratch(Path(options.scratch).resolve(), session.notes, own).install()
         Uploads(session.notes).install()
     if options.data == "synthetic":
         synthetic = SyntheticData(session.notes)
@@ -200,6 +207,14 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--data", choices=("script", "synthetic"), default="script")
     parser.add_argument("--scratch", help="existing folder that takes what the script writes")
+    parser.add_argument("--ml", help="folder that becomes /opt/ml for the script, where that is allowed")
+    parser.add_argument(
+        "--mount",
+        action="append",
+        default=[],
+        metavar="SOURCE:TARGET",
+        help="an absolute folder, and its path below /opt/ml",
+    )
     parser.add_argument(
         "script", nargs="+", help="a script and its arguments; when serving, a model's folder"
     )

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,18 @@ class Scratch:
     """The folder that takes what a script writes.
 
     Args:
-        folder: exists, and is removed by somebody else.
+        folder: exists; the caller removes it.
         notes: takes what was redirected or not done.
+        own: further folders that belong to the trace, each with a slash at its end.
     """
 
-    def __init__(self, folder: Path, notes: Notes) -> None:
+    def __init__(self, folder: Path, notes: Notes, own: Sequence[str] = ()) -> None:
         self._folder = folder
         self._notes = notes
         self._changes = FileChanges()
         self._view = FileView(self._changes, folder, self._place)
         self._files = 0
-        self._free = (f"{folder}{os.sep}", *_DEVICES, *_caches())
+        self._free = (f"{folder}{os.sep}", *own, *_DEVICES, *_caches())
         self._open: Callable[..., Any] = builtins.open
 
     def install(self) -> None:

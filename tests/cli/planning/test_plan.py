@@ -139,6 +139,13 @@ READS_CHANNEL = SCRIPT.replace(
 )
 
 
+def test_a_script_with_the_folder_of_a_channel(cli: CliSandbox) -> None:
+    cli.write("train.py", READS_CHANNEL)
+    cli.write("samples/one.txt", "1")
+    done = cli.gpuproof("plan", "train.py", "--input", "training=samples", "--format", "json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_job_file_with_a_folder_in_place_of_its_channel(cli: CliSandbox) -> None:
     cli.write("gpuproof.yaml", JOB)
     cli.write("code/train.py", READS_CHANNEL)

@@ -158,7 +158,7 @@ class MemoryPlans:
             request.arguments,
             request.gpus,
             request.gpu,
-            tuple(sorted(request.environment.items())),
+            tuple(sorted(request.contract.channels.items())),
         )
         if key not in self._traces:
             try:
@@ -177,7 +177,7 @@ class MemoryPlans:
 
 def _request(job: JobDefinition, instance: Instance, gpu: Gpu, options: TraceOptions) -> TraceRequest:
     from gpuproof.agent.contract import hyperparameter_arguments
-    from gpuproof.planning.job_request import contract_environment
+    from gpuproof.planning.contract import Contract
     from gpuproof.planning.tracing import TraceRequest
 
     assert job.script is not None
@@ -195,7 +195,7 @@ def _request(job: JobDefinition, instance: Instance, gpu: Gpu, options: TraceOpt
         gpu=gpu,
         gpus=instance.gpu_count or 1,
         folder=_folder(path, job.entry_point.text),
-        environment=contract_environment(channels, hyperparameters),
+        contract=Contract(channels, hyperparameters),
     )
 
 

@@ -56,7 +56,7 @@ def add_parser(commands: Subparsers) -> None:
         action="append",
         default=[],
         metavar="CHANNEL=FOLDER",
-        help="a folder with a few samples, in place of a channel of a job file",
+        help="a folder with a few samples of an input channel (SM_CHANNEL_NAME), in place of that of a job file",
     )
     parser.add_argument(
         "--epochs", type=int, metavar="N", help="passes over the data (default: what the script says, or 1)"
@@ -157,8 +157,8 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
     """The script of a job file or of a folder with one; None for a script."""
     path: Path = arguments.script
     if path.suffix not in (".yaml", ".yml") and not path.is_dir():
-        if arguments.job is not None or arguments.input:
-            raise UsageError("JOB and --input are only for job files.", remedy="gpuproof plan gpuproof.yaml")
+        if arguments.job is not None:
+            raise UsageError("JOB is only for job files.", remedy="gpuproof plan gpuproof.yaml")
         return None
     from gpuproof.cli.planning.sample_folders import sample_folders
     from gpuproof.jobs.load import load_as
@@ -175,6 +175,8 @@ def _request(
     arguments: argparse.Namespace, catalogue: Catalogue, job: JobScript | None, is_model: bool
 ) -> TraceRequest:
     from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.cli.planning.sample_folders import sample_folders
+    from gpuproof.planning.contract import Contract
     from gpuproof.planning.tracing import TraceRequest
 
     script: Path = arguments.script if job is None else job.script
@@ -195,7 +197,7 @@ def _request(
         gpu=_gpu(arguments.gpu or _DEFAULT_GPU, catalogue),
         gpus=_gpus(arguments, job),
         folder=None if job is None else job.folder,
-        environment={} if job is None else job.environment,
+        contract=Contract(sample_folders(arguments.input)) if job is None else job.contract,
     )
 
 
