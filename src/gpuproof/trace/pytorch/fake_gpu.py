@@ -66,6 +66,23 @@ _FP32 = {
 }
 
 
+_SAME_DEVICE_NAMES = (
+    *("linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "einsum", "bilinear"),
+    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    *("embedding", "batch_norm", "layer_norm", "group_norm", "instance_norm", "cat", "concat", "stack"),
+    *("add", "sub", "mul", "div", "__add__", "__sub__", "__mul__", "__truediv__", "__iadd__", "__imul__"),
+    *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy"),
+    *("binary_cross_entropy_with_logits", "kl_div", "cosine_similarity", "scaled_dot_product_attention"),
+)
+_SAME_DEVICE = {
+    getattr(owner, name)
+    for name in _SAME_DEVICE_NAMES
+    for owner in (torch, _Tensor, torch.nn.functional)
+    if hasattr(owner, name)
+}
+"""Functions that take no tensors of the host together with those of a GPU, except for single numbers."""
+
+
 class FakeGpu(TorchFunctionMode):
     """Pretends that there is a GPU while it is active.
 
@@ -166,13 +183,15 @@ class FakeGpu(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a function of PyTorch."""
         kwargs = dict(kwargs or {})
+        if func in _SAME_DEVICE:
+            self._note_mixed(func, args, kwargs)
         handler = self._handlers.get(func)
         if handler is not None and (func in _ON_HOST_TOO or any(isinstance(one, FakeTensor) for one in args)):
             return handler(*args, **kwargs)
         if func in _FROM_DATA or func in _FACTORIES or func in _LIKE:
             return self._create(func, args, kwargs)
         device = kwargs.get("device")
-        if device is not None and func is not _Tensor.to:
+        if device is not None and func not in _PASS_DEVICE:
             kwargs["device"] = HOST
             result = func(*args, **kwargs)
             if is_gpu(device):
@@ -183,6 +202,17 @@ class FakeGpu(TorchFunctionMode):
         if self.in_autocast and func in _FP32:
             args = tuple(self._as_float32(one) for one in args)
         return func(*args, **kwargs)
+
+    def _note_mixed(self, func: Any, args: Any, kwargs: Any) -> None:
+        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        on_gpu = [self.is_on_gpu(one) for one in tensors]
+        if any(on_gpu) and any(one.dim() and not here for one, here in zip(tensors, on_gpu)):  # noqa: B905 - Python 3.9
+            name = getattr(func, "__name__", str(func)).strip("_")
+            self._notes.add(
+                "device-mismatch",
+                f"{name} got a tensor on the GPU and one on the CPU, which was taken to be on the GPU. On a GPU, PyTorch raises "
+                '"Expected all tensors to be on the same device": move the batch with .to(device).',
+            )
 
     def _create(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         device = kwargs.pop("device", None)
@@ -304,6 +334,8 @@ class FakeGpu(TorchFunctionMode):
         return value
 
 
+_PASS_DEVICE = {_Tensor.to, torch._C._nn._parse_to}
+"""Functions that move nothing to a device that they are given: the second one reads the arguments of `Module.to`."""
 _ON_HOST_TOO = {_Tensor.cuda, _Tensor.to, _Tensor.type, _Tensor.pin_memory, _Tensor.is_pinned}
 
 
