@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
 
-_TIMEOUT_S = 300.0
-"""A busy machine takes a minute to import PyTorch."""
+_TIMEOUT_S, _TRACING_S = 1500.0, "1200"
+"""A busy machine takes a minute to import PyTorch, and ten times as long for the rest."""
 
 
 def traced(folder: Path, script: str, *words: str, arguments: tuple[str, ...] = ()) -> Trace | TraceFailure:
@@ -25,7 +25,7 @@ def traced(folder: Path, script: str, *words: str, arguments: tuple[str, ...] = 
     scratch.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "gpuproof.trace", "--output", str(output), "--scratch", str(scratch)]
     done = subprocess.run(
-        [*command, "--timeout", "200", *words, "--", "train.py", *arguments],
+        [*command, "--timeout", _TRACING_S, *words, "--", "train.py", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

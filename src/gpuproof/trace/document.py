@@ -138,7 +138,7 @@ class Trace:
         trainable: how many of them are trained.
         model_bytes: of parameters and buffers.
         optimizer: the class, such as `AdamW`.
-        precision: `float32`, `amp-float16`, `amp-bfloat16`, or the type of the parameters.
+        precision: `float32`, `amp-float16`, `amp-bfloat16`, the type of the parameters, or `4-bit` and `8-bit` if most are quantized.
         compiled: the script uses `torch.compile` or XLA.
         checkpointing: the script recomputes activations.
         strategy: `none`, `ddp`, `fsdp`, `data-parallel`, `mirrored`.

@@ -23,7 +23,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_cpu_is_measured_traced_and_fitted(state: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["calibrate", "--device", "cpu", "--output", "measured.json", "--format", "json"]) == 0
+    words = ["--device", "cpu", "--budget", "24h", "--output", "measured.json", "--format", "json"]
+    assert main(["calibrate", *words]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["version"], document["gpu"], document["file"]) == (1, "CPU", str(state / "CPU.json"))
     models = {(one["model"], one["precision"]) for one in document["steps"]}

@@ -44,6 +44,11 @@ for model in moved:
 assert moved[4].convolution.weight.dtype == torch.float16
 stays = Net()
 assert not any(one.is_cuda for one in (*stays.parameters(), *stays.buffers()))
+before = torch.cuda.memory_allocated()
+half = torch.nn.Linear(64, 100, bias=False).cuda().half()
+assert torch.cuda.memory_allocated() - before == 2 * 64 * 100
+half.weight.data = half.weight.data.float()
+assert torch.cuda.memory_allocated() - before == 4 * 64 * 100
 optimizer = torch.optim.SGD(moved[0].parameters(), lr=0.1)
 for _ in range(3):
     moved[0](torch.zeros(2, 3, 8, 8, device=gpu)).sum().backward()

@@ -94,7 +94,7 @@ def test_the_states_of_optimizers_of_bitsandbytes(tmp_path: Path, optimizer: str
 @pytest.mark.parametrize(
     ("script", "code", "text"),
     [
-        ("import bitsandbytes as bnb\nbnb.nn.Linear4bit(4, 4)\n", "quantization", "Linear4bit"),
+        ("import bitsandbytes as bnb\nbnb.nn.Embedding8bit(4, 4)\n", "quantization", "Embedding8bit"),
         ("import torch\nimport flash_attn.no_such_module\n", "missing-package", "no_such_module"),
     ],
 )

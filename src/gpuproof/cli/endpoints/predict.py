@@ -154,7 +154,8 @@ def _predict_asynchronously(
     submitted: list[Submitted] = []
     answered = 0
     try:
-        submitted.extend(asynchronous.submit(aws, endpoint, payload, options) for payload in payloads)
+        for payload in payloads:
+            asynchronous.submit(aws, endpoint, payload, options, submitted.append)
         if arguments.no_wait:
             _print_submitted(arguments, payloads, submitted)
             return ExitCode.OK

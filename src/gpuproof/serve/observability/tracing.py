@@ -40,20 +40,32 @@ class SpanWriter:
         self._provider: Any = None
         self._tracer: Any = None
         self._disabled = False
+        self._writing = threading.Lock()
 
     def close(self, timeout_s: float) -> None:
         """Send the remaining spans; stop waiting for the collector after `timeout_s` seconds."""
+        # The first records import the SDK, which takes seconds on a busy machine.
+        if not self._writing.acquire(timeout=timeout_s):
+            self._report_lost(timeout_s)
+            return
         if self._provider is None:
             return
         ending = threading.Thread(target=self._provider.shutdown, name="gpuproof-last-spans", daemon=True)
         ending.start()
         ending.join(timeout_s)
         if ending.is_alive():
-            self._log(f"the trace collector did not accept the last spans within {timeout_s:g} s")
+            self._report_lost(timeout_s)
+
+    def _report_lost(self, timeout_s: float) -> None:
+        self._log(f"the trace collector did not accept the last spans within {timeout_s:g} s")
 
     def __call__(self, records: Sequence[RequestRecord]) -> None:
         if self._disabled:
             return
+        with self._writing:
+            self._write_all(records)
+
+    def _write_all(self, records: Sequence[RequestRecord]) -> None:
         try:
             if self._tracer is None:
                 self._open()

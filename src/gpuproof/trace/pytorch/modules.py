@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu
 from gpuproof.trace.pytorch.recorder import Recorder
@@ -34,7 +35,7 @@ def make_parameters_fake(fake: FakeTensorMode) -> None:
 
 def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
     """Let `Module.to`, `cuda`, `half` and so on replace fake parameters, whose data cannot be swapped."""
-    replaced: dict[int, tuple[Any, Any]] = {}
+    replaced: Any = WeakIdKeyDictionary()  # an old parameter is freed as soon as its module has the new one
 
     def apply(self: Any, function: Any, recurse: bool = True) -> Any:
         if recurse:
@@ -43,9 +44,9 @@ def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
         for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
-            known = replaced.get(id(parameter))
-            if known is not None and known[0] is parameter:
-                self._parameters[name] = known[1]
+            known = replaced.get(parameter)
+            if known is not None:
+                self._parameters[name] = known
                 continue
             with torch.no_grad():
                 moved = function(parameter)
@@ -58,7 +59,7 @@ def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
             if on_gpu:
                 gpu.to_gpu(new)
             # Parameters that two modules share stay shared.
-            replaced[id(parameter)] = (parameter, new)
+            replaced[parameter] = new
             self._parameters[name] = new
             recorder_classify(recorder, new, "parameter")
         for name, buffer in self._buffers.items():

@@ -68,6 +68,8 @@ class Recorder:
         self._events: list[int] = []
         self._calls: list[Call] = []
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._empty: dict[int, weakref.ref[Any]] = {}
+        """Storages on the GPU without a byte, which are no blocks."""
         self._forward: set[int] = set()
         """Blocks of a forward pass that were there when the backward pass began."""
         self._alive: dict[int, None] = {}
@@ -75,17 +77,20 @@ class Recorder:
 
     def is_allocated(self, tensor: Any) -> bool:
         """Whether a tensor is in the GPU's memory."""
-        return self._index(tensor.untyped_storage()) is not None
+        storage = tensor.untyped_storage()
+        empty = self._empty.get(id(storage))
+        return self._index(storage) is not None or (empty is not None and empty() is storage)
 
     def allocate(self, tensor: Any, category: str) -> None:
         """Record the memory of a tensor; nothing if it has none or is known."""
         storage = tensor.untyped_storage()
         if self._index(storage) is not None:
             return
-        size = storage.nbytes()
+        size, key = storage.nbytes(), id(storage)
         if size == 0:
+            self._empty[key] = weakref.ref(storage, lambda _: self._empty.pop(key, None))
             return
-        index, key = len(self._blocks), id(storage)
+        index = len(self._blocks)
         self._blocks.append((size, CATEGORIES.index(category)))
         self._events.append(index + 1)
         self._alive[index] = None

@@ -290,7 +290,7 @@ class TorchSession:
             operators=recorder.operators(start, last),
             memory=memory,
             host_operators=last.host_operators - start.host_operators,
-            parameters=sum(one.numel() for one in parameters),
+            parameters=sum(map(_count, parameters)),
             trainable=sum(one.numel() for one in parameters if one.requires_grad),
             model_bytes=sum(one.numel() * one.element_size() for one in parameters),
             optimizer=next((type(one).__name__ for one in self._training.optimizers.values()), None),
@@ -329,7 +329,9 @@ class TorchSession:
         counts: dict[str, int] = {}
         for one in parameters:
             name = str(one.dtype).partition(".")[2]
-            counts[name] = counts.get(name, 0) + one.numel()
+            if hasattr(one, "gpuproof_numel"):
+                name = f"{8 * one.numel() // _count(one)}-bit"
+            counts[name] = counts.get(name, 0) + _count(one)
         return max(counts, key=lambda name: counts[name]) if counts else "float32"
 
     def _input(self, memory: Memory, batches: int) -> Input:
@@ -353,6 +355,11 @@ class TorchSession:
         if len(marks) == 1:
             notes.append(Note("one-step", "Only one step was recorded: the second may need more memory."))
         return notes
+
+
+def _count(parameter: Any) -> int:
+    """Numbers in a parameter, of which quantized ones have several in a byte."""
+    return getattr(parameter, "gpuproof_numel", parameter.numel())
 
 
 def _last_step(events: list[int]) -> list[int]:

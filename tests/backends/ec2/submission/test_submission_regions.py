@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -189,13 +190,25 @@ def test_an_interrupt_after_any_request_leaves_nothing_in_any_region(sandbox: EC
 
 @pytest.mark.parametrize("answered", [False, True])
 def test_a_signal_while_the_next_region_launches_leaves_nothing(sandbox: EC2Sandbox, answered: bool) -> None:
+    launched = threading.Event()
+
+    class Waits(list[float]):
+        """The launch is done before the instance is looked for again."""
+
+        def append(self, seconds: float) -> None:
+            assert launched.wait(120)
+            super().append(seconds)
+
     def terminate(request: Request) -> FakeResponse | None:
         if request.region == REGION:
             return query_error(*LACKING)
         answer = sandbox.faulty.forward(request) if answered else None
         os.kill(os.getpid(), signal.SIGTERM)
+        answer = answer or sandbox.faulty.forward(request)
+        launched.set()
         return answer
 
+    sandbox.slept = Waits()
     sandbox.faulty.fault("RunInstances", terminate, 4)
     plan = sandbox.plan(regions=(REGION, OTHER))
     with sigterm_interrupts(), pytest.raises(Terminated):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -72,8 +73,10 @@ class NotebookMachine:
         self._notebook = notebook
         self._volume = folder / "volume"
         self._volume.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._disk = folder / "disk"
-        shutil.rmtree(self._disk, ignore_errors=True)  # only the volume survives a stop
+        for disk in folder.glob("disk-*"):
+            shutil.rmtree(disk, ignore_errors=True)  # only the volume survives a stop
+        # Of its own: the machine of a notebook instance that was reset may still be about to start.
+        self._disk = folder / f"disk-{secrets.token_hex(4)}"
         self._host = Host(_NAME, self._disk, self._ended)
         self._socket = self._disk / "jupyter.sock"
         self._network: HostNetwork | None = None

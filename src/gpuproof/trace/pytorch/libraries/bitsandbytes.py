@@ -1,4 +1,4 @@
-"""Optimizers of bitsandbytes with the memory of their states; its quantized layers are an error."""
+"""Optimizers and linear layers of bitsandbytes with the memory of their states and weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from gpuproof.trace.failures import CannotTrace
 from gpuproof.trace.imports import ImportActions
 from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.libraries.quantized_layers import QuantizedLinear
 
 _BLOCK, _LEAST = 256, 4096
 """Numbers that share a factor in float32, and the fewest that are kept in 8 bits.
@@ -28,16 +29,8 @@ _STATES = {
     "AdEMAMix": 3,
 }
 _PAGED = ("Adam", "AdamW", "Lion", "AdEMAMix")
-_LAYERS = (
-    "Linear8bitLt",
-    "Linear4bit",
-    "LinearNF4",
-    "LinearFP4",
-    "Int8Params",
-    "Params4bit",
-    "Embedding8bit",
-    "Embedding4bit",
-)
+_LINEAR = {"Linear8bitLt": 8, "Linear4bit": 4, "LinearNF4": 4, "LinearFP4": 4}
+_OTHERS = ("Int8Params", "Params4bit", "Embedding8bit", "Embedding4bit")
 
 
 def replace_bitsandbytes(imports: ImportActions, notes: Notes) -> None:
@@ -56,8 +49,10 @@ def replace_bitsandbytes(imports: ImportActions, notes: Notes) -> None:
         module.GlobalOptimManager = _Manager
 
     def fill_layers(module: Any) -> None:
-        for name in _LAYERS:
-            setattr(module, name, _layer(name))
+        for name, bits in _LINEAR.items():
+            setattr(module, name, _linear(notes, name, bits))
+        for name in _OTHERS:
+            setattr(module, name, _not_planned(name))
 
     def fill(module: Any) -> None:
         import importlib
@@ -128,12 +123,47 @@ def _made(parameter: Any, states: int, bits: int, least: int) -> dict[str, Any]:
     return found
 
 
-def _layer(name: str) -> Any:
+def _linear(notes: Notes, name: str, bits: int) -> Any:
+    def init(
+        self: Any,
+        input_features: int,
+        output_features: int,
+        bias: bool = True,
+        compute_dtype: Any = None,
+        compress_statistics: bool = True,
+        *_: Any,
+        device: Any = None,
+        **__: Any,
+    ) -> None:
+        note_quantized_layers(notes, bits)
+        QuantizedLinear.__init__(
+            self,
+            input_features,
+            output_features,
+            bias,
+            bits=bits,
+            compute_dtype=compute_dtype if bits == 4 else None,
+            compress_statistics=compress_statistics is True,
+            device=device,
+        )
+
+    return type(name, (QuantizedLinear,), {"__init__": init})
+
+
+def note_quantized_layers(notes: Notes, bits: int) -> None:
+    """Note how linear layers of bitsandbytes are traced."""
+    notes.add(
+        "kernels",
+        f"Linear layers of bitsandbytes were traced with {bits}-bit weights, which are made larger for each product.",
+    )
+
+
+def _not_planned(name: str) -> Any:
     def init(self: Any, *_: Any, **__: Any) -> None:
         raise CannotTrace(
             "quantization",
-            f"bitsandbytes.nn.{name} has quantized weights, which are not planned.",
-            "Use torch.nn.Linear and Embedding for an upper bound.",
+            f"bitsandbytes.nn.{name} has quantized weights, which are planned for linear layers only.",
+            "Use torch.nn.Embedding for an upper bound.",
         )
 
     return type(name, (torch.nn.Module,), {"__init__": init})

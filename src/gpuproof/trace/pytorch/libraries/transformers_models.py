@@ -13,6 +13,8 @@ import torch
 from gpuproof.trace.failures import CannotTrace
 from gpuproof.trace.imports import ImportActions
 from gpuproof.trace.notes import Notes
+from gpuproof.trace.pytorch.libraries.bitsandbytes import note_quantized_layers
+from gpuproof.trace.pytorch.libraries.quantized_layers import quantize
 
 _HUB = ("cache_dir", "force_download", "proxies", "local_files_only", "token", "revision", "subfolder")
 _HUB_ALSO = ("use_auth_token", "trust_remote_code", "code_revision", "_commit_hash")
@@ -83,15 +85,13 @@ def _built(
         source = name if config is None else config
         config, kwargs = cls.config_class.from_pretrained(source, return_unused_kwargs=True, **hub, **kwargs)
     stored = getattr(config, "quantization_config", None)
-    if quantization is not None or stored is not None:
-        raise CannotTrace(
-            "quantization",
-            f"{name} has quantized weights ({_method(quantization or stored)}), which are not planned.",
-            "Load it without quantization (load_in_4bit, load_in_8bit, quantization_config) for an upper bound.",
-        )
+    bits = _bits(name, quantization or stored)
     dtype = _dtype(config, wanted)
     model = _made(module, cls, config, dtype, args, kwargs)
     model.eval()
+    if bits is not None:
+        _quantize(notes, model, bits, quantization or stored)
+        device_map = device_map or {"": 0}  # as transformers sets it
     notes.add(
         "weights",
         f"{cls.__name__} of {name} was made from its configuration in {str(dtype).partition('.')[2]}: its weights were not loaded.",
@@ -163,6 +163,42 @@ def _quantization(kwargs: dict[str, Any]) -> Any:
     bits = {name: kwargs.pop(name) for name in ("load_in_8bit", "load_in_4bit") if name in kwargs}
     config = kwargs.pop("quantization_config", None)
     return config if config is not None else ({name: True for name, on in bits.items() if on} or None)
+
+
+def _setting(quantization: Any, name: str, default: Any = None) -> Any:
+    found = quantization.get(name) if isinstance(quantization, dict) else getattr(quantization, name, None)
+    return default if found is None else found
+
+
+def _bits(name: Any, quantization: Any) -> int | None:
+    """Bits of the weights of linear layers that bitsandbytes quantizes; None without quantization.
+
+    Raises:
+        CannotTrace: another library quantizes them.
+    """
+    if quantization is None:
+        return None
+    bits = next((bits for bits in (4, 8) if _setting(quantization, f"load_in_{bits}bit")), None)
+    if bits is None:
+        raise CannotTrace(
+            "quantization",
+            f"{name} has quantized weights ({_method(quantization)}), which are planned for bitsandbytes only.",
+            "Load it without quantization (quantization_config) for an upper bound.",
+        )
+    return bits
+
+
+def _quantize(notes: Notes, model: Any, bits: int, quantization: Any) -> None:
+    """Quantize what transformers quantizes: linear layers, except for the output's and those that the configuration names."""
+    output = model.get_output_embeddings()
+    skip = [name for name, module in model.named_modules() if module is output and output is not None]
+    skip += _setting(quantization, "llm_int8_skip_modules", [])
+    kind = _setting(quantization, "bnb_4bit_compute_dtype", torch.float32) if bits == 4 else torch.float16
+    kind = getattr(torch, kind.rpartition(".")[2]) if isinstance(kind, str) else kind
+    quantize(model, bits, skip, kind, bool(_setting(quantization, "bnb_4bit_use_double_quant", False)))
+    note_quantized_layers(notes, bits)
+    model.is_quantized = model.is_loaded_in_4bit = model.is_loaded_in_8bit = False
+    setattr(model, f"is_loaded_in_{bits}bit", True)
 
 
 def _method(quantization: Any) -> str:

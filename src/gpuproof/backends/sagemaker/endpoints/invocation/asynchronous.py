@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.sagemaker.endpoints.invocation.endpoint import Endpoint
 from gpuproof.backends.sagemaker.endpoints.invocation.errors import ModelFailed, reject_large
 from gpuproof.backends.sagemaker.endpoints.invocation.payload import Payload
@@ -44,8 +45,17 @@ class Submitted:
     upload: str
 
 
-def submit(aws: Aws, endpoint: Endpoint, payload: Payload, options: InvocationOptions) -> Submitted:
+def submit(
+    aws: Aws,
+    endpoint: Endpoint,
+    payload: Payload,
+    options: InvocationOptions,
+    record: Callable[[Submitted], None],
+) -> None:
     """Upload the data and queue the request. The data is uploaded next to the endpoint's results.
+
+    Args:
+        record: called with the request as soon as it is in the queue, also if an interrupt comes meanwhile.
 
     Raises:
         UsageError: the data is too large, or an option does not go together with asynchronous endpoints.
@@ -70,16 +80,20 @@ def submit(aws: Aws, endpoint: Endpoint, payload: Payload, options: InvocationOp
     }
     if options.accept:
         request["Accept"] = options.accept
+    is_queued = False
     try:
         if upload:
             aws.put_object(*_split(upload), payload.content)
-        answer = aws.call("sagemaker-runtime", "invoke_endpoint_async", **request)
+        # A request that is interrupted may be in the queue, and then needs its data.
+        with DeferredInterrupt():
+            answer = aws.call("sagemaker-runtime", "invoke_endpoint_async", **request)
+            is_queued = True
+            identifier, failure = answer.get("InferenceId", ""), answer.get("FailureLocation", "")
+            record(Submitted(identifier, answer["OutputLocation"], failure, upload))
     except BaseException:
-        delete_upload(aws, upload)
+        if not is_queued:
+            delete_upload(aws, upload)
         raise
-    return Submitted(
-        answer.get("InferenceId", ""), answer["OutputLocation"], answer.get("FailureLocation", ""), upload
-    )
 
 
 def wait(
