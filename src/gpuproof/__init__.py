@@ -30,7 +30,7 @@ _HOMES = {
     "TrainingJob": "gpuproof.jobs.spec",
     "plan": "gpuproof.planning.api",
     "plan_step": "gpuproof.planning.model_step",
-    "run": "gpuproof.backends.api",
+    "run": "gpuproof.planning.history.observed_run",
 }
 
 

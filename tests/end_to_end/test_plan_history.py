@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,13 @@ for inputs, labels in loader:
 """
 
 
+FROM_PYTHON = """
+import gpuproof
+
+gpuproof.run(gpuproof.TrainingJob(entry_point="train.py", arguments=["0.1"], instance_type="ml.g5.xlarge"))
+"""
+
+
 def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     sandbox: CliSandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -52,8 +61,20 @@ def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     other = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.2")
     assert "planned" not in other.stderr + other.stdout
 
+    from_python = subprocess.run(
+        [sys.executable, "-c", FROM_PYTHON],
+        cwd=sandbox.project,
+        env=sandbox._environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert from_python.returncode == 0, from_python.stderr
+
     document = json.loads(sandbox.gpuproof("plan", "--history", "--format", "json").stdout)
-    (one,) = document["comparisons"]
+    one, two = document["comparisons"]
+    assert two["run"] != one["run"]
+    assert (two["gpu"], two["memory"]["measured"]) == (one["gpu"], one["memory"]["measured"])
     assert (one["gpu"], one["script"], one["batch"]) == ("A10G", "train.py", 8)
     assert one["memory"]["measured"] == 3000 << 20
     assert one["memory"]["shown"][1] == pytest.approx(before["memory"]["required"]["value"], rel=1e-4)

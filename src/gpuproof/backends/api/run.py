@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from gpuproof.backends.api.output import Logs, RunOutput
 from gpuproof.backends.base import Backend, Plan, PlanOptions, Run
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from gpuproof.backends.local.run import LocalRun
     from gpuproof.backends.sagemaker.plan import SageMakerPlan
     from gpuproof.backends.sagemaker.run import SageMakerRun
+    from gpuproof.jobs.script_job import AnyJob
+
+
+class RunObserver(Protocol):
+    """Learns of the runs that are submitted."""
+
+    def submitted(self, job: AnyJob, run: Run) -> None:
+        """A run was submitted."""
+        ...
+
+    def ended(self, run: Run) -> None:
+        """A run that was waited for has ended."""
+        ...
 
 
 @overload
@@ -102,6 +115,38 @@ def run(
     Raises:
         GPUproofError: the job cannot run on this backend.
     """
+    return run_observed(
+        None,
+        job,
+        on,
+        wait=wait,
+        dry_run=dry_run,
+        logs=logs,
+        region=region,
+        profile=profile,
+        python=python,
+        fresh=fresh,
+    )
+
+
+def run_observed(
+    observer: RunObserver | None,
+    job: Job,
+    on: str = "local",
+    *,
+    wait: bool = True,
+    dry_run: bool = False,
+    logs: Logs | None = None,
+    region: str | None = None,
+    profile: str | None = None,
+    python: str | None = None,
+    fresh: bool = False,
+) -> Any:
+    """Run a job as `run` does, and tell an observer.
+
+    Raises:
+        GPUproofError: the job cannot run on this backend.
+    """
     backend_class = load_backend(on)
     flags = {"python": python}
     reject_foreign_flags(on, flags)
@@ -117,19 +162,25 @@ def run(
             output.report("note", warning)
     with sigterm_interrupts():
         try:
-            return _submit(backend, plan, output, wait=wait)
+            return _submit(backend, plan, output, observer, wait=wait)
         finally:
             output.release_interrupt()
 
 
-def _submit(backend: Backend[Any], plan: Plan, output: RunOutput, *, wait: bool) -> Run:
+def _submit(
+    backend: Backend[Any], plan: Plan, output: RunOutput, observer: RunObserver | None, *, wait: bool
+) -> Run:
     plan = backend.prepare(plan, output)
     last: Run | None = None
     for current in backend.submit(plan, output):
         last = current
+        if observer is not None:
+            observer.submitted(plan.job, last)
         if not wait:
             return last
         _follow(last, output)
+        if observer is not None:
+            observer.ended(last)
     assert last is not None
     last.deliver(plan.job)
     return last

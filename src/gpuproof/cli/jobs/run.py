@@ -161,8 +161,9 @@ def _submit(
     """Submit a plan and follow its runs; returns the exit code."""
     from gpuproof.backends.errors import NoCapacity
     from gpuproof.cli.jobs.cheapest import with_candidates
-    from gpuproof.cli.jobs.plan_comparison import record_planned, show_comparison
+    from gpuproof.cli.jobs.plan_comparison import show_comparison
     from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
+    from gpuproof.planning.history.planned_runs import PlannedRuns
 
     progress = ConsoleProgress(console)
     code, last = ExitCode.FAILED, None
@@ -173,7 +174,7 @@ def _submit(
         for current in backend.submit(plan, progress):
             last = current
             console.end_progress()
-            record_planned(plan.job, current)
+            PlannedRuns().submitted(plan.job, current)
             if detach:
                 _introduce_run(current, plan, console)
                 show_detached(current, plan, console, as_json=as_json, choice=choice)
