@@ -236,7 +236,7 @@ class EC2Run(RemoteRun):
             GPUproofError: a session cannot be opened now.
         """
         return session_command(
-            self._aws, self._launch, self._instances or {}, host, self._now(), (port, local_port)
+            self._regional, self._launch, self._instances or {}, host, self._now(), (port, local_port)
         )
 
     def jupyter(self) -> JupyterServer | None:

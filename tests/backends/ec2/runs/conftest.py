@@ -58,10 +58,11 @@ class EC2Sandbox:
             "output": f"s3://{self.bucket}/{RunLayout(run_id).output}",
             **fields,
         }
-        made = LaunchRecord(run_id=run_id, job_name=name, region=REGION, bucket=self.bucket, **given)
+        region = given.pop("region", REGION)
+        made = LaunchRecord(run_id=run_id, job_name=name, region=region, bucket=self.bucket, **given)
         if instances:
             tags = {"gpuproof:run": run_id, "gpuproof:job": name, "gpuproof:bucket": self.bucket}
-            answer = self.emulator.client("ec2").run_instances(
+            answer = self.emulator.client("ec2", region).run_instances(
                 ImageId=made.image,
                 InstanceType=made.instance_type,
                 MinCount=instances,

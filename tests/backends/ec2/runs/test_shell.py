@@ -108,6 +108,20 @@ def test_a_host_can_be_chosen(ec2: Any, shell: Shell) -> None:
     assert "has no host algo-3" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["shell", "tunnel"])
+def test_sessions_are_opened_in_the_region_of_the_instances(
+    ec2: Any, shell: Shell, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = ec2.launch(region="us-west-2")
+    shell.connect()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", shell.ssm.url)
+    run = ec2.look_at(launch)
+    words = run.shell_command("algo-1") if command == "shell" else run.forward_command(8888, 8889)
+    assert words[:6] == ("aws", "ssm", "start-session", "--region", "us-west-2", "--target")
+    (request,) = [one for one in shell.ssm.requests if one.operation == "GetConnectionStatus"]
+    assert request.region == "us-west-2"
+
+
 def test_a_permission_that_the_user_lacks_is_reported_by_the_aws_cli(ec2: Any, shell: Shell) -> None:
     launch = ec2.launch()
     shell.install_all()
