@@ -25,6 +25,7 @@ from gpuproof.backends.ec2.plan_description import (
     volume_text,
 )
 from gpuproof.backends.ec2.planning.network import Network
+from gpuproof.backends.ec2.requests.launch_objects import NEW_INSTANCE, record_call, region_mark_call
 from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
@@ -260,7 +261,7 @@ class EC2Plan(DisplayedPlan):
             *self.network.calls,
             *self.code_calls(),
             *self.job_calls(self.target),
-            self.launch_call(self.target, self.target.zones[0]),
+            *self._launch_calls(self.target),
             *self._other_regions_calls(),
         )
 
@@ -270,11 +271,16 @@ class EC2Plan(DisplayedPlan):
         return tuple(
             replace(call, what=f"without capacity in {self.regions[0]}: {call.what}")
             for region in self.regions[1:]
-            for call in (
-                *self.networks[region].calls,
-                self.launch_call(first[region], first[region].zones[0]),
-            )
+            for call in (*self.networks[region].calls, *self._launch_calls(first[region]))
         )
+
+    def _launch_calls(self, target: EC2Target) -> tuple[ApiCall, ...]:
+        """The calls that launch an instance type in its first zone, and those that record it."""
+        zone = target.zones[0]
+        record = self.record(target, zone)
+        launched = replace(record, instances=(NEW_INSTANCE,) * self.job.instance_count)
+        marks = () if target.region == self.region else (region_mark_call(record),)
+        return (record_call(record), *marks, self.launch_call(target, zone), record_call(launched))
 
     def max_cost_usd(self, target: EC2Target) -> float | None:
         """The highest possible cost on an instance type within the time limit of each attempt; None if its price is unknown.

@@ -163,7 +163,7 @@ def test_several_hosts_are_planned_together(sandbox: EC2PlanningSandbox) -> None
         "create_security_group",
         "authorize_security_group_ingress",
     ]
-    launch = plan.calls()[-1].request
+    (launch,) = [call.request for call in plan.calls() if call.operation == "run_instances"]
     assert (launch["MinCount"], launch["MaxCount"]) == (2, 2)
     assert plan.cluster_key not in launch["UserData"]
     lines = dict(plan.describe())

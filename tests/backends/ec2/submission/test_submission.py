@@ -71,13 +71,16 @@ def test_an_instance_is_launched(sandbox: EC2Sandbox) -> None:
 def test_what_is_executed_is_what_was_planned(sandbox: EC2Sandbox) -> None:
     sandbox.submit(sandbox.plan())  # creates the security group
     plan = sandbox.plan()
-    planned = plan.calls()
+    planned, before = plan.calls(), sandbox.objects()
     launched = sandbox.submit(plan)
-    keys = {call.request["Key"] for call in planned if call.service == "s3"}
-    assert keys <= sandbox.objects()
+    written = [call.request["Key"] for call in planned if call.service == "s3"]
+    assert sandbox.objects() - before <= set(written) <= sandbox.objects()
+    # Before the launch, and again with the ids of the instances.
+    assert written.count(plan.layout.launch) == 2
+    (launch,) = [call for call in planned if call.operation == "run_instances"]
     (instance,) = sandbox.aws.instances(launched.record.instances)
     # The token is a digest of the whole request.
-    assert instance["ClientToken"] == planned[-1].request["ClientToken"]
+    assert instance["ClientToken"] == launch.request["ClientToken"]
 
 
 def test_a_spot_instance_is_launched(sandbox: EC2Sandbox) -> None:

@@ -84,13 +84,16 @@ def test_a_region_that_is_not_reached_gets_no_security_group(sandbox: EC2Sandbox
 def test_what_is_executed_in_the_next_region_is_what_was_planned(sandbox: EC2Sandbox) -> None:
     sandbox.submit(sandbox.plan(regions=(OTHER,)))  # creates the security group
     plan = sandbox.plan(regions=(REGION, OTHER))
-    planned = plan.calls()[-1]
-    assert (planned.operation, planned.region) == ("run_instances", OTHER)
+    _, planned = [call for call in plan.calls() if call.operation == "run_instances"]
+    assert planned.region == OTHER
     assert planned.to_json()["region"] == OTHER
     sandbox.refuse(*LACKING, region=REGION)
     launched = sandbox.submit(plan)
     (instance,) = sandbox.aws.in_region(OTHER).instances(launched.record.instances)
     assert instance["ClientToken"] == planned.request["ClientToken"]
+    marks = [key for call in plan.calls() if (key := call.request.get("Key", "")).endswith(plan.run_id)]
+    assert marks == [plan.layout.launch_region(OTHER)]
+    assert marks[0] in sandbox.objects()
 
 
 def test_without_capacity_anywhere_each_region_is_listed_and_nothing_is_left(sandbox: EC2Sandbox) -> None:

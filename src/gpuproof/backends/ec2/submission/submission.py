@@ -10,6 +10,7 @@ from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.requests.launch_objects import record_call, region_mark_call
 from gpuproof.backends.ec2.requests.run_instances import launch_call
 from gpuproof.backends.ec2.submission.capacity import UsedQuotas, no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.errors import next_attempt, zones_with_capacity
@@ -89,7 +90,8 @@ class _Submission:
             region: Launcher(aws.in_region(region), plan.run_id, progress, sleep, plan.job.instance_count)
             for region in plan.regions
         }
-        self._region_mark: str | None = None
+        self._record_undo: ApiCall | None = None
+        self._region_mark: ApiCall | None = None
         self._sleep = sleep
 
     def run(self, before: tuple[UnavailableType, ...]) -> Launched:
@@ -181,25 +183,24 @@ class _Submission:
 
     def _write_record(self, record: LaunchRecord) -> None:
         """Write the record by which `gpuproof ps` finds the run, even if this process is killed."""
-        bucket, key = self._plan.bucket.name, self._plan.layout.launch
-        undo = deletion_call(bucket, [key], "the record of the launch")
-        self._files.run_undo.discard(undo)
-        self._files.run_undo.add(undo)
-        self._aws.put_object(bucket, key, record.to_bytes())
-        self._mark_region(record.region)
+        call = record_call(record)
+        self._files.run_undo.discard(call.undo)
+        self._files.run_undo.add(call.undo)
+        self._record_undo = call.undo
+        execute(self._aws, call)
+        self._mark_region(record)
 
-    def _mark_region(self, region: str) -> None:
+    def _mark_region(self, record: LaunchRecord) -> None:
         """Have the listing of the launch records name another region than the bucket's, where `ps` looks for instances."""
-        mark = None if region == self._plan.region else self._plan.layout.launch_region(region)
-        if mark == self._region_mark:
+        mark = None if record.region == self._plan.region else region_mark_call(record)
+        before, self._region_mark = self._region_mark, mark
+        if mark == before:
             return
-        bucket, before = self._plan.bucket.name, self._region_mark
         if mark is not None:
-            self._files.run_undo.add(deletion_call(bucket, [mark], "the region of the launch"))
-            self._region_mark = mark
-            self._aws.put_object(bucket, mark, b"")
-        if before is not None:
-            self._aws.delete_objects(bucket, [before])
+            self._files.run_undo.add(mark.undo)
+            execute(self._aws, mark)
+        if before is not None and before.undo is not None:
+            execute(self._aws, before.undo)
 
     def _note(self, tried: list[UnavailableType], unavailable: UnavailableType) -> None:
         tried.append(unavailable)
@@ -207,14 +208,13 @@ class _Submission:
 
     def _roll_back(self, error: BaseException) -> None:
         self._progress.step("delete what was created")
-        bucket, layout = self._plan.bucket.name, self._plan.layout
         launched = any(one.may_have_launched for one in self._launchers.values())
         problems = [problem for one in self._launchers.values() for problem in one.terminate()]
         if problems:
             # `gpuproof stop` needs the record. Without its code, the instance shuts down by itself.
-            self._files.run_undo.discard(deletion_call(bucket, [layout.launch], "the record of the launch"))
-            if (mark := self._region_mark) is not None:
-                self._files.run_undo.discard(deletion_call(bucket, [mark], "the region of the launch"))
+            mark = self._region_mark
+            for undo in (self._record_undo, None if mark is None else mark.undo):
+                self._files.run_undo.discard(undo)
         elif launched:
             problems += self._forget_host_files()
         problems += self._files.roll_back(keep_uploads=isinstance(error, NoCapacity | AwsUnreachable))
