@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,6 +84,28 @@ def test_it_is_built_again_when_a_source_changed(tmp_path: Path, monkeypatch: py
     first = agent_file(tmp_path / "cache")
     source.write_text("x = 1")
     assert agent_file(tmp_path / "cache") != first
+
+
+def test_a_version_of_gpuproof_that_runs_at_the_same_time_keeps_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, cache = tmp_path / "one.py", tmp_path / "cache"
+    monkeypatch.setattr(room, "_sources", lambda: iter([("gpuproof/agent/one.py", source)]))
+
+    def build(version: int) -> Path:
+        source.write_text(f"VERSION = {version}\n")
+        os.utime(source, (version, version))
+        return agent_file(cache)
+
+    first, second = build(1), build(2)
+    assert {*cache.iterdir()} == {first, second}
+    for path in (first, second):
+        os.utime(path, (time.time() - 2 * 86_400,) * 2)
+    before = first.stat().st_mtime_ns
+    assert build(1) == first
+    # The second has not been used for two days.
+    assert {build(3), first} == {*cache.iterdir()}
+    assert first.stat().st_mtime_ns == before
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:

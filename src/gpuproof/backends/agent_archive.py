@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from importlib import machinery
 from pathlib import Path
 
+from gpuproof.backends.kept_files import mark_used, remove_unused
 from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
@@ -87,6 +88,8 @@ class _Archive(zipfile.ZipFile):
 def agent_file(cache: Path) -> Path:
     """The path of the agent's file; it is rebuilt if the sources have changed.
 
+    Files of other versions of GPUproof and Python, which may run at the same time, stay until they are no longer used.
+
     Args:
         cache: the folder that it is kept in.
     """
@@ -96,9 +99,9 @@ def agent_file(cache: Path) -> Path:
         status = path.stat()
         digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     built = cache / f"gpuproof-agent-{digest.hexdigest()[:16]}.pyz"
-    if not built.exists():
+    if not mark_used(built):
         build_agent(built, sources)
-        _remove_older(built)
+        remove_unused(cache.glob("gpuproof-agent-*.pyz"))
     return built
 
 
@@ -124,13 +127,6 @@ def _packed(sources: Iterable[tuple[str, Path]]) -> bytes:
         _add(archive, name, path.read_bytes())
     archive.close()
     return file.getvalue()
-
-
-def _remove_older(built: Path) -> None:
-    """Remove older builds; running jobs have their own copy."""
-    for old in built.parent.glob("gpuproof-agent-*.pyz"):
-        if old != built:
-            old.unlink(missing_ok=True)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -117,12 +117,15 @@ def test_environment_variables_are_in_no_document(sandbox: EC2PlanningSandbox) -
     assert json.loads(call.request["Body"]) == {"TOKEN": "very-secret"}
 
 
-def test_the_last_call_launches_the_instance(sandbox: EC2PlanningSandbox) -> None:
+def test_the_last_calls_launch_the_instance_and_record_it(sandbox: EC2PlanningSandbox) -> None:
     plan = sandbox.plan(sandbox.training(ec2={"security_groups": "sg-0123456789abcdef0"}))
-    *_, launch = plan.calls()
+    *_, before, launch, after = plan.calls()
     assert (launch.operation, launch.request["ImageId"]) == ("run_instances", plan.target.ami.id)
     assert plan.run_id in launch.request["UserData"]
-    shown = plan.document()["calls"][-1]["request"]
+    assert before.request["Key"] == after.request["Key"] == plan.layout.launch
+    records = [LaunchRecord.parse(call.request["Body"]) for call in (before, after)]
+    assert [one.instances for one in records] == [(), ("ID of the new instance",)]
+    shown = plan.document()["calls"][-2]["request"]
     assert shown["UserData"].endswith(" bytes>")
     assert shown["SubnetId"] == plan.target.zones[0].subnet
 

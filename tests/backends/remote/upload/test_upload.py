@@ -386,3 +386,34 @@ def test_a_folder_knows_its_size(data: Path) -> None:
     folder: InputFolder = hash_folder(data)
     assert folder.total_bytes == 4000
     assert list(folder.files) == sorted(folder.files)
+
+
+def test_a_large_source_is_uploaded_although_it_is_packed_again_meanwhile(
+    aws: Aws, bucket: Bucket, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "train.py").write_text("print('hello')")
+    (source / "noise.bin").write_bytes(os.urandom(PART + 1))
+    tree, cache = collect(source, "train.py"), tmp_path / "cache"
+    first = upload_plan.plan_uploads(tree, {}, {}, cache).source
+    assert first.size > PART
+    second = upload_plan.plan_uploads(tree, {}, {}, cache).source
+    assert (second.path, second.stamp) == (first.path, first.stamp)
+    upload_object(aws, bucket.name, first)
+    assert keys(bucket) == [f"gpuproof/objects/{first.digest}"]
+
+
+def test_a_packed_source_that_nothing_has_used_for_a_day_is_removed(tmp_path: Path) -> None:
+    cache, source = tmp_path / "cache", tmp_path / "source"
+    source.mkdir()
+
+    def packed(content: str) -> Path:
+        (source / "train.py").write_text(content)
+        return upload_plan.plan_uploads(collect(source, "train.py"), {}, {}, cache).source.path
+
+    first, second = packed("1"), packed("2")
+    assert first.exists()
+    os.utime(first, (time.time() - 2 * 86_400,) * 2)
+    assert packed("3").exists()
+    assert (first.exists(), second.exists()) == (False, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -14,13 +14,15 @@ from typing import Any
 from gpuproof.backends.agent_archive import agent_file
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws.services.s3 import encryption
+from gpuproof.backends.kept_files import remove_unused
 from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, object_key, uri
 from gpuproof.backends.remote.upload.content_hash import HashedFile, hash_file, pack_source
 from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder
 from gpuproof.jobs.source.tree import SourceTree
 
 _PACKED = "sources"
-_OLD_SECONDS = 86_400.0
+_DATE_NS = 946_684_800 * 10**9
+"""The modification time of packed sources: 2000-01-01, in nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +104,14 @@ def _hash_input(path: Path) -> InputFolder:
 def _packed(tree: SourceTree, folder: Path) -> HashedFile:
     """Pack the source into a file named after its digest, which is kept for a later submission of the same source."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        if time.time() - old.lstat().st_mtime <= _OLD_SECONDS:
-            continue
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)  # of a process that was killed while it packed
-        else:
-            old.unlink(missing_ok=True)
+    remove_unused(folder.iterdir())  # also the folder of a process that was killed while it packed
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         packed = pack_source(tree, Path(scratch))
+        # The same content has the same date: another submission of this source may replace the file while it is uploaded.
+        os.utime(packed.path, ns=(time.time_ns(), _DATE_NS))
         kept = folder / f"{packed.digest}.tar.gz"
         packed.path.replace(kept)
-    return HashedFile(kept, packed.digest, packed.size, packed.stamp)
+    return HashedFile(kept, packed.digest, packed.size, (packed.size, _DATE_NS))
 
 
 def _upload(bucket: str, key: str, path: Path, what: str, kms_key: str | None) -> ApiCall:
