@@ -23,6 +23,9 @@ class UnavailableType:
         quota_hint: the quota that is too small, with its code and the command that raises it; empty if no quota is.
         zone: the availability zone; empty for all zones of the region.
         region: the region, if several are tried.
+        quota: the code of that quota; empty if unknown.
+        quota_needed: how much of it the job needs on this type.
+        remedy: what to do about an error that is neither about capacity nor about a quota; empty for these.
     """
 
     name: str
@@ -31,6 +34,9 @@ class UnavailableType:
     quota_hint: str = ""
     zone: str = ""
     region: str = ""
+    quota: str = ""
+    quota_needed: int = 0
+    remedy: str = ""
 
     @property
     def where(self) -> str:
@@ -41,8 +47,15 @@ class UnavailableType:
     @property
     def summary(self) -> str:
         """The type, the error code and the first sentence of the provider's message."""
+        return f"{self.where}: {self.error}"
+
+    @property
+    def error(self) -> str:
+        """The error code and the first sentence of the provider's message, which need not repeat the zone."""
         reason = self.reason.removeprefix(f"{self.code}:").strip().partition(". ")[0].rstrip(".")
-        return f"{self.where}: {self.code}" + (f": {reason}" if reason else "")
+        if self.zone:
+            reason = reason.replace(f" ({self.zone})", "")
+        return f"{self.code}: {reason}" if reason else self.code
 
     def to_json(self) -> dict[str, str]:
         """The JSON form, as in the document of a failed run."""
@@ -54,6 +67,28 @@ class UnavailableType:
             "said": self.reason,
             "needs": self.quota_hint,
         }
+
+
+def summarize(tried: Sequence[UnavailableType]) -> str:
+    """A line for each type and error, with the zones in which it came."""
+    zones: dict[tuple[str, str, str], list[str]] = {}
+    for one in tried:
+        zones.setdefault((one.name, one.region, one.error), []).append(one.zone)
+    lines: list[str] = []
+    for (name, region, error), names in zones.items():
+        place = ", ".join(dict.fromkeys(filter(None, names))) or region
+        lines.append(f"{name} in {place}: {error}" if place else f"{name}: {error}")
+    return "\n".join(lines)
+
+
+def quota_hints(tried: Sequence[UnavailableType]) -> list[str]:
+    """What to request of each quota that is too small: for the type that needs least of it."""
+    least: dict[tuple[str, str], UnavailableType] = {}
+    for one in tried:
+        if one.quota_hint:
+            key = one.region, one.quota or one.quota_hint
+            least[key] = min(least.get(key, one), one, key=lambda other: other.quota_needed)
+    return [one.quota_hint for one in least.values()]
 
 
 def failure_group(error: GPUproofError) -> str:

@@ -64,7 +64,7 @@ def find_quota(
         default=row.default,
         limit=limit.value if limit else None,
         console_url=_console_url(row.service, code, region),
-        command=_command(row.service, name, code, needed, region),
+        command=increase_command(row.service, name, code, needed, region),
         note=row.note,
         source=row.source,
     )
@@ -94,7 +94,12 @@ def _console_url(service: str, code: str | None, region: str) -> str:
     return f"https://{region}.{domain}/servicequotas/home/services/{service}/quotas{quota}"
 
 
-def _command(service: str, name: str, code: str | None, needed: int | None, region: str) -> str:
+def increase_command(service: str, name: str, code: str | None, needed: int | None, region: str) -> str:
+    """The command that requests a value of a quota, or finds its code if that is unknown.
+
+    Args:
+        needed: the value; None if it is unknown.
+    """
     if code is None:
         query = f"Quotas[?QuotaName=='{name}'].[QuotaCode,Value]"
         return (

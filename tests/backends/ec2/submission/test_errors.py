@@ -35,6 +35,11 @@ CASES = [
     ("InvalidParameterValue", "Invalid IAM Instance Profile name", "stop"),
     ("InvalidBlockDeviceMapping", "Volume of size 8GB is smaller than snapshot 'snap-1'", "stop"),
     ("UnauthorizedOperation", "You are not authorized to perform this operation.", "region"),
+    (
+        "UnauthorizedOperation",
+        "You are not authorized to perform this operation. ... with an explicit deny in a service control policy.",
+        "type",
+    ),
     ("PendingVerification", "Your account is currently being verified.", "stop"),
     ("PendingVerification", "Your request for accessing resources in this region is being", "region"),
     ("OptInRequired", "You are not subscribed to this service.", "region"),
@@ -73,6 +78,17 @@ def test_each_error_that_ends_the_submission_has_a_remedy_of_its_own() -> None:
         if row.next in ("stop", "region"):
             message = row.message.replace(".*", " ")
             assert find_hint("ec2", "RunInstances", (row.code,), message) != general, row.code
+
+
+def test_capacity_comes_back_and_quotas_do_not_grow_by_themselves() -> None:
+    for row in read_errors():
+        if row.kind in ("capacity", "spot price", "throttling"):
+            assert row.passes, row.code
+        if row.kind in ("not offered", "image", "volume", "permission"):
+            assert not row.passes, row.code
+    assert [row.code for row in read_errors() if row.kind == "quota" and row.passes] == [
+        "MaxSpotInstanceCountExceeded"
+    ]
 
 
 def test_each_row_has_a_source_and_a_date() -> None:

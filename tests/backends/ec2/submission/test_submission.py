@@ -43,6 +43,11 @@ ZONAL = [
     ("Unsupported", "Your requested instance type (g5.xlarge) is not supported in your requested zone.", 400),
     ("Unsupported", "The requested configuration is currently not supported.", 400),
 ]
+DENIED = (
+    "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/me is not authorized to perform: "
+    "ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* with an explicit deny in a service control "
+    "policy. Encoded authorization failure message: abc"
+)
 QUOTAS = [
     (
         "VcpuLimitExceeded",
@@ -260,16 +265,17 @@ def test_without_capacity_in_all_zones_the_next_type_is_tried(sandbox: EC2Sandbo
 
 def test_without_any_capacity_all_that_was_tried_is_listed(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan("g5.xlarge", "g6.xlarge")
-    sandbox.refuse("InsufficientInstanceCapacity", NO_CAPACITY, 500)
+    for zone in sandbox.zones:
+        message = NO_CAPACITY.replace("us-east-1a", zone.name)
+        sandbox.refuse("InsufficientInstanceCapacity", message, 500, zone=zone.name)
     with pytest.raises(NoCapacity) as raised:
         sandbox.submit(plan)
     assert raised.value.exit_code == ExitCode.AWS_REFUSED
-    lines = raised.value.message.splitlines()
-    assert len(lines) == 7
-    assert lines[1].startswith(
-        "g5.xlarge in us-east-1a: InsufficientInstanceCapacity: We currently do not have"
-    )
-    assert lines[6].startswith("g6.xlarge in us-east-1")
+    zones = "us-east-1a, us-east-1c, us-east-1b: InsufficientInstanceCapacity: We currently do not have"
+    _, first, second = raised.value.message.splitlines()
+    assert first.startswith(f"g5.xlarge in {zones}")
+    assert second.startswith(f"g6.xlarge in {zones}")
+    assert len(raised.value.tried) == 6
     remedy = raised.value.remedy or ""
     assert "--fallback " in remedy
     assert "--fallback g6.xlarge" not in remedy
@@ -305,7 +311,63 @@ def test_spot_counts_against_the_quota_of_spot(sandbox: EC2Sandbox) -> None:
         sandbox.submit(plan)
     assert "L-3819A6DF" in (raised.value.remedy or "")
     assert "at least 4 vCPUs" in (raised.value.remedy or "")
+    # Instances that have just ended still count.
+    assert (raised.value.remedy or "").endswith("Or run on demand: --no-spot\nOr try again later.")
     sandbox.assert_nothing_left(plan, uploads=True)
+
+
+def test_of_each_quota_the_smallest_increase_is_requested(sandbox: EC2Sandbox) -> None:
+    sandbox.refuse("VcpuLimitExceeded", "You have requested more than your current vCPU limit of 0 allows.")
+    with pytest.raises(NoCapacity) as raised:
+        sandbox.submit(sandbox.plan("g5.2xlarge", "g5.xlarge", "g6.xlarge", "p4d.24xlarge"))
+    remedy = raised.value.remedy or ""
+    assert remedy.count("request-service-quota-increase") == 2
+    assert "g5.xlarge needs at least 4 vCPUs" in remedy
+    assert "--quota-code L-DB2E81BA --desired-value 4 --region us-east-1" in remedy
+    assert "--quota-code L-417A185B --desired-value 96" in remedy
+    assert "try again later" not in remedy
+
+
+def test_of_a_quota_that_other_instances_use_more_than_its_value_is_requested(sandbox: EC2Sandbox) -> None:
+    message = "You have requested more vCPU capacity than your current vCPU limit of 8 allows for the instance bucket."
+    sandbox.refuse("VcpuLimitExceeded", message)
+    with pytest.raises(NoCapacity) as raised:
+        sandbox.submit(sandbox.plan())
+    remedy = raised.value.remedy or ""
+    assert "g5.xlarge needs 4 vCPUs, and other instances of the account use the 8 of the quota" in remedy
+    assert "gpuproof cleanup" in remedy
+    assert "--desired-value 12 " in remedy
+
+
+def test_what_to_do_depends_on_the_errors_that_came(sandbox: EC2Sandbox) -> None:
+    sandbox.refuse("VcpuLimitExceeded", "Your limit of 0 allows no more.", instance="p4d.24xlarge")
+    sandbox.refuse("SpotMaxPriceTooLow", "Your Spot request price of 0.1 is too low.", instance="g5.xlarge")
+    sandbox.refuse("InsufficientFreeAddressesInSubnet", "", instance="g6.xlarge")
+    sandbox.refuse("InvalidParameterValue", "The architecture 'arm64' does not match.", instance="g5g.xlarge")
+    with pytest.raises(NoCapacity) as raised:
+        sandbox.submit(sandbox.plan("p4d.24xlarge", "g5.xlarge", "g6.xlarge", "g5g.xlarge", spot=True))
+    remedy = raised.value.remedy or ""
+    for expected in ("L-7212CCBC", "resources.max_price", "ec2: subnets", "g5g needs arm64", "--fallback "):
+        assert expected in remedy, expected
+
+
+def test_a_service_control_policy_may_forbid_one_type_only(sandbox: EC2Sandbox) -> None:
+    sandbox.refuse("UnauthorizedOperation", DENIED, 403, instance="p4d.24xlarge")
+    launched = sandbox.submit(sandbox.plan("p4d.24xlarge", "g5.xlarge"))
+    assert launched.target.name == "g5.xlarge"
+    assert [(one.name, one.code, one.zone) for one in launched.tried] == [
+        ("p4d.24xlarge", "UnauthorizedOperation", "")
+    ]
+
+
+def test_a_policy_that_forbids_every_type_is_the_error(sandbox: EC2Sandbox) -> None:
+    plan = sandbox.plan("p4d.24xlarge", "g5.xlarge")
+    sandbox.refuse("UnauthorizedOperation", DENIED, 403)
+    with pytest.raises(AwsRefused, match="explicit deny in a service control policy") as raised:
+        sandbox.submit(plan)
+    assert "Contact the account's administrator" in (raised.value.remedy or "")
+    assert sandbox.faulty.count("RunInstances") == 2
+    sandbox.assert_nothing_left(plan)
 
 
 def test_an_image_of_another_architecture_leads_to_the_next_type(sandbox: EC2Sandbox) -> None:

@@ -102,7 +102,8 @@ def test_without_capacity_anywhere_each_region_is_listed_and_nothing_is_left(san
     with pytest.raises(NoCapacity) as raised:
         sandbox.submit(plan)
     assert [one.region for one in raised.value.tried] == [REGION] * 3 + [OTHER] * 3 + [THIRD] * 3
-    assert f"g5.xlarge in {THIRD}c: InsufficientInstanceCapacity" in raised.value.message
+    zones = ", ".join(f"{THIRD}{letter}" for letter in "abc")
+    assert f"g5.xlarge in {zones}: InsufficientInstanceCapacity" in raised.value.message
     assert f"--regions {OTHER}" not in (raised.value.remedy or "")
     sandbox.assert_nothing_left(plan, uploads=True)
 

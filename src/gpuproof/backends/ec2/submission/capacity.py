@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.submission.errors import find_error
 from gpuproof.backends.ec2.target import EC2Target, Zone
-from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.errors import NoCapacity, UnavailableType, quota_hints, summarize
 from gpuproof.backends.remote.planning.instance_search import SHOWN, list_alternatives
-from gpuproof.backends.remote.planning.quota import quota_hint
+from gpuproof.backends.remote.planning.quota import DECISION, quota_hint
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.quotas import Quota
+from gpuproof.catalogue.quotas import Quota, increase_command
+from gpuproof.util.humanize import pluralize
+
+_OTHERS_HELP = ("capacity", "not offered")
+"""Kinds of errors about which nothing can be done but to use another type, zone or region."""
+
+_LIMIT = re.compile(r"vCPU limit of (\d+)")
+"""The value of the quota in the message of VcpuLimitExceeded."""
 
 
 def unavailable_type(
-    plan: EC2Plan, target: EC2Target, zone: Zone, code: str, reason: str, catalogue: Catalogue
+    plan: EC2Plan,
+    target: EC2Target,
+    zone: Zone,
+    code: str,
+    reason: str,
+    catalogue: Catalogue,
+    remedy: str | None = None,
 ) -> UnavailableType:
     """An instance type that EC2 refused in a zone, with the quota to raise if its error is about quotas.
 
     Args:
         code: EC2's error code.
         reason: EC2's message.
+        remedy: what to do about errors of that code.
     """
     region = target.region if len(plan.regions) > 1 else ""
     known = find_error(code, reason)
     if known is not None and known.kind == "quota":
         # Quotas count in the whole region.
-        return UnavailableType(target.name, code, reason, _quota_hint(plan, target, catalogue), region=region)
-    if known is not None and known.next == "region":
-        return UnavailableType(target.name, code, reason, region=region)
-    return UnavailableType(target.name, code, reason, zone=zone.name, region=region)
+        return _without_quota(
+            UnavailableType(target.name, code, reason, region=region), plan, target, catalogue
+        )
+    own = remedy or "" if known is not None and known.kind not in _OTHERS_HELP else ""
+    if known is not None and known.next in ("region", "type"):
+        return UnavailableType(target.name, code, reason, region=region, remedy=own)
+    return UnavailableType(target.name, code, reason, zone=zone.name, region=region, remedy=own)
 
 
 class UsedQuotas:
@@ -63,8 +82,7 @@ class UsedQuotas:
         if quota.needed < needed:
             return None
         reason = f"not tried, because it needs the same quota as {refused.name}"
-        hint = _quota_hint(self._plan, target, self._catalogue)
-        return UnavailableType(target.name, refused.code, reason, hint, region=refused.region)
+        return replace(refused, name=target.name, reason=reason, quota_needed=quota.needed)
 
 
 def quota_of(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> Quota | None:
@@ -74,18 +92,34 @@ def quota_of(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> Quota | 
 
 
 def no_capacity(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalogue) -> NoCapacity:
-    """The error that lists everything that was tried, and alternatives."""
-    summaries = "\n".join(one.summary for one in tried)
-    quotas = "\n".join(dict.fromkeys(one.quota_hint for one in tried if one.quota_hint))
-    names = list(dict.fromkeys(one.name for one in tried))
-    others = list_alternatives(names[0], None, catalogue, plan.region, flag="--fallback", without=names)
-    lines = [others or "Try other instance types (--fallback)."]
+    """The error that lists everything that was tried, and what to do about it."""
+    remedy = "\n".join(dict.fromkeys(_remedies(tried, plan, catalogue)))
+    return NoCapacity(f"No instance is available:\n{summarize(tried)}", remedy, tried)
+
+
+def is_refused_permission(one: UnavailableType) -> bool:
+    """Whether a permission is missing, which is all that the user needs to know."""
+    known = find_error(one.code, one.reason)
+    return known is not None and known.kind == "permission"
+
+
+def _remedies(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalogue) -> Iterator[str]:
+    errors = [known for one in tried if (known := find_error(one.code, one.reason)) is not None]
+    quotas = quota_hints(tried)
+    yield from quotas
+    if quotas:
+        yield DECISION
+    yield from (one.remedy for one in tried if one.remedy)
+    if any(known.kind in (*_OTHERS_HELP, "spot price", "network") for known in errors):
+        names = list(dict.fromkeys(one.name for one in tried))
+        others = list_alternatives(names[0], None, catalogue, plan.region, flag="--fallback", without=names)
+        yield others or "Try other instance types (--fallback)."
+        if near := _further_regions(names[0], plan, catalogue):
+            yield f"Or have further regions tried: --regions {','.join(near)}"
     if plan.spot:
-        lines.append("Or run on demand: remove resources.spot.")
-    if near := _further_regions(names[0], plan, catalogue):
-        lines.append(f"Or have further regions tried: --regions {','.join(near)}")
-    lines.append("Or try again later.")
-    return NoCapacity(f"No instance is available:\n{summaries}", quotas or "\n".join(lines), tried)
+        yield "Or run on demand: --no-spot"
+    if any(known.passes for known in errors):
+        yield "Or try again later."
 
 
 def _further_regions(name: str, plan: EC2Plan, catalogue: Catalogue) -> list[str]:
@@ -94,6 +128,22 @@ def _further_regions(name: str, plan: EC2Plan, catalogue: Catalogue) -> list[str
     return catalogue.nearest_regions(plan.region, offering)[:SHOWN]
 
 
-def _quota_hint(plan: EC2Plan, target: EC2Target, catalogue: Catalogue) -> str:
+def _without_quota(
+    refused: UnavailableType, plan: EC2Plan, target: EC2Target, catalogue: Catalogue
+) -> UnavailableType:
+    """A type with the quota that is too small for it."""
     quota = quota_of(plan, target, catalogue)
-    return "" if quota is None else quota_hint(quota, target.name)
+    if quota is None:
+        return refused
+    needed = quota.needed or 0
+    found = _LIMIT.search(refused.reason)
+    limit = int(found[1]) if found is not None else 0
+    hint = quota_hint(quota, target.name)
+    if quota.code and needed and limit >= needed:
+        # It would suffice, if nothing else ran.
+        command = increase_command(quota.service, quota.name, quota.code, limit + needed, target.region)
+        hint = (
+            f"{target.name} needs {pluralize(needed, quota.unit)}, and other instances of the account use the {limit} of the "
+            f"quota '{quota.name}' ({quota.code}). End some (gpuproof ps, gpuproof cleanup), or raise it:\n{command}"
+        )
+    return replace(refused, quota_hint=hint, quota=quota.code or "", quota_needed=needed)

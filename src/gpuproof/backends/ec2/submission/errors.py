@@ -1,4 +1,7 @@
-"""What to try after a refused launch; `data/errors.csv` has the error codes."""
+"""What to try after a refused launch; `data/errors.csv` has the error codes.
+
+They are those of RunInstances: codes of fleets, and statuses of spot requests, which GPUproof does not make, are not among them.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ class LaunchError:
         message: a regular expression that EC2's message matches; empty for any.
         kind: what it is about, such as `capacity`, `not offered` or `quota`.
         next: what to try next.
+        passes: whether the same launch may succeed some time later.
         source: where it was seen or is documented.
     """
 
@@ -34,6 +38,7 @@ class LaunchError:
     message: str
     kind: str
     next: Next
+    passes: bool
     source: str
 
 
@@ -70,7 +75,14 @@ def zones_with_capacity(message: str) -> tuple[str, ...]:
 def read_errors() -> tuple[LaunchError, ...]:
     """All rows, in order."""
     return tuple(
-        LaunchError(row["code"], row["message"], row["kind"], _next(row["next"]), row["source"])
+        LaunchError(
+            row["code"],
+            row["message"],
+            row["kind"],
+            _next(row["next"]),
+            row["passes"] == "yes",
+            row["source"],
+        )
         for row in read_rows(_TABLE)
     )
 

@@ -12,7 +12,12 @@ from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.requests.launch_objects import record_call, region_mark_call
 from gpuproof.backends.ec2.requests.run_instances import launch_call
-from gpuproof.backends.ec2.submission.capacity import UsedQuotas, no_capacity, unavailable_type
+from gpuproof.backends.ec2.submission.capacity import (
+    UsedQuotas,
+    is_refused_permission,
+    no_capacity,
+    unavailable_type,
+)
 from gpuproof.backends.ec2.submission.errors import next_attempt, zones_with_capacity
 from gpuproof.backends.ec2.submission.launch import Launcher
 from gpuproof.backends.ec2.submission.network import create_network
@@ -92,6 +97,7 @@ class _Submission:
         }
         self._record_undo: ApiCall | None = None
         self._region_mark: ApiCall | None = None
+        self._refused: AwsRefused | None = None
         self._sleep = sleep
 
     def run(self, before: tuple[UnavailableType, ...]) -> Launched:
@@ -125,11 +131,12 @@ class _Submission:
                 if next_attempt(code, message) != "region" or refused.maybe_done or is_last:
                     raise
                 left_out.add(target.region)
-                zone = target.zones[0]
-                self._note(tried, unavailable_type(self._plan, target, zone, code, message, self._catalogue))
+                self._note(tried, self._unavailable(target, target.zones[0], refused))
                 continue
             if launched is not None:
                 return launched
+        if self._refused is not None and all(map(is_refused_permission, tried)):
+            raise self._refused  # its message says more than a list of types
         raise no_capacity(tried, self._plan, self._catalogue)
 
     def _launch_type(
@@ -152,7 +159,7 @@ class _Submission:
                 following = next_attempt(code, message)
                 if following in ("stop", "region") or refused.maybe_done:
                     raise
-                unavailable = unavailable_type(self._plan, target, zone, code, message, self._catalogue)
+                unavailable = self._unavailable(target, zone, refused)
                 self._note(tried, unavailable)
                 if following == "quota":
                     used.add(target, unavailable)
@@ -201,6 +208,11 @@ class _Submission:
             execute(self._aws, mark)
         if before is not None and before.undo is not None:
             execute(self._aws, before.undo)
+
+    def _unavailable(self, target: EC2Target, zone: Zone, refused: AwsRefused) -> UnavailableType:
+        code, message = refused.code, refused.aws_message
+        self._refused = self._refused or refused
+        return unavailable_type(self._plan, target, zone, code, message, self._catalogue, refused.remedy)
 
     def _note(self, tried: list[UnavailableType], unavailable: UnavailableType) -> None:
         tried.append(unavailable)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.errors import NoCapacity, UnavailableType, quota_hints, summarize
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind
 from gpuproof.catalogue.quotas import Quota
 from gpuproof.errors import GPUproofError
 from gpuproof.util.humanize import pluralize
+
+DECISION = "AWS grants some requests at once; others go to AWS Support, which may take days."
+"""Source: https://docs.aws.amazon.com/servicequotas/latest/userguide/request-quota-increase.html"""
 
 
 class QuotaCheck:
@@ -55,7 +58,10 @@ class QuotaCheck:
             return None
         unit = "vCPU" if quota.unit == "vCPU" else "instances"
         reason = f"The quota '{quota.name}' is {limit:g} {unit}, and {quota.needed} are needed."
-        return UnavailableType(instance_type, self._code, reason, quota_hint(quota, instance_type))
+        hint = quota_hint(quota, instance_type)
+        return UnavailableType(
+            instance_type, self._code, reason, hint, quota=quota.code, quota_needed=quota.needed
+        )
 
     def _limit(self, service: str, code: str) -> float | None:
         if code not in self._limits:
@@ -82,6 +88,6 @@ def no_quota(unavailable: Sequence[UnavailableType], others: Sequence[GPUproofEr
         unavailable: the types whose quota is too small.
         others: why the remaining types cannot be used.
     """
-    summaries = "\n".join([*(one.summary for one in unavailable), *(error.message for error in others)])
-    hints = "\n".join(dict.fromkeys(one.quota_hint for one in unavailable))
+    summaries = "\n".join([summarize(unavailable), *(error.message for error in others)])
+    hints = "\n".join([*quota_hints(unavailable), DECISION])
     return NoCapacity(f"The account's quotas allow no instance of the job:\n{summaries}", hints, unavailable)
