@@ -200,6 +200,7 @@ CASES = [
     ("sagemaker", "CreateTrainingJob", "ConnectionClosedError HTTPClientError", "", "may have been created"),
     ("sagemaker", "ListTags", "ReadTimeoutError HTTPClientError BotoCoreError", "", "network"),
     ("s3", "GetObject", "IncompleteReadError BotoCoreError", "", "network"),
+    ("ec2", "RunInstances", "ResponseParserError Exception", "", "not AWS's response"),
     ("s3", "", "ConfigParseError BotoCoreError", "", "AWS_CONFIG_FILE"),
     ("s3", "", "UnknownServiceError DataNotFoundError BotoCoreError", "", "pip install -U boto3"),
     ("s3", "PutObject", "SomethingError BotoCoreError", "", "network"),
@@ -245,7 +246,7 @@ def test_no_row_is_hidden_behind_another() -> None:
 
 def test_every_row_has_a_source_and_every_pattern_can_be_read() -> None:
     for row in read_hints():
-        assert row.source.startswith("https://docs.aws.amazon.com/") or row.source == "botocore/exceptions.py"
+        assert row.source.startswith(("https://docs.aws.amazon.com/", "botocore/")), row
         re.compile(row.message)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.errors import UsageError
-from support.faulty_aws import FaultyAws, disconnect, json_answer, json_error, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, disconnect, json_answer, json_error, xml_error
 
 pytestmark = pytest.mark.slow
 
@@ -148,6 +148,24 @@ def test_a_web_page_instead_of_a_response_is_reported_by_its_title(faulty: Fault
     with pytest.raises(AwsRefused, match="502: Bad Gateway") as caught:
         list(aws.list_jobs("training"))
     assert "<" not in caught.value.message
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_response_that_cannot_be_parsed_is_as_good_as_none(
+    faulty: FaultyAws, aws: Aws, *, once: bool
+) -> None:
+    page = FakeResponse(
+        200, b"<html><title>Sign in to the network</title><br></html>", {"Content-Type": "text/html"}
+    )
+    operation = "RunInstances" if once else "DescribeSubnets"
+    faulty.fault(operation, page, times=None)
+    with pytest.raises(AwsUnreachable, match=f"{operation}: Sign in to the network") as caught:
+        if once:
+            aws.run_instances({"ImageId": "ami-1", "MinCount": 1, "MaxCount": 1})
+        else:
+            aws.subnets()
+    assert caught.value.maybe_done == once
+    assert "not AWS's response" in str(caught.value.remedy)
 
 
 def test_clients_are_made_once_though_many_threads_request(

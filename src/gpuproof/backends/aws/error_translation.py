@@ -40,10 +40,11 @@ class RequestInfo:
 def translate_error(error: Exception, request: RequestInfo, context: ErrorContext) -> GPUproofError | None:
     """Translate a boto3 exception; None for an exception that is a bug in GPUproof."""
     from botocore import exceptions  # slow to import: only for runs on AWS
+    from botocore.parsers import ResponseParserError
 
     if isinstance(error, exceptions.ClientError):
         return _refused(error, request, context)
-    if not isinstance(error, exceptions.BotoCoreError | exceptions.HTTPClientError):
+    if not isinstance(error, exceptions.BotoCoreError | exceptions.HTTPClientError | ResponseParserError):
         return None
     code = type(error).__name__
     message = f"{request.subject or request.operation or 'AWS'}: {_one_line(str(error)).rstrip('.')}."
@@ -108,7 +109,10 @@ def _credentials() -> tuple[type[Exception], ...]:
 def _was_sent(error: Exception) -> bool:
     """Whether the request may have reached AWS before the connection was lost."""
     from botocore import exceptions  # slow to import
+    from botocore.parsers import ResponseParserError
 
+    if isinstance(error, ResponseParserError):
+        return True  # it was answered, by AWS or by a program in between
     never = (
         exceptions.EndpointConnectionError,
         exceptions.ConnectTimeoutError,

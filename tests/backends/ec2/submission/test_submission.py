@@ -214,6 +214,16 @@ def test_an_internal_error_after_the_launch_launches_one_instance(sandbox: EC2Sa
     assert launched.record.instances == (instance["InstanceId"],)
 
 
+def test_a_garbled_response_launches_one_instance(sandbox: EC2Sandbox) -> None:
+    plan = sandbox.plan()
+    half = query_error("")
+    half.status, half.body, half.forwards = 200, b"<RunInstancesResponse><instancesSet>", True
+    sandbox.faulty.fault("RunInstances", half)
+    launched = sandbox.submit(plan)
+    (instance,) = sandbox.instances()
+    assert launched.record.instances == (instance["InstanceId"],)
+
+
 def test_throttling_is_waited_out(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     throttled = query_error("RequestLimitExceeded", "Request limit exceeded.", 503)
