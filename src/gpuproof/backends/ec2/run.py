@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.machine.files import SERVER
@@ -13,6 +14,7 @@ from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
+from gpuproof.backends.ec2.requests.new_instances import when_visible
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_logs import HostLogs
@@ -203,10 +205,11 @@ class EC2Run(RemoteRun):
             return
         try:
             if at_once:
-                self._regional.terminate_instances(living)
+                request = partial(self._regional.terminate_instances, living)
             else:
                 requested = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-                self._regional.tag_instances(living, {STOP_TAG: requested})
+                request = partial(self._regional.tag_instances, living, {STOP_TAG: requested})
+            when_visible(request, self._sleep)
         except GPUproofError as error:
             raise error.replaced(
                 f"{error.message} {self.id} was not stopped: it is still running, and billed.",

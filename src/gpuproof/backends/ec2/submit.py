@@ -6,9 +6,11 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.requests.new_instances import when_visible
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.capacity import no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.retry import retry_note, retry_plan
@@ -59,7 +61,8 @@ def submit(
         except KeyboardInterrupt:
             # Interrupted after the instance was launched and before the caller had the run.
             if launched is not None:
-                aws.in_region(launched.record.region).terminate_instances(launched.record.instances)
+                regional, ids = aws.in_region(launched.record.region), launched.record.instances
+                when_visible(partial(regional.terminate_instances, ids), sleep)
             raise
         if not run.lacked_capacity:
             cost = run.interruption if plan.retries.left else None

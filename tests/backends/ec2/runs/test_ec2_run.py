@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import Event, Output
+from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 from support.archives import archive
+from support.faulty_aws import FaultyAws, query_error
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +224,21 @@ class TestStopping:
         run.stop(at_once=True)
         assert ec2.states(launch) == ["terminated"]
         assert run.wait().status == "Stopped"
+
+    @pytest.mark.parametrize("at_once", [False, True])
+    def test_an_instance_that_ec2_does_not_know_everywhere_yet_is_stopped(
+        self, ec2: Any, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+    ) -> None:
+        launch = ec2.launch()
+        with FaultyAws(ec2.emulator.url) as faulty:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", faulty.url)
+            for operation in ("CreateTags", "TerminateInstances"):
+                faulty.fault(operation, query_error("InvalidInstanceID.NotFound"), times=2)
+            run = EC2Run(Aws(sleep=lambda _: None), launch, sleep=lambda _: None)
+            run.stop(at_once=at_once)
+            (instance,) = ec2.aws.instances(launch.instances)
+        tags = {tag["Key"] for tag in instance["Tags"]}
+        assert (instance["State"]["Name"] == "terminated", "gpuproof:stop" in tags) == (at_once, not at_once)
 
     def test_instances_that_are_not_recorded_yet_are_found_by_their_tag(self, ec2: Any) -> None:
         launch = ec2.launch()

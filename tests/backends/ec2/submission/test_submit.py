@@ -12,7 +12,7 @@ from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submit import submit
 from gpuproof.backends.errors import NoCapacity
 from support.ec2_sandbox import EC2Sandbox
-from support.faulty_aws import FakeResponse, Request
+from support.faulty_aws import FakeResponse, Request, query_error
 from support.sagemaker_sandbox import RecordingProgress
 
 pytestmark = pytest.mark.slow
@@ -99,6 +99,8 @@ def test_an_interrupt_before_the_caller_has_the_run_terminates_it(sandbox: EC2Sa
     plan = sandbox.plan()
     runs = submit(plan, sandbox.aws, RecordingProgress(), sleep=sandbox.slept.append)
     next(iter(runs))
+    # EC2 may not know the new instance everywhere yet.
+    sandbox.faulty.fault("TerminateInstances", query_error("InvalidInstanceID.NotFound"), times=2)
     with pytest.raises(KeyboardInterrupt):
         runs.throw(KeyboardInterrupt())  # type: ignore[attr-defined]  # it is a generator
     assert sandbox.instances() == []

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.errors import GPUproofError
 
 _ATTEMPTS = 3
-_LOOKUP_DELAYS = (0.0, 2.0, 5.0)
-"""Seconds before each lookup of an instance: a new one may become visible some seconds later.
-
-Source: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
-"""
-
 _TERMINATION_SECONDS = 60.0
 _POLL_SECONDS = 2.0
 
@@ -95,7 +91,7 @@ class Launcher:
             try:
                 ids = self._find()
                 if ids:
-                    self._terminate(ids)
+                    when_visible(partial(self._aws.terminate_instances, ids), self._sleep)
                     self._wait_for_end(ids)
             except KeyboardInterrupt:
                 continue  # another Ctrl-C must not leave the instance running
@@ -138,7 +134,7 @@ class Launcher:
 
     def _find_living(self) -> list[str]:
         found: set[str] = set()
-        for seconds in _LOOKUP_DELAYS:
+        for seconds in LOOKUP_DELAYS:
             if seconds:
                 self._sleep(seconds)
             found |= {
@@ -147,19 +143,6 @@ class Launcher:
             if len(found) >= self._count or not self._unanswered:
                 return sorted(found | self._instances)
         return sorted(found | self._instances)
-
-    def _terminate(self, ids: list[str]) -> None:
-        for delay in _LOOKUP_DELAYS:
-            if delay:
-                self._sleep(delay)
-            try:
-                self._aws.terminate_instances(ids)
-            except AwsRefused as refused:
-                # It was launched a moment ago, and is not visible everywhere yet.
-                if refused.code != "InvalidInstanceID.NotFound" or delay == _LOOKUP_DELAYS[-1]:
-                    raise
-            else:
-                return
 
     def _wait_for_end(self, ids: list[str]) -> None:
         """Wait for a while: an instance that ends may still write to the bucket."""
