@@ -148,7 +148,7 @@ def test_a_framework_without_an_image_is_installed_from_requirements(sandbox: EC
     sandbox.write("src/requirements.txt", "tensorflow>=2.18\n")
     plan = sandbox.plan(job)
     assert "ARM64 Base" in plan.target.ami.name
-    assert any("requirements.txt installs it when the job starts" in warning for warning in plan.warnings)
+    assert any("it has no GPU build for these processors" in warning for warning in plan.warnings)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +164,73 @@ def test_the_driver_for_a_framework_is_that_of_its_least_demanding_build(
 
 def test_a_build_without_cuda_needs_no_driver() -> None:
     assert driver_need("tensorflow==2.21", "arm64", CATALOGUE) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "name", "reasons", "remedies"),
+    [
+        (
+            "import torch\n",
+            "p3dn.24xlarge",
+            ["V100-32GB needs NVIDIA's proprietary kernel module, of driver 580 or older"],
+            ["Choose an AMI with such a driver, the AWS CLI and Python 3.9", "--instance-type p4d.24xlarge"],
+        ),
+        (
+            "import torch\n",
+            "g4ad.xlarge",
+            ["g4ad.xlarge is no longer available", "V520 is a GPU of AMD"],
+            ["Use another instance type:\n--instance-type g4dn.xlarge"],
+        ),
+        (
+            "import tensorflow\n",
+            "g5g.xlarge",
+            ["tensorflow has no GPU build for arm64"],
+            ["use another instance type."],
+        ),
+        (
+            "print('plain')\n",
+            "p2.xlarge",
+            ["p2.xlarge is no longer available"],
+            ["--instance-type g4dn.xlarge"],
+        ),
+    ],
+)
+def test_why_a_type_has_no_image_and_what_to_do(
+    sandbox: EC2PlanningSandbox, script: str, name: str, reasons: list[str], remedies: list[str]
+) -> None:
+    sandbox.write("src/train.py", script)
+    with pytest.raises(InvalidJob, match=f"no AWS Deep Learning AMI.* for {name}") as caught:
+        sandbox.plan(sandbox.training(instance_type=name))
+    for expected in reasons:
+        assert expected in caught.value.message
+    for expected in remedies:
+        assert expected in (caught.value.remedy or "")
+    # No base image exists either that a package could be installed on, or the package has no GPU build.
+    assert "requirements.txt" not in (caught.value.remedy or "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "warned"), [("g7e.2xlarge", True), ("g5.xlarge", False), ("g6f.large", False)]
+)
+def test_a_family_that_aws_lists_for_no_image_with_the_framework_is_warned_of(
+    sandbox: EC2PlanningSandbox, name: str, *, warned: bool
+) -> None:
+    warnings = sandbox.plan(sandbox.training(instance_type=name)).warnings
+    assert (
+        any(f"name {name.partition('.')[0]} for none of its AMIs with torch" in one for one in warnings)
+        == warned
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "compiled"), [("p5.4xlarge", True), ("g6.xlarge", False)])
+def test_a_framework_without_machine_code_for_the_gpu_starts_slowly(
+    sandbox: EC2PlanningSandbox, name: str, *, compiled: bool
+) -> None:
+    sandbox.write("src/train.py", "import tensorflow\n")
+    warnings = sandbox.plan(sandbox.training(instance_type=name)).warnings
+    assert (
+        any("has only PTX" in one and "takes minutes, and is billed" in one for one in warnings) == compiled
+    )

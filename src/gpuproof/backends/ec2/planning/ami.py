@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,13 @@ from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, f
 from gpuproof.backends.ec2.planning.driver_need import cuda_need, driver_need
 from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.own_environment import own_environment
-from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, DriverNeed
+from gpuproof.backends.ec2.planning.unsupported import (
+    compiled_at_start,
+    cpu_only,
+    no_image,
+    unlisted_family,
+)
+from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
@@ -76,7 +81,12 @@ class AmiChooser:
         if container is not None:
             return self._for_container(candidate, container)
         chosen = self._choose(candidate)
-        return replace(chosen, driver=self._driver_need(chosen))
+        requirement = self._requirement(chosen)
+        if requirement is None:
+            return chosen
+        slow = compiled_at_start(requirement, candidate, self._catalogue)
+        note = "; ".join(filter(None, (chosen.note, slow))) or None
+        return replace(chosen, driver=driver_need(requirement, chosen.arch, self._catalogue), note=note)
 
     def _for_container(self, candidate: Candidate, container: ContainerImage) -> ChosenAmi:
         """A base AMI, which has Docker, the NVIDIA Container Toolkit, and a driver for the image's CUDA.
@@ -104,6 +114,8 @@ class AmiChooser:
             return self._first(rows, candidate, framework.because, self._framework_note(framework, rows))
         if self._is_required(framework):
             note = f"no AWS AMI with {framework.name} supports {candidate.name}: requirements.txt installs it when the job starts"
+            if candidate.gpus and cpu_only(framework, candidate, self._catalogue):
+                note += ", but it has no GPU build for these processors: the job will not use the GPU"
             return self._first(
                 base_rows(candidate, self._catalogue),
                 candidate,
@@ -112,14 +124,14 @@ class AmiChooser:
             )
         raise self._no_framework(framework, candidate, rows)
 
-    def _driver_need(self, chosen: ChosenAmi) -> DriverNeed | None:
-        """The driver for the framework: for the version that the job names, or else for the one in the image."""
+    def _requirement(self, chosen: ChosenAmi) -> str | None:
+        """The framework's version that the job names, or else the one in the image, as in `torch==2.9`; None if unknown."""
         framework = self._framework
         name = FRAMEWORKS.get(framework.name) if framework is not None else None
         if framework is None or name is None:
             return None
         version = framework.version or (chosen.row.version if chosen.row is not None else "")
-        return driver_need(f"{name}=={version}", chosen.arch, self._catalogue) if version else None
+        return f"{name}=={version}" if version else None
 
     def _own_environment(self, framework: Framework, candidate: Candidate) -> ChosenAmi | None:
         """An image without a framework, for a version that no image has; None if its environment cannot be planned."""
@@ -138,6 +150,7 @@ class AmiChooser:
         for row in rows.rows:
             found = self._look_up(row)
             if found is not None:
+                unlisted = unlisted_family(row, candidate, self._catalogue)
                 return ChosenAmi(
                     id=found.id,
                     name=found.name or row.name_pattern.rstrip("*").rstrip(),
@@ -147,7 +160,7 @@ class AmiChooser:
                     pythons=_PYTHONS.get(row.framework, ()),
                     root_device=found.root_device or _root_device(row),
                     snapshot_gb=found.snapshot_gb,
-                    note=note,
+                    note="; ".join(filter(None, (note, unlisted))) or None,
                 )
         raise self._none_found(rows, candidate)
 
@@ -250,25 +263,25 @@ class AmiChooser:
 
     def _no_framework(self, framework: Framework, candidate: Candidate, rows: AmiRows) -> InvalidJob:
         what = f"{framework.name} {framework.version or ''}".strip()
-        rejected = rows.rejected or base_rows(candidate, self._catalogue).rejected
-        versions = _versions(framework, candidate, self._catalogue)
-        others = "name the package in requirements.txt, choose an AMI (ec2: ami), or another instance type."
-        have = (
-            f"Available: {', '.join(versions)} (--framework-version). Or "
-            if versions and framework.pinned
-            else ""
-        )
-        return InvalidJob(
-            f"The catalogue knows no AWS Deep Learning AMI with {what} for {candidate.name}.{_reasons(rejected)}",
-            remedy=f"{have}{others}" if have else f"{others[:1].upper()}{others[1:]}",
+        return no_image(
+            f"The catalogue knows no AWS Deep Learning AMI with {what} for {candidate.name}.",
+            candidate,
+            self._catalogue,
+            self._aws.region,
+            rejected=rows.rejected or base_rows(candidate, self._catalogue).rejected,
+            framework=framework,
+            versions=_versions(framework, candidate, self._catalogue),
         )
 
     def _none_found(self, rows: AmiRows, candidate: Candidate) -> InvalidJob:
         names = ", ".join(row.name_pattern for row in rows.rows[:_SHOWN])
         if not names:
-            return InvalidJob(
-                f"The catalogue knows no AWS Deep Learning AMI for {candidate.name}.{_reasons(rows.rejected)}",
-                remedy="Choose an AMI (ec2: ami), or another instance type.",
+            return no_image(
+                f"The catalogue knows no AWS Deep Learning AMI for {candidate.name}.",
+                candidate,
+                self._catalogue,
+                self._aws.region,
+                rejected=rows.rejected,
             )
         return InvalidJob(
             f"{self._aws.region} has no AMI for {candidate.name} of these names: {names}.",
@@ -280,10 +293,6 @@ def _versions(framework: Framework, candidate: Candidate, catalogue: Catalogue) 
     any_version = Framework(framework.name, None, framework.because)
     rows = framework_rows(any_version, candidate, catalogue).rows
     return sorted({row.version for row in rows}, key=version_key, reverse=True)
-
-
-def _reasons(rejected: Sequence[str]) -> str:
-    return "".join(f"\n  {reason}" for reason in rejected[:_SHOWN])
 
 
 def _image(described: dict[str, Any]) -> _Image:

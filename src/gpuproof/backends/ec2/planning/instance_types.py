@@ -116,7 +116,9 @@ def _type_warning(name: str, job: Job, catalogue: Catalogue, region: str) -> str
     instance = catalogue.instance(name)
     if instance is None:
         return f"the catalogue does not know {name}; EC2 may reject it"
-    alternatives = list_alternatives(name, None, catalogue, region) or _examples(catalogue, region)
+    alternatives = (
+        list_alternatives(name, None, catalogue, region) or "The types that GPUproof knows: gpuproof gpus"
+    )
     if instance.accelerator not in ("gpu", "none"):
         raise InvalidJob(
             f"{name} has {instance.accelerator} accelerators, which GPUproof does not support on EC2.",
