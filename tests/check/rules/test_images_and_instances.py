@@ -53,3 +53,16 @@ def test_an_unknown_family_may_be_newer_than_the_data(
 def test_either_of_two_types_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = 'PyTorch(entry_point="t.py", instance_type="p3.2xlarge" if os.name else "ml.g5.xlarge")'
     assert len(hits_of("IN102", line, tmp_path, monkeypatch)) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"), [("p3.2xlarge", "g4dn.xlarge"), ("ml.p3.2xlarge", "ml.g4dn.xlarge")]
+)
+def test_a_type_of_ec2_is_replaced_by_one_of_ec2(
+    given: str, instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "gpuproof.yaml").write_text(f"entry_point: train.py\ninstance_type: {given}\n")
+    (hit,) = check_paths(["."], CheckOptions(Selection(select=("IN105",)))).hits
+    assert (hit.finding.remedy or "").startswith(f"Use {instead}: one T4")

@@ -12,13 +12,20 @@ from gpuproof.check.project import Project
 from gpuproof.settings import today
 
 if TYPE_CHECKING:
-    from gpuproof.catalogue.model import Instance, Price
+    from gpuproof.catalogue.model import Instance, JobKind, Price
 
 
 def find_instance(project: Project, value: Value | str | None) -> Instance | None:
     """The instance type that a value names, known or default; None if it is unknown."""
     name = value.text if isinstance(value, Value) else value
     return project.catalogue.instance(name) if name else None
+
+
+def use_of(job: JobDefinition, instance: Instance) -> JobKind | None:
+    """The kind of a job on SageMaker; None if its instance type is one of EC2, where GPUproof runs it."""
+    if job.source in ("gpuproof", "what-if") and not instance.on_sagemaker:
+        return None
+    return job.kind
 
 
 def hourly_price(project: Project, name: str, use: str | None = None) -> Price | None:

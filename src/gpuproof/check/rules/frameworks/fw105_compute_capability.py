@@ -59,7 +59,7 @@ Quiet: the content of a custom image is unknown
 from gpuproof.catalogue.model import Gpu
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import framework_and_cuda
-from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.instances import find_instance, use_of
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -78,7 +78,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     reason = _installed(job, gpu, project) or _in_image(job, gpu, project)
     if reason is None:
         return
-    found = project.catalogue.replacements(instance.name, job.kind)
+    found = project.catalogue.replacements(instance.name, use_of(job, instance))
     newer = f" or another GPU, such as {found[0].instance.name}" if found else ""
     yield rule.hit(
         job.where(job.instance_type),

@@ -97,7 +97,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.usage import find_uses, uses
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
-from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.instances import find_instance, use_of
 from gpuproof.check.knowledge.ranks import always_runs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -123,7 +123,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         what = f"`{instance.name}` has no GPU, but `{job.script_title}` requires one in line {line}"
     else:
         return
-    found = project.catalogue.replacements(instance.name, job.kind)
+    found = project.catalogue.replacements(instance.name, use_of(job, instance))
     yield rule.hit(
         job.where(job.instance_type),
         f"{what}.",

@@ -43,7 +43,7 @@ from gpuproof.catalogue.model import Instance, JobKind
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import ec2_type, replace_text
-from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.instances import find_instance, use_of
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
@@ -59,7 +59,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     for name in job.instance_type.texts:
         instance = project.catalogue.instance(name)
         if instance is not None and instance.status in ("retired", "legacy"):
-            yield _hit(instance, job.instance_type, job.where(job.instance_type), project, job.kind)
+            yield _hit(
+                instance, job.instance_type, job.where(job.instance_type), project, use_of(job, instance)
+            )
 
 
 @rule.resource

@@ -51,7 +51,7 @@ Quiet: the lists only contain GPU types
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import region_of
-from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.instances import find_instance, use_of
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -69,7 +69,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     catalogue = project.catalogue
     if region not in catalogue.regions() or catalogue.offerings(instance.name, region):
         return
-    found = catalogue.replacements(instance.name, job.kind, region)
+    found = catalogue.replacements(instance.name, use_of(job, instance), region)
     there = ", ".join(dict.fromkeys(one.region for one in catalogue.offerings(instance.name)))
     instead = f"Use {found[0].instance.name}, which {region} offers, or a" if found else "Use a"
     yield rule.hit(
