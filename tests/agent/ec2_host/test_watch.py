@@ -8,7 +8,7 @@ import pytest
 
 from gpuproof.agent.ec2_host.metadata import Metadata
 from gpuproof.agent.ec2_host.parameters import HostParameters
-from gpuproof.agent.ec2_host.watch import Ended, Reason, Watch
+from gpuproof.agent.ec2_host.watch import Ended, Reason, Watch, read_started
 from support.aws_loopback import MetadataService
 
 TAG = "meta-data/tags/instance/gpuproof:stop"
@@ -47,6 +47,26 @@ def test_every_look_is_a_sign_of_life_for_the_watchdog(
         watch.look()
         assert (tmp_path / "alive").read_text() == "110\n"
         assert watch.event is None
+
+
+def test_the_time_counts_from_the_start_of_user_data(
+    parameters: Callable[..., HostParameters], tmp_path: Path, clock: Clock
+) -> None:
+    """Downloading this program may have taken minutes, and the watchdog powers the instance off at its own time."""
+    (tmp_path / "started").write_text("40")
+    with MetadataService({}) as service:
+        metadata = Metadata(urlsplit(service.url).netloc)
+        started = read_started(tmp_path)
+        watch = Watch(parameters(max_duration=1000.0), metadata, tmp_path / "alive", clock, started)
+        watch.raises = False
+        clock.now = 40.0 + 899.0
+        watch.look()
+        assert watch.event is None
+        clock.now += 60.0
+        watch.look()
+        assert watch.event is not None
+        assert watch.event.reason is Reason.TIME
+    assert read_started(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize(

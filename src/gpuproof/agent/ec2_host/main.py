@@ -32,7 +32,7 @@ from gpuproof.agent.ec2_host.transfer.log_copy import LogCopy
 from gpuproof.agent.ec2_host.transfer.log_stream import LogStream
 from gpuproof.agent.ec2_host.transfer.report import End, Reports
 from gpuproof.agent.ec2_host.transfer.results import HostResults
-from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch
+from gpuproof.agent.ec2_host.watch import Ended, Event, Reason, Watch, read_started
 from gpuproof.agent.log_markers import MESSAGE_MARKER
 from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.paths import CONTRACT_ROOT
@@ -69,7 +69,7 @@ class EC2Host:
         self._parameters = parameters
         self._state = state
         self._metadata = metadata
-        self._watch = Watch(parameters, metadata, state / "alive")
+        self._watch = Watch(parameters, metadata, state / "alive", started=read_started(state))
         self._aws = AwsCli(self._watch.wait, parameters.retry_for)
         self._reports = Reports(parameters, metadata.get("meta-data/instance-id") or "")
         stream = f"{parameters.run_id}/{parameters.host}"

@@ -68,6 +68,14 @@ def uptime() -> float:
     return float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
 
 
+def read_started(state: Path) -> float | None:
+    """The uptime when user data started; None if it could not write that down."""
+    try:
+        return float((state / "started").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
 class Watch:
     """Gives signs of life and finds reasons to end the job, whenever something waits.
 
@@ -76,6 +84,7 @@ class Watch:
         metadata: the metadata service.
         alive: the file that the watchdog reads: the uptime in whole seconds.
         clock: the uptime in seconds.
+        started: the uptime when user data started, from which on `max_duration` counts; now if None.
     """
 
     def __init__(
@@ -84,6 +93,7 @@ class Watch:
         metadata: Metadata,
         alive: Path,
         clock: Callable[[], float] = uptime,
+        started: float | None = None,
     ) -> None:
         self._metadata = metadata
         self._alive = alive
@@ -92,7 +102,7 @@ class Watch:
         self._beat_s = min(_BEAT_S, parameters.silence / 4)
         # The rest of the time is for the uploads.
         margin = min(_LONGEST_MARGIN_S, _MARGIN * parameters.max_duration)
-        self._end = clock() + parameters.max_duration - margin
+        self._end = (clock() if started is None else started) + parameters.max_duration - margin
         self._limit = parameters.max_duration
         self._next_beat = self._next_look = 0.0
         self.event: Event | None = None

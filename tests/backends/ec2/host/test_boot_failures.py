@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ time.sleep(600)
 
 
 def test_a_failing_script_fails_the_run_with_its_error(jobs: HostJobs, tmp_path: Path) -> None:
-    job = jobs.new("raise ValueError('no data')")
+    script = "print('started', open('/run/gpuproof/started').read(), flush=True); raise ValueError('no data')"
+    job = jobs.new(script)
     with SimulatedInstance(tmp_path, job) as instance:
         instance.wait_until_off()
     end = job.end
@@ -31,6 +33,8 @@ def test_a_failing_script_fails_the_run_with_its_error(jobs: HostJobs, tmp_path:
     assert end["failure_reason"].startswith("AlgorithmError: ExecuteUserScriptError:")
     assert "ValueError: no data" in end["failure_reason"]
     assert "ValueError: no data" in jobs.output(job)
+    # Since when `max_duration` counts, for the program.
+    assert re.search(r"^started \d+$", jobs.output(job), re.MULTILINE)
     assert jobs.get(f"{job.layout.output}{job.layout.run_id}/output/model.tar.gz") is None
 
 

@@ -83,6 +83,8 @@ now_s() {
 
 now_s
 end=$((now + retry_for)) pause=1
+# The program counts its time from here on, as the watchdog does, however long it takes to get it.
+printf '%s' "$now" >"$state/started"
 printf '%s' "$parameters" >"$state/parameters.json"
 code=$state/code
 agent=$code/gpuproof-agent.pyz
