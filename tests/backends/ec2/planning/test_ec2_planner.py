@@ -328,3 +328,13 @@ def _end(sandbox: EC2PlanningSandbox, record: LaunchRecord, status: str, host: s
         (f"{prefix}weights", b"w"),
     ):
         s3.put_object(Bucket=sandbox.bucket, Key=key, Body=body)
+
+
+def test_settings_of_sagemaker_that_ec2_does_not_have_are_named(sandbox: EC2PlanningSandbox) -> None:
+    settings = {"keep_alive": "15min", "encrypt_traffic": True}
+    warnings = sandbox.plan(sandbox.training(sagemaker=settings)).warnings
+    assert (
+        "of the job's settings for SageMaker, these have no effect on EC2: keep_alive, encrypt_traffic"
+        in warnings
+    )
+    assert not any("settings for SageMaker" in one for one in sandbox.plan().warnings)

@@ -14,6 +14,16 @@ from gpuproof.units import Duration
 DEFAULT_DURATION = Duration(86_400)
 """As SageMaker's default for training jobs."""
 
+_OF_SAGEMAKER = (
+    "keep_alive",
+    "max_wait",
+    "volume_size",
+    "encrypt_traffic",
+    "volume_kms_key",
+    "output_kms_key",
+)
+"""Settings that a user may expect to apply everywhere: they have flags, protect data, or exist on EC2 under another name."""
+
 
 def max_runtime(job: Job) -> float:
     """Seconds after the boot at which the instance shuts down."""
@@ -52,6 +62,8 @@ def _cost_warnings(job: Job, target: EC2Target) -> Iterator[str]:
 def _setting_warnings(job: Job, target: EC2Target) -> Iterator[str]:
     if job.sagemaker.network_isolation:
         yield "network_isolation is a setting of SageMaker: on EC2 the job has network access"
+    if unused := [name for name in _OF_SAGEMAKER if getattr(job.sagemaker, name)]:
+        yield f"of the job's settings for SageMaker, these have no effect on EC2: {', '.join(unused)}"
     checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
     if checkpoint is not None and checkpoint.s3 is None:
         yield f"{checkpoint.path} is a local folder: on EC2 checkpoints are kept in the bucket"
