@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
+from gpuproof.backends.remote.policy_size import size_of
 from gpuproof.cli.main import main
 from gpuproof.errors import ExitCode
 
@@ -30,14 +33,64 @@ def test_one_policy_can_go_straight_into_a_file(capsys: pytest.CaptureFixture[st
     document, words = printed(capsys, which)
     assert document["Version"] == "2012-10-17"
     assert words.splitlines()[0].startswith(f"{which.removeprefix('--')}: ")
-    assert len(words.splitlines()) == 2
     assert "aws iam" in words
 
 
 def test_without_a_choice_all_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     documents, words = printed(capsys)
     assert list(documents) == ["user", "role", "trust"]
-    assert len(words.splitlines()) == 6
+    for name in documents:
+        assert f"{name}: " in words
+
+
+def attached(words: str) -> list[str]:
+    """The names of the files whose policies the printed commands attach to a user."""
+    assert "put-user-policy" not in words  # an inline policy of a user may have 2,048 characters only
+    return re.findall(r"file://(\S+\.json)", words)
+
+
+@pytest.mark.parametrize("words", [("--on", "ec2", "--user"), ("--cleanup",)])
+def test_a_policy_that_iam_accepts_is_attached_in_one_piece(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    document, output = printed(capsys, *words)
+    assert size_of(document) <= 6144
+    assert attached(output) == [f"{words[-1].removeprefix('--')}.json"]
+    part, _ = printed(capsys, *words, "--part", "1")
+    assert part == document
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--vpc", "--account", "123456789012", "--region", "us-east-1", "--input", "s3://elsewhere/data"),
+        ("--on", "ec2", "--region", "us-east-1", "--regions", "us-west-2,eu-west-1,eu-north-1,ap-south-1"),
+    ],
+)
+def test_a_policy_that_is_too_large_for_iam_is_printed_in_parts(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    document, output = printed(capsys, *words, "--user")
+    commands = [line for line in output.splitlines() if line.startswith("gpuproof iam policy ")]
+    assert attached(output) == [f"user-{number}.json" for number in range(1, len(commands) + 1)]
+    assert len(commands) > 1
+    statements: list[object] = []
+    for command in commands:
+        line, _, _ = command.partition(" > ")
+        part, quiet = printed(capsys, *shlex.split(line)[3:])
+        assert quiet == ""
+        assert size_of(part) <= 6144
+        statements += part["Statement"]  # type: ignore[misc]
+    assert statements == document["Statement"]
+    assert main(["iam", "policy", *words, "--user", "--part", str(len(commands) + 1)]) == ExitCode.USAGE
+
+
+def test_the_policy_of_a_role_fits_into_the_role(capsys: pytest.CaptureFixture[str]) -> None:
+    for backend in ("sagemaker", "ec2", "scheduler"):
+        document, words = printed(capsys, "--on", backend, "--role")
+        assert size_of(document) <= 10_240
+        assert "put-role-policy" in words
 
 
 def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +136,8 @@ def test_policies_for_ec2_name_its_role(
         (["--input", "data/"], "is not an S3 address"),
         (["--output", "out"], "is not an S3 address"),
         (["--kms-key", "alias/x"], "not the ARN of a KMS key"),
+        (["--user", "--part", "0"], "'0' is not a number of a part"),
+        (["--role", "--part", "1"], "--part needs --user or --cleanup"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(

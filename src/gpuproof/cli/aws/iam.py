@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuproof.cli.arguments import add_command, add_json_only_flags
 from gpuproof.errors import ExitCode, UsageError
+from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.remote.iam_policy import Scope
     from gpuproof.cli.arguments import Subparsers
 
-_USER_NOTE = (
-    "for users who start and view jobs: exactly the calls that GPUproof makes.\n"
-    "aws iam put-user-policy --user-name YOU --policy-name gpuproof --policy-document file://user.json"
+_USER_NOTE = "for users who start and view jobs: exactly the calls that GPUproof makes.\n{attach}"
+_CLEANUP_NOTE = "for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only reads.\n{attach}"
+_ATTACH = (
+    'aws iam attach-user-policy --user-name YOU --policy-arn "$(aws iam create-policy --policy-name {name} '
+    '--policy-document file://{file} --query Policy.Arn --output text)"'
 )
 _PUT_ROLE = (
     "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json"
@@ -106,6 +110,12 @@ def add_parser(commands: Subparsers) -> None:
         help="an s3:// address that jobs write to; may be repeated",
     )
     parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of your VPC")
+    parser.add_argument(
+        "--part",
+        type=_part,
+        metavar="N",
+        help="with --user or --cleanup: only this part, if the policy is larger than IAM allows for one",
+    )
     add_json_only_flags(parser)
     parser.set_defaults(run=run)
 
@@ -114,8 +124,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.remote import iam_policy
 
+    if arguments.part is not None and arguments.which not in ("user", "cleanup"):
+        raise UsageError(
+            "--part needs --user or --cleanup: no other policy has parts.", remedy="--user --part 1"
+        )
     if arguments.which == "cleanup":
-        return _print_cleanup_policy()
+        from gpuproof.account.cleanup.iam_policy import cleanup_policy
+
+        _print_user_policy("cleanup", _CLEANUP_NOTE, cleanup_policy(), arguments)
+        return ExitCode.OK
     if arguments.role == "":
         if arguments.which:
             raise UsageError(f"--role without a value contradicts --{arguments.which}.", remedy="--role ROLE")
@@ -133,25 +150,73 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = (
         [arguments.which] if arguments.which else [name for name in makers if name in _NOTES[arguments.on]]
     )
+    if arguments.which == "user":
+        _print_user_policy("user", _USER_NOTE, iam_policy.user_policy(scope), arguments)
+        return ExitCode.OK
     documents = {name: makers[name](scope) for name in chosen}
     for name in chosen:
-        note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2])
+        attach = _attach_commands(name, documents[name], arguments)
+        note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2], attach=attach)
         print(f"{name}: {note}", file=sys.stderr)
     print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
     return ExitCode.OK
 
 
-def _print_cleanup_policy() -> int:
-    from gpuproof.account.cleanup.iam_policy import cleanup_policy
+def _print_user_policy(
+    which: str, note: str, document: dict[str, Any], arguments: argparse.Namespace
+) -> None:
+    """Print a policy that is attached to users, or one of its parts."""
+    from gpuproof.backends.remote.policy_size import split
 
-    print(
-        "cleanup: for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only "
-        "reads.\naws iam put-user-policy --user-name YOU --policy-name gpuproof-cleanup --policy-document "
-        "file://cleanup.json",
-        file=sys.stderr,
-    )
-    print(json.dumps(cleanup_policy(), indent=2))
-    return ExitCode.OK
+    number = arguments.part
+    if number is None:
+        print(f"{which}: {note.format(attach=_attach_commands(which, document, arguments))}", file=sys.stderr)
+        print(json.dumps(document, indent=2))
+        return
+    parts = split(document)
+    if number > len(parts):
+        raise UsageError(
+            f"--part {number}: the policy has {pluralize(len(parts), 'part')}.", remedy="--part 1"
+        )
+    print(json.dumps(parts[number - 1], indent=2))
+
+
+def _attach_commands(which: str, document: dict[str, Any], arguments: argparse.Namespace) -> str:
+    """The commands that create managed policies, and attach them to a user: an inline policy of a user would be too large."""
+    from gpuproof.backends.remote.policy_size import LARGEST_MANAGED, size_of, split
+
+    name = "gpuproof-cleanup" if which == "cleanup" else f"gpuproof-{arguments.on}"
+    count = len(split(document))
+    if count == 1:
+        return _ATTACH.format(name=name, file=f"{which}.json")
+    lines = [
+        f"It has {size_of(document):,} characters, and IAM allows {LARGEST_MANAGED:,} in a policy: attach it in {count} parts."
+    ]
+    for number in range(1, count + 1):
+        file = f"{which}-{number}.json"
+        lines.append(f"{_same_command(arguments)} --{which} --part {number} > {file}")
+        lines.append(_ATTACH.format(name=f"{name}-{number}", file=file))
+    return "\n".join(lines)
+
+
+def _same_command(arguments: argparse.Namespace) -> str:
+    """This command without the choice of the policy."""
+    words = ["gpuproof", "iam", "policy"]
+    if arguments.on != "sagemaker":
+        words += ["--on", arguments.on]
+    for flag in ("bucket", "role", "account", "region", "regions", "kms_key"):
+        if value := getattr(arguments, flag):
+            words += [f"--{flag.replace('_', '-')}", value]
+    for flag in ("input", "output"):
+        for value in getattr(arguments, flag):
+            words += [f"--{flag}", value]
+    return shlex.join([*words, *(["--vpc"] if arguments.vpc else [])])
+
+
+def _part(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of a part: they begin with 1")
+    return int(text)
 
 
 def _scope(arguments: argparse.Namespace) -> Scope:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
 
 _BACKEND = "ec2"
+_LAST_PORT = 65_535
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -90,10 +91,9 @@ def _forward(found: EC2Run, port: int | None, host: str) -> int:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 1 <= port <= 65_535:
-        raise ValueError
-    return port
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port from 1 to {_LAST_PORT}")
+    return int(text)
 
 
 def _find_run(name: str | None, region: str | None) -> EC2Run:

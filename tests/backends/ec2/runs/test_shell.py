@@ -178,6 +178,11 @@ class TestNoSession:
         assert done.returncode == 2
         assert "No run on EC2" in done.stderr
 
+    def test_on_a_port_that_does_not_exist(self, ec2: Any, shell: Shell) -> None:
+        done = shell.open(ec2.launch().run_id, "--forward", "99999")
+        assert done.returncode == 2
+        assert "'99999' is not a port from 1 to 65535" in done.stderr
+
     def test_of_a_run_elsewhere(
         self, ec2: Any, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -188,3 +188,22 @@ def test_warnings_about_the_gpus_are_notes_while_the_job_runs() -> None:
     reports = {"algo-1": HostReport(boot={"phase": "Training", "findings": findings})}
     record = record_of(launch(), {"i-1": instance("running")}, reports, now=NOW)
     assert record.notes == ("D703: GPU 0 has 10.7 GiB.",)
+
+
+def notes_of(launched: float, reports: dict[str, HostReport], **fields: Any) -> str:
+    """The notes of a run whose instance was launched so many seconds ago, and runs."""
+    one = instance("running", LaunchTime=datetime.fromtimestamp(NOW - launched, UTC))
+    return " ".join(record_of(launch(**fields), {"i-1": one}, reports, now=NOW).notes)
+
+
+def test_an_instance_that_reports_nothing_is_noted() -> None:
+    booted = {"algo-1": HostReport(boot={"phase": "Downloading", "times": {"Downloading": NOW}})}
+    assert "has reported nothing for 20 minutes" in notes_of(1200, {})
+    assert "gpuproof stop --now train-20260501-120000-ab12" in notes_of(1200, {})
+    assert notes_of(1200, booted) == notes_of(600, {}) == ""
+
+
+def test_an_instance_that_outlives_its_time_limit_is_noted() -> None:
+    booted = {"algo-1": HostReport(boot={"phase": "Training", "times": {"Training": NOW}})}
+    assert "its time limit is over" in notes_of(5000, booted, max_duration=3600.0)
+    assert notes_of(4000, booted, max_duration=3600.0) == ""

@@ -18,6 +18,8 @@ LOG_GROUP = "/gpuproof/ec2"
 
 _LEAVING_SECONDS = 600.0
 """How long an instance may take to shut down after its job has ended."""
+_SILENT_SECONDS = 900.0
+"""How long after its launch a host has reported something, or its watchdog has shut the instance down."""
 _AGENT_FIELDS = ("command", "frameworks", "stopped_for_unused_gpu")
 
 
@@ -84,7 +86,10 @@ def record_of(
         "spot_saved_usd": attempts.saved_usd,
         "all_attempts_usd": attempts.usd,
         "metrics": {},
-        "notes": [*_notes(launch, outcome, instances, now)],
+        "notes": [
+            *_notes(launch, outcome, instances, now),
+            *_overdue_notes(launch, launched, instances, reports, now),
+        ],
     }
     if verdict is not None:
         document |= {
@@ -158,6 +163,27 @@ def _notes(
         for name in living_instances(launch, instances):
             yield f"its instance {name} still runs, and is billed: gpuproof stop --now {launch.run_id}"
     yield from outcome.notes
+
+
+def _overdue_notes(
+    launch: LaunchRecord,
+    launched: float | None,
+    instances: Mapping[str, Mapping[str, Any]] | None,
+    reports: Mapping[str, HostReport],
+    now: float,
+) -> Iterable[str]:
+    """What the user should know of instances that should have ended by themselves, because their image ran no user data for example."""
+    if launched is None or not living_instances(launch, instances):
+        return
+    end = f"to end it: gpuproof stop --now {launch.run_id}"
+    if now - launched > launch.max_duration + _SILENT_SECONDS:
+        yield f"its instance still runs, and is billed, although its time limit is over; {end}"
+    elif now - launched > _SILENT_SECONDS and not any(one.phase or one.end for one in reports.values()):
+        minutes = (now - launched) / 60
+        yield (
+            f"its instance has reported nothing for {minutes:.0f} minutes: does its image run user data (cloud-init), and does "
+            f"it reach S3? gpuproof explain {launch.run_id} reads its console; {end}"
+        )
 
 
 def _unique(notes: Iterable[str]) -> list[str]:
