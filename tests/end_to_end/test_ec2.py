@@ -39,8 +39,10 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulato
 
 @pytest.fixture
 def project(account: RunningEmulator, tmp_path: Path) -> Iterator[Project]:
-    yield Project(account, tmp_path / "project")
+    made = Project(account, tmp_path / "project")
+    yield made
     account.faults()
+    made.assert_only_runs_are_left()
 
 
 def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: Path) -> None:

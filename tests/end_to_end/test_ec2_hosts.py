@@ -78,8 +78,10 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulato
 
 
 @pytest.fixture
-def project(account: RunningEmulator, tmp_path: Path) -> Project:
-    return Project(account, tmp_path / "project")
+def project(account: RunningEmulator, tmp_path: Path) -> Iterator[Project]:
+    made = Project(account, tmp_path / "project")
+    yield made
+    made.assert_only_runs_are_left()
 
 
 def newest(project: Project) -> str:

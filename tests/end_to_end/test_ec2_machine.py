@@ -98,7 +98,9 @@ def project(account: RunningEmulator, tmp_path: Path) -> Iterator[Project]:
         ssm.fault("GetConnectionStatus", json_answer({"Target": "i", "Status": "connected"}), None)
         ssm.fault("StartSession", json_answer(_SESSION), None)
         more = {"AWS_ENDPOINT_URL_SSM": ssm.url, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-        yield Project(account, tmp_path / "project", more)
+        made = Project(account, tmp_path / "project", more)
+        yield made
+        made.assert_only_runs_are_left()
 
 
 def test_a_machine_opens_jupyter_keeps_running_after_ctrl_c_and_is_stopped(

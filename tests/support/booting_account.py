@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,15 @@ from support.simulated_instance import aws_cli_in_path, require_simulated_instan
 
 OTHER_REGION = "us-west-2"
 _PATIENCE_S = 600.0
+_OF_A_RUN = (
+    r"gpuproof/ec2/{run}\.json",
+    r"gpuproof/ec2/regions/[a-z0-9-]+/{run}",
+    r"gpuproof/runs/{run}/code/(gpuproof-agent\.pyz|source\.tar\.gz|job\.json|environment\.json)",
+    r"gpuproof/runs/{run}/hosts/algo-\d/(address|boot|end|jupyter|run|verdict)\.json",
+    r"gpuproof/runs/{run}/hosts/algo-\d/output\.log",
+    r"gpuproof/runs/{run}/output/{run}/output/(algo-\d/)?(model|output)\.tar\.gz",
+)
+"""Keys of the files of a run, by patterns."""
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -44,11 +54,30 @@ def booting_account(folder: Path) -> Iterator[RunningEmulator]:
         yield emulator
 
 
+def _is_expected(key: str, runs: set[str]) -> bool:
+    """Whether a key is that of an upload or a checkpoint, or of a file of one of these runs."""
+    if re.match(r"gpuproof/(objects|inputs|manifests|checkpoints)/", key):
+        return True
+    return any(re.fullmatch(pattern.format(run=re.escape(run)), key) for run in runs for pattern in _OF_A_RUN)
+
+
 class Project:
-    """A folder with a job, and commands in it."""
+    """A folder with a job, and commands in it.
+
+    Args:
+        account: where jobs run.
+        folder: is created; GPUproof's state is next to it.
+        variables: further variables of the commands.
+        own_cache: whether it has a cache of its own, as another computer has.
+    """
 
     def __init__(
-        self, account: RunningEmulator, folder: Path, variables: Mapping[str, str] | None = None
+        self,
+        account: RunningEmulator,
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+        *,
+        own_cache: bool = False,
     ) -> None:
         self.account = account
         self.folder = folder
@@ -60,7 +89,7 @@ class Project:
             },
             **account.credentials,
             "GPUPROOF_STATE_DIR": str(folder.parent / "state"),
-            "GPUPROOF_CACHE_DIR": str(account.state.parent / "cache"),
+            "GPUPROOF_CACHE_DIR": str((folder if own_cache else account.state).parent / "cache"),
             "NO_COLOR": "1",
             **(variables or {}),
         }
@@ -144,7 +173,25 @@ class Project:
         (bucket,) = [
             one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("gpuproof-")
         ]
-        return [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return [one["Key"] for page in pages for one in page.get("Contents", ())]
+
+    def assert_only_runs_are_left(self) -> None:
+        """Nothing runs, and there are no volumes, schedules or objects but those of runs that `gpuproof ps` lists.
+
+        One security group for each VPC is kept for later runs.
+        """
+        for region in (REGION, OTHER_REGION):
+            self.wait_until_terminated(region)
+            ec2 = self.account.client("ec2", region)
+            assert ec2.describe_volumes()["Volumes"] == []
+            groups = [one["GroupName"] for one in ec2.describe_security_groups()["SecurityGroups"]]
+            assert groups.count("gpuproof") <= 1
+            assert set(groups) <= {"default", "gpuproof"}
+        assert self.account.client("scheduler").list_schedules()["Schedules"] == []
+        keys = self.keys()
+        runs = {found[1] for key in keys if (found := re.fullmatch(r"gpuproof/ec2/([^/]+)\.json", key))}
+        assert [key for key in keys if not _is_expected(key, runs)] == []
 
     def consoles(self) -> str:
         """What all instances have printed."""

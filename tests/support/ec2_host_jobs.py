@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import secrets
 import sys
 import tarfile
@@ -19,6 +20,16 @@ from gpuproof.backends.agent_archive import build_agent
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from support.aws_emulator import REGION, RunningEmulator
+
+_OF_A_RUN = (
+    r"gpuproof/runs/train-[0-9a-f-]+/("
+    r"code/(gpuproof-agent\.pyz|source\.tar\.gz|job\.json|environment\.json)"
+    r"|hosts/algo-\d/(address|boot|end|jupyter|run|verdict)\.json"
+    r"|hosts/algo-\d/output\.log"
+    r"|output/train-[0-9a-f-]+/output/(algo-\d/)?(model|output)(\.tar\.gz|/.+)"
+    r")"
+)
+"""Keys of the files of a run; a folder is uploaded as it is if the disk has no room for its archive."""
 
 
 class HostJobs:
@@ -103,6 +114,16 @@ class HostJobs:
             return client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
         except client.exceptions.NoSuchKey:
             return None
+
+    def assert_only_results_are_left(self) -> None:
+        """The account has no resources, and below GPUproof's prefix only what instances read, report and upload."""
+        ec2 = self.emulator.client("ec2")
+        assert ec2.describe_instances()["Reservations"] == []
+        assert ec2.describe_volumes()["Volumes"] == []
+        assert {one["GroupName"] for one in ec2.describe_security_groups()["SecurityGroups"]} == {"default"}
+        assert self.emulator.client("scheduler").list_schedules()["Schedules"] == []
+        keys = self.keys("gpuproof/")
+        assert [key for key in keys if not re.fullmatch(_OF_A_RUN, key)] == []
 
     def output(self, job: HostJob) -> str:
         """The job's output in CloudWatch Logs so far."""

@@ -224,6 +224,7 @@ class EC2Sandbox:
             assert self.instances(region=region) == []
             assert self.volumes(plan.run_id, region) == []
             assert self.security_groups(region) in ([], ["gpuproof"])
+        assert self.emulator.client("scheduler").list_schedules()["Schedules"] == []
         left = self.objects(bucket=plan.bucket.name)
         kept = {
             key

@@ -17,3 +17,11 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostJobs]:
     folder = tmp_path_factory.mktemp("ec2")
     with running_emulator(folder) as emulator:
         yield HostJobs(emulator, folder)
+
+
+@pytest.fixture(autouse=True)
+def only_results_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever happened on an instance, nothing but its reports and results is left in the account."""
+    yield
+    if "jobs" in request.fixturenames:
+        request.getfixturevalue("jobs").assert_only_results_are_left()
