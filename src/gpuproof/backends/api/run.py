@@ -1,4 +1,4 @@
-"""Runs a job from Python: `gpuproof.run(job, on="local")`, `gpuproof.run(job, on="sagemaker")`."""
+"""Runs a job from Python: `gpuproof.run(job, on="local")`, or on `"sagemaker"` or `"ec2"`."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ class ChosenAmi:
         pythons: folders with a `python3` for the script, in the order in which they are tried.
         root_device: name of the root volume's device.
         snapshot_gb: size of the root snapshot in GiB, below which EC2 rejects the volume; 0 if unknown.
+        other_devices: names of the devices of further volumes that the image has.
         note: a warning about the image.
         driver: the oldest NVIDIA driver on which the job's framework can use a GPU; None if unknown.
         environment: for the script; None if it runs in the image's own.
@@ -82,6 +83,7 @@ class ChosenAmi:
     pythons: tuple[str, ...] = ()
     root_device: str = "/dev/sda1"
     snapshot_gb: int = 0
+    other_devices: tuple[str, ...] = ()
     note: str | None = None
     driver: DriverNeed | None = None
     environment: OwnEnvironment | None = None

@@ -234,3 +234,23 @@ def test_a_framework_without_machine_code_for_the_gpu_starts_slowly(
     assert (
         any("has only PTX" in one and "takes minutes, and is billed" in one for one in warnings) == compiled
     )
+
+
+@pytest.mark.slow
+def test_further_volumes_of_an_image_end_with_the_instance(
+    sandbox: EC2PlanningSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = sandbox.plan().target.ami.id
+    described = sandbox.aws.image(image)
+    assert described is not None
+    more = [
+        {"DeviceName": "/dev/sdb", "Ebs": {"VolumeSize": 50, "DeleteOnTermination": False}},
+        {"DeviceName": "/dev/sdc", "VirtualName": "ephemeral0"},
+    ]
+    mappings = [*described["BlockDeviceMappings"], *more]
+    monkeypatch.setattr(sandbox.aws, "image", lambda _: {**described, "BlockDeviceMappings": mappings})
+    calls = sandbox.plan(sandbox.training(ec2={"ami": image})).calls()
+    (launch,) = [call.request for call in calls if call.operation == "run_instances"]
+    root, other = launch["BlockDeviceMappings"]
+    assert root["DeviceName"] == described["RootDeviceName"]
+    assert other == {"DeviceName": "/dev/sdb", "Ebs": {"DeleteOnTermination": True}}

@@ -72,7 +72,13 @@ def test_the_request_is_valid() -> None:
     session = botocore.session.get_session()
     shape = session.get_service_model("ec2").operation_model("RunInstances").input_shape
     spot = replace(plan(resources=Resources(max_price=Money(Decimal("0.50")))), spot=True)
-    for built in (request(), request(spot), request(zone=Zone("us-east-1a", "", ""))):
+    volumes = replace(TARGET, ami=replace(AMI, other_devices=("/dev/sdb",)))
+    for built in (
+        request(),
+        request(spot),
+        request(zone=Zone("us-east-1a", "", "")),
+        request(target=volumes),
+    ):
         assert not ParamValidator().validate(built, shape).has_errors()
 
 

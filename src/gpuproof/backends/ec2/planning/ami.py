@@ -46,6 +46,7 @@ class _Image:
     root_device: str = ""
     snapshot_gb: int = 0
     arch: str = ""
+    other_devices: tuple[str, ...] = ()
 
 
 class AmiChooser:
@@ -160,6 +161,7 @@ class AmiChooser:
                     pythons=_PYTHONS.get(row.framework, ()),
                     root_device=found.root_device or _root_device(row),
                     snapshot_gb=found.snapshot_gb,
+                    other_devices=found.other_devices,
                     note="; ".join(filter(None, (note, unlisted))) or None,
                 )
         raise self._none_found(rows, candidate)
@@ -194,6 +196,7 @@ class AmiChooser:
             pythons=pythons,
             root_device=image.root_device or "/dev/sda1",
             snapshot_gb=image.snapshot_gb,
+            other_devices=image.other_devices,
         )
 
     def _look_up(self, row: Ami) -> _Image | None:
@@ -297,17 +300,19 @@ def _versions(framework: Framework, candidate: Candidate, catalogue: Catalogue) 
 
 def _image(described: dict[str, Any]) -> _Image:
     root = described.get("RootDeviceName", "")
-    sizes = [
-        mapping.get("Ebs", {}).get("VolumeSize", 0)
+    # Instance store volumes have no size: they end with the instance.
+    volumes = {
+        mapping.get("DeviceName", ""): mapping["Ebs"].get("VolumeSize", 0)
         for mapping in described.get("BlockDeviceMappings", ())
-        if mapping.get("DeviceName") == root
-    ]
+        if "Ebs" in mapping
+    }
     return _Image(
         described["ImageId"],
         described.get("Name", ""),
         root,
-        max(sizes, default=0),
+        volumes.get(root, 0),
         described.get("Architecture", ""),
+        tuple(name for name in volumes if name != root),
     )
 
 

@@ -59,7 +59,7 @@ def run_instances_request(
             # The host reads the request to stop from a tag.
             "InstanceMetadataTags": "enabled",
         },
-        "BlockDeviceMappings": [_root_volume(target)],
+        "BlockDeviceMappings": [_root_volume(target), *_other_volumes(target)],
         "SecurityGroupIds": list(plan.security_groups(target.region) or (NEW_GROUP,)),
         "TagSpecifications": [
             {"ResourceType": "instance", "Tags": instance_tags(plan, target)},
@@ -90,6 +90,11 @@ def _root_volume(target: EC2Target) -> dict[str, Any]:
     if size := max(target.volume_gb, target.ami.snapshot_gb):
         volume["VolumeSize"] = size
     return {"DeviceName": target.ami.root_device, "Ebs": volume}
+
+
+def _other_volumes(target: EC2Target) -> list[dict[str, Any]]:
+    """Further volumes of the image, which might say that they outlive the instance."""
+    return [{"DeviceName": name, "Ebs": {"DeleteOnTermination": True}} for name in target.ami.other_devices]
 
 
 def _spot_options(plan: LaunchInput) -> dict[str, Any]:
