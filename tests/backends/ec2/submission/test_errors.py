@@ -32,7 +32,9 @@ CASES = [
         "The requested instance type's architecture (x86_64) does not match the architecture in the manifest",
         "type",
     ),
-    ("InvalidParameterValue", "Invalid IAM Instance Profile name", "stop"),
+    ("InvalidParameterValue", "Invalid IAM Instance Profile name", "again"),
+    ("InvalidGroup.NotFound", "The security group 'sg-1' does not exist", "again"),
+    ("InvalidParameterValue", "Value for parameter is invalid.", "stop"),
     ("InvalidBlockDeviceMapping", "Volume of size 8GB is smaller than snapshot 'snap-1'", "stop"),
     ("UnauthorizedOperation", "You are not authorized to perform this operation.", "region"),
     (
@@ -75,7 +77,7 @@ def test_the_table_agrees_with_the_groups_of_error_codes() -> None:
 def test_each_error_that_ends_the_submission_has_a_remedy_of_its_own() -> None:
     general = find_hint("ec2", "RunInstances", ("SomethingNew",), "")
     for row in read_errors():
-        if row.next in ("stop", "region"):
+        if row.next in ("again", "stop", "region"):
             message = row.message.replace(".*", " ")
             assert find_hint("ec2", "RunInstances", (row.code,), message) != general, row.code
 

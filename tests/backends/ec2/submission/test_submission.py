@@ -224,6 +224,37 @@ def test_a_garbled_response_launches_one_instance(sandbox: EC2Sandbox) -> None:
     assert launched.record.instances == (instance["InstanceId"],)
 
 
+NEW_PROFILE = (
+    "InvalidParameterValue",
+    "Value (gpuproof-ec2) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
+)
+NEW_GROUP = "InvalidGroup.NotFound", "The security group 'sg-1' does not exist"
+
+
+@pytest.mark.parametrize("error", [NEW_PROFILE, NEW_GROUP], ids=["profile", "security-group"])
+def test_a_new_profile_or_security_group_is_waited_for(sandbox: EC2Sandbox, error: tuple[str, str]) -> None:
+    plan = sandbox.plan()
+    assert plan.network.calls
+    sandbox.faulty.fault("RunInstances", query_error(*error), times=3)
+    sandbox.submit(plan)
+    assert len(sandbox.instances()) == 1
+    assert sandbox.faulty.count("RunInstances") == 4
+    assert sum(sandbox.slept) > 10
+
+
+@pytest.mark.parametrize("error", [NEW_PROFILE, NEW_GROUP], ids=["profile", "security-group"])
+def test_one_that_ec2_never_knows_ends_the_submission(sandbox: EC2Sandbox, error: tuple[str, str]) -> None:
+    sandbox.submit(sandbox.plan())  # creates the security group
+    plan, before = sandbox.plan(), sandbox.objects()
+    sandbox.faulty.fault("RunInstances", query_error(*error), times=None)
+    with pytest.raises(AwsRefused, match=error[0]):
+        sandbox.submit(plan)
+    assert sandbox.objects() == before
+    assert sandbox.instances(plan.run_id) == []
+    # The group is not new.
+    assert sandbox.faulty.count("RunInstances") == (1 if error is NEW_GROUP else 5) + 1
+
+
 def test_throttling_is_waited_out(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     throttled = query_error("RequestLimitExceeded", "Request limit exceeded.", 503)

@@ -13,8 +13,9 @@ from typing import Literal
 
 from gpuproof.util.csv_table import read_rows
 
-Next = Literal["zone", "type", "quota", "region", "stop"]
-"""What to try next: another zone, another type, a type that another quota covers, another region, or nothing."""
+Next = Literal["zone", "type", "quota", "region", "again", "stop"]
+"""What to try next: another zone, another type, a type that another quota covers, another region, the same some seconds later
+because something new is not known everywhere yet, or nothing."""
 
 _TABLE = Path(__file__).parent / "data" / "errors.csv"
 _ZONE = re.compile(r"\b[a-z]{2}(?:-[a-z]+)+-\d[a-z]\b")
@@ -88,6 +89,6 @@ def read_errors() -> tuple[LaunchError, ...]:
 
 
 def _next(text: str) -> Next:
-    if text not in ("zone", "type", "quota", "region", "stop"):
+    if text not in ("zone", "type", "quota", "region", "again", "stop"):
         raise ValueError(f"errors.csv: '{text}' is not a next attempt")
     return text

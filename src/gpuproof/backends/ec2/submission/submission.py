@@ -30,6 +30,12 @@ from gpuproof.backends.remote.run_files import RunFiles, deletion_call
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 
+_USABLE_DELAYS = (2.0, 4.0, 8.0, 16.0)
+"""Seconds before each further attempt with a new instance profile or security group.
+
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html: changes become visible within seconds.
+"""
+
 
 @dataclass(frozen=True)
 class Launched:
@@ -98,6 +104,7 @@ class _Submission:
         self._record_undo: ApiCall | None = None
         self._region_mark: ApiCall | None = None
         self._refused: AwsRefused | None = None
+        self._new_groups: set[str] = set()
         self._sleep = sleep
 
     def run(self, before: tuple[UnavailableType, ...]) -> Launched:
@@ -157,7 +164,7 @@ class _Submission:
             except AwsRefused as refused:
                 code, message = refused.code, refused.aws_message
                 following = next_attempt(code, message)
-                if following in ("stop", "region") or refused.maybe_done:
+                if following in ("again", "stop", "region") or refused.maybe_done:
                     raise
                 unavailable = self._unavailable(target, zone, refused)
                 self._note(tried, unavailable)
@@ -172,6 +179,8 @@ class _Submission:
         """Create what the network of a region lacks, when the region is tried."""
         network = self._plan.networks[region]
         if network.calls:
+            if not network.groups:
+                self._new_groups.add(region)
             network = create_network(self._aws.in_region(region), network, self._progress, self._sleep)
             self._plan = replace(self._plan, networks={**self._plan.networks, region: network})
 
@@ -180,9 +189,23 @@ class _Submission:
         call = self._launch_call(target, zone)
         self._write_record(record)
         self._progress.step(call.what)
-        record = replace(record, instances=self._launchers[target.region].launch(call.request))
+        record = replace(record, instances=self._launch_when_usable(target.region, call))
         self._write_record(record)
         return Launched(record, target, zone, tried)
+
+    def _launch_when_usable(self, region: str, call: ApiCall) -> tuple[str, ...]:
+        """Launch the instances; while EC2 does not know a new instance profile or security group, again some seconds later."""
+        for delay in (*_USABLE_DELAYS, None):
+            try:
+                return self._launchers[region].launch(call.request)
+            except AwsRefused as refused:
+                is_new = refused.code != "InvalidGroup.NotFound" or region in self._new_groups
+                following = next_attempt(refused.code, refused.aws_message)
+                if delay is None or following != "again" or not is_new:
+                    raise
+                self._progress.step("wait until EC2 knows the instance profile and the security group")
+                self._sleep(delay)
+        raise AssertionError("unreachable")
 
     def _launch_call(self, target: EC2Target, zone: Zone) -> ApiCall:
         program = user_data(self._plan.host_parameters(target))
