@@ -126,7 +126,7 @@ def test_a_signal_while_the_instance_boots_stops_the_job(project: Project, tmp_p
     project.write(WAITING, JOB)
     output = tmp_path / "output"
     client, run = started(project, output)
-    project.wait_for(lambda: bool(project.instances("running")))
+    project.wait_for(lambda: "Starting" in output.read_text())
     client.send_signal(signal.SIGINT)
     assert client.wait(_PATIENCE_S) == 130, output.read_text()
     assert statuses(project)[run] == "Stopped"
