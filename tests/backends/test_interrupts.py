@@ -6,10 +6,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from gpuproof.backends.interrupts import DeferredInterrupt, Terminated, sigterm_interrupts
+from gpuproof.backends.interrupts import (
+    DeferredInterrupt,
+    Terminated,
+    redelivered_interrupts,
+    sigterm_interrupts,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +95,62 @@ def test_in_another_thread_nothing_is_changed() -> None:
     thread.start()
     thread.join()
     assert handlers == [signal.SIG_DFL]
+
+
+class SignalInFinalizer:
+    """Sends a signal to this process while it is finalized: Python discards what the handler raises there."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+)
+def test_an_interrupt_that_python_discards_comes_again(number: int, error: type[BaseException]) -> None:
+    with sigterm_interrupts(), pytest.raises(error), redelivered_interrupts():
+        SignalInFinalizer(number)
+        threading.Event().wait(60)
+        pytest.fail("not reached")
+
+
+def test_other_discarded_errors_are_reported_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda discarded: reported.append(discarded.exc_type))
+    before = sys.unraisablehook
+
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError
+
+    with redelivered_interrupts():
+        Fails()
+    assert (reported, sys.unraisablehook) == ([ValueError], before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_the_handlers_are_exchanged_leaves_none_of_them_behind(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Such an interrupt raises at once, or is remembered; the next one raises in any case."""
+    exchange = signal.signal
+    for moment in range(4):
+        count = iter(range(4))
+
+        def interrupted(which: int, handler: Any, moment: int = moment, count: Iterator[int] = count) -> Any:
+            replaced = exchange(which, handler)
+            if next(count, None) == moment:
+                os.kill(os.getpid(), number)
+            return replaced
+
+        with sigterm_interrupts():
+            monkeypatch.setattr(signal, "signal", interrupted)
+            with pytest.raises(KeyboardInterrupt), DeferredInterrupt():
+                pass
+            monkeypatch.setattr(signal, "signal", exchange)
+            for again in (signal.SIGINT, signal.SIGTERM):
+                with pytest.raises(KeyboardInterrupt):
+                    os.kill(os.getpid(), again)

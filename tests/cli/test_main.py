@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -74,6 +76,24 @@ def test_every_command_explains_itself(gpuproof: Callable[..., CommandResult], c
         str(import_module(f"gpuproof.cli.{COMMANDS[command].module}").__doc__).strip().splitlines()[0]
     )
     assert " ".join(description.split()) in " ".join(out.split())
+
+
+def test_an_interrupt_that_python_discards_ends_the_command(
+    gpuproof: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that arrives while a module is imported: importlib has a weak reference's callback, where it cannot be raised."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def run(_: object) -> int:
+        Finalized()
+        threading.Event().wait(60)
+        return ExitCode.OK
+
+    monkeypatch.setattr(ps, "run", run)
+    assert gpuproof("ps")[0] == ExitCode.INTERRUPTED
 
 
 def test_every_module_of_a_command_is_listed() -> None:

@@ -1,13 +1,22 @@
-"""Interrupts of the process that follows a run: SIGTERM is treated like Ctrl-C, and both can be delayed."""
+"""Interrupts of the process that follows a run: SIGTERM is treated like Ctrl-C, both can be delayed, and none is lost."""
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import signal
+import sys
 import threading
+import time
 from collections.abc import Generator
 from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+_AGAIN_S = 0.01
+"""Seconds until a discarded interrupt is sent again: the code that discards it has then ended."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -30,6 +39,33 @@ def sigterm_interrupts() -> Generator[None, None, None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+@contextlib.contextmanager
+def redelivered_interrupts() -> Generator[None, None, None]:
+    """Context in which an interrupt that Python discards is sent again.
+
+    Python raises KeyboardInterrupt wherever the main thread happens to be. In a finalizer or a weak reference's callback, of which
+    the import of each module runs one, it only prints the exception: of 250 interrupts while boto3 was imported, 2 were lost.
+    """
+    if not _is_main_thread():
+        yield
+        return
+    before, main_thread = sys.unraisablehook, threading.get_ident()
+
+    def hook(discarded: UnraisableHookArgs) -> None:
+        if issubclass(discarded.exc_type, KeyboardInterrupt):
+            number = signal.SIGTERM if issubclass(discarded.exc_type, Terminated) else signal.SIGINT
+            # Not `threading`, whose locks the interrupted code may hold.
+            _thread.start_new_thread(_send_later, (main_thread, number))
+        else:
+            before(discarded)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 class DeferredInterrupt:
     """Context in which Ctrl-C and SIGTERM are recorded; `release`, or leaving the context, raises them.
 
@@ -43,8 +79,16 @@ class DeferredInterrupt:
 
     def __enter__(self) -> Self:
         if not self._before and _is_main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._remember)
+            numbers = (signal.SIGINT, signal.SIGTERM)
+            before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
+            try:
+                for number in before:
+                    signal.signal(number, self._remember)
+            except KeyboardInterrupt:
+                # One arrived before both handlers were replaced: the caller never leaves this context.
+                _restore(before)
+                raise
+            self._before = before
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,14 +101,30 @@ class DeferredInterrupt:
             KeyboardInterrupt: Ctrl-C was pressed in the meantime.
             Terminated: SIGTERM arrived in the meantime.
         """
-        while self._before:
-            signal.signal(*self._before.popitem())
+        before, self._before = self._before, {}
+        _restore(before)
         if self._pending is not None:
             pending, self._pending = self._pending, None
             raise pending
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:
         self._pending = Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _restore(handlers: dict[int, Any]) -> None:
+    """Restore all handlers, even if one of them raises as soon as it is restored."""
+    try:
+        for number in list(handlers):
+            signal.signal(number, handlers[number])
+            del handlers[number]
+    finally:
+        if handlers:
+            _restore(handlers)
+
+
+def _send_later(main_thread: int, number: int) -> None:
+    time.sleep(_AGAIN_S)
+    signal.pthread_kill(main_thread, number)
 
 
 def _raise_terminated(_number: int, _frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import NamedTuple
 
+from gpuproof.backends.interrupts import redelivered_interrupts
 from gpuproof.cli import streams
 from gpuproof.cli.parser import Parser, nearest, unknown_argument
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
@@ -85,7 +86,8 @@ def main(argv: list[str] | None = None) -> int:
     end = words.index("--") if "--" in words else len(words)
     streams.prepare()
     try:
-        return _run(words[:end], words[end + 1 :] if end < len(words) else None)
+        with redelivered_interrupts():
+            return _run(words[:end], words[end + 1 :] if end < len(words) else None)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
