@@ -100,7 +100,7 @@ def test_where_sources_disagree_about_a_code_there_is_none() -> None:
         ("transform", "on-demand", "ml.g6.xlarge for transform job usage"),
         ("processing", "on-demand", "ml.g6.xlarge for processing job usage"),
         ("notebook", "on-demand", "ml.g6.xlarge for notebook instance usage"),
-        ("studio", "on-demand", "Studio JupyterLab Apps running on ml.g6.xlarge instance"),
+        ("studio", "on-demand", "Studio JupyterLab Apps running on ml.g6.xlarge instances"),
     ],
 )
 def test_sagemaker_has_a_quota_for_each_use(use: JobKind, market: str, name: str) -> None:
@@ -110,10 +110,19 @@ def test_sagemaker_has_a_quota_for_each_use(use: JobKind, market: str, name: str
 
 
 def test_a_code_that_is_known_for_one_type_is_not_used_for_another() -> None:
-    known, other = CATALOGUE.quota("ml.g5.xlarge"), CATALOGUE.quota("ml.g5.2xlarge")
+    known, other = CATALOGUE.quota("ml.g5.xlarge"), CATALOGUE.quota("ml.g7e.2xlarge")
     assert known is not None
     assert other is not None
     assert (known.code, other.code) == ("L-B6D80D9C", None)
+
+
+def test_a_quota_of_a_gpu_can_be_requested_by_its_code() -> None:
+    quota = CATALOGUE.quota("ml.g5.xlarge", "eu-west-1", "notebook")
+    assert quota is not None
+    assert quota.command == (
+        "aws service-quotas request-service-quota-increase --service-code sagemaker --quota-code L-E8917BB7"
+        " --desired-value 1 --region eu-west-1"
+    )
 
 
 def test_consoles_of_other_partitions_have_their_own_address() -> None:

@@ -33,6 +33,7 @@ KEYS = {
     "regions": ("region",),
     "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
+    "storage_prices": ("service", "use", "volume_type", "unit", "above", "region"),
     "transform_amis": ("transform_ami_version",),
 }
 """The key columns of each table."""
@@ -254,6 +255,43 @@ def test_what_is_not_sold_has_no_price() -> None:
         assert key not in TABLES.prices(row["region"]).rows, row
 
 
+STORAGE = [one for tiers in TABLES.storage_prices.values() for one in tiers]
+
+
+def gb_price(volume_type: str, region: str) -> float:
+    return TABLES.storage_prices["ec2", "volume", volume_type, "gb", region][0].usd_per_month
+
+
+def test_every_storage_price_is_of_a_known_kind_and_within_reason() -> None:
+    ranges = {"gb": (0.01, 0.3), "iops": (0.003, 0.15), "mibps": (0.03, 0.1)}
+    for price in STORAGE:
+        lowest, highest = ranges[price.unit]
+        assert lowest <= price.usd_per_month <= highest, price
+        assert price.region in TABLES.regions, price
+        assert price.kind == "observed", price
+        assert price.confidence in ("high", "medium", "low"), price
+        assert (price.use == "volume") == (price.service == "ec2"), price
+        assert (price.volume_type == "ssd") == (price.service == "sagemaker"), price
+
+
+def test_the_prices_of_volumes_have_the_same_ratios_in_all_regions() -> None:
+    """A typing error in one of them would show."""
+    for region in {price.region for price in STORAGE if price.service == "ec2"}:
+        gp2 = gb_price("gp2", region)
+        assert gb_price("gp3", region) == pytest.approx(0.8 * gp2, rel=0.003), region
+        assert gb_price("io1", region) == gb_price("io2", region), region
+        assert gb_price("io1", region) == pytest.approx(1.2 * gp2, rel=0.09), region
+        assert gb_price("st1", region) == pytest.approx(0.45 * gp2, rel=0.02), region
+        assert gb_price("sc1", region) == pytest.approx(gb_price("st1", region) / 3, rel=0.03), region
+        assert 0.49 <= gb_price("standard", region) / gp2 <= 0.71, region
+
+
+def test_the_storage_of_sagemaker_costs_as_many_times_gp2_everywhere() -> None:
+    for price in STORAGE:
+        if price.service == "sagemaker":
+            assert price.usd_per_month == pytest.approx(1.4 * gb_price("gp2", price.region), rel=1e-6), price
+
+
 def test_every_build_has_valid_architectures_or_is_marked_unread() -> None:
     for build in TABLES.builds:
         assert build.framework in ("tensorflow", "torch", "jax"), build
@@ -311,6 +349,14 @@ def test_every_quota_is_of_a_known_unit_use_and_code() -> None:
         assert (quota.use == "") == (quota.service == "ec2"), quota
         assert quota.use in ("", *JOB_KINDS), quota
         assert not quota.code or re.fullmatch(r"L-[0-9A-F]{8}", quota.code), quota
+
+
+def test_every_code_of_a_quota_is_its_own() -> None:
+    codes = Counter((quota.service, quota.code) for quota in TABLES.quotas if quota.code)
+    assert [code for code, count in codes.items() if count > 1] == []
+    for quota in TABLES.quotas:
+        if quota.instance_type:
+            assert quota.instance_type in quota.name.split(), quota
 
 
 def test_every_family_with_gpus_has_its_vcpu_quotas() -> None:

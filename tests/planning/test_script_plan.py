@@ -57,19 +57,21 @@ def test_costs_are_start_and_steps_times_price_and_volume(
 
 
 @pytest.mark.parametrize(
-    ("name", "service", "hourly"),
+    ("name", "service", "region", "hourly"),
     [
-        ("g5.xlarge", "ec2", 140 * 0.08 / 730),
-        ("ml.g5.xlarge", "sagemaker", 0.0),  # its local disk is the volume
-        ("ml.p3.2xlarge", "sagemaker", 30 * 0.14 / 730),
+        ("g5.xlarge", "ec2", "us-east-1", 140 * 0.08 / 730),
+        ("g5.xlarge", "ec2", "sa-east-1", 140 * 0.152 / 730),
+        ("ml.g5.xlarge", "sagemaker", "us-east-1", 0.0),  # its local disk is the volume
+        ("ml.p3.2xlarge", "sagemaker", "us-east-1", 30 * 0.14 / 730),
+        ("ml.p3.2xlarge", "sagemaker", "eu-west-1", 30 * 0.154 / 730),
     ],
 )
 def test_the_volume_costs_something_where_there_is_one(
-    name: str, service: ServiceName, hourly: float
+    name: str, service: ServiceName, region: str, hourly: float
 ) -> None:
     instance = CATALOGUE.instance(name)
     assert instance is not None
-    assert storage_usd_per_hour(instance, service) == pytest.approx(hourly)
+    assert storage_usd_per_hour(CATALOGUE, instance, service, region) == pytest.approx(hourly)
 
 
 def test_a_script_of_unknown_length_is_planned_for_a_thousand_steps() -> None:

@@ -273,6 +273,7 @@ class EmulatedAccount:
         tags: Mapping[str, str] | None = None,
         age: float = DAY,
         changed: float | None = None,
+        volume_gb: int = 50,
     ) -> None:
         """A notebook instance without a machine, whose status changed some seconds ago."""
         created = time.time() - age
@@ -281,6 +282,7 @@ class EmulatedAccount:
             "NotebookInstanceArn": resource_arn(NOTEBOOK, region, name),
             "NotebookInstanceStatus": status,
             "InstanceType": instance,
+            "VolumeSizeInGB": volume_gb,
             "CreationTime": created,
             "LastModifiedTime": created if changed is None else time.time() - changed,
         }

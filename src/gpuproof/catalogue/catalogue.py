@@ -14,6 +14,7 @@ from gpuproof.catalogue import (
     regions,
     replacements,
     sagemaker_api_types,
+    storage_prices,
 )
 from gpuproof.catalogue import search as instance_search
 from gpuproof.catalogue.builds import find_build
@@ -114,6 +115,12 @@ class Catalogue:
             use: job kind on SageMaker; None for any.
         """
         return prices.find_price(self.tables.prices(region), self.tables.sagemaker_ratios, name, use, market)
+
+    def volume_price(
+        self, volume: storage_prices.Volume, region: str = DEFAULT_REGION
+    ) -> storage_prices.VolumePrice | None:
+        """Returns what an EBS volume, or the storage of a SageMaker instance, costs; None if that is unknown."""
+        return storage_prices.volume_price(self.tables.storage_prices, volume, region)
 
     def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
         """Regions and zone ids where EC2 offers the type. SageMaker's own list is not public."""

@@ -53,7 +53,7 @@ def find_quota(
         return None
     name = row.name.format(type=instance.name)
     limit = limits.get((row.service, region, name))
-    code = row.code or (limit.code if limit else "") or None
+    code = (limit.code if limit else "") or row.code or None
     needed = instances if row.unit == "instance" else instance.vcpus and instance.vcpus * instances
     return Quota(
         service=row.service,

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from gpuproof.catalogue import csv_rows, model
+from gpuproof.catalogue import csv_rows, model, storage_prices
 from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.prices import DEFAULT_REGION, Key, RegionPrices
 from gpuproof.catalogue.regions import Region
@@ -92,6 +92,16 @@ class Tables:
         """Ratios of SageMaker's prices to EC2's, by family and size."""
         rows = self._shipped_rows("sagemaker_ratios", csv_rows.sagemaker_ratio)
         return {(row.family, row.size): row for row in rows}
+
+    @cached_property
+    def storage_prices(self) -> dict[storage_prices.Key, storage_prices.Tiers]:
+        """Prices of volumes, by service, use, type, unit and region."""
+        fresh = self._refreshed_rows("storage_prices", storage_prices.storage_price)
+        # A refreshed region is replaced as a whole, for each service.
+        again = {(row.service, row.region) for row in fresh}
+        shipped = self._shipped_rows("storage_prices", storage_prices.storage_price)
+        kept = (row for row in shipped if (row.service, row.region) not in again)
+        return storage_prices.group_prices((*kept, *fresh))
 
     @cached_property
     def builds(self) -> tuple[model.Build, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Gpu, Instance, JobKind, Market, Price, ServiceName
 from gpuproof.catalogue.search import InstanceQuery
+from gpuproof.planning.start_up import storage_usd_per_hour
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,14 @@ class Priced:
         service: `ec2` or `sagemaker`.
         market: `on-demand` or `spot`.
         price: per hour, of the instance.
+        storage_usd_per_hour: of its volume.
     """
 
     instance: Instance
     service: ServiceName
     market: Market
     price: Price
+    storage_usd_per_hour: float
 
 
 @dataclass(frozen=True)
@@ -106,4 +109,5 @@ def _cheapest(
         price = catalogue.price(instance.name, region, use, market)
         if price is not None:
             seen.add(key)
-            yield Priced(instance, service, market, price)
+            storage = storage_usd_per_hour(catalogue, instance, service, region)
+            yield Priced(instance, service, market, price, storage)

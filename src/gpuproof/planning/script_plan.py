@@ -12,7 +12,7 @@ from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.estimates import FitOptions, FitResult, Interval, MemoryEstimate, StepTime
 from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
 from gpuproof.planning.scaling import sharded
-from gpuproof.planning.start_up import start_up, storage_usd_per_hour
+from gpuproof.planning.start_up import start_up
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import Trace
@@ -321,7 +321,7 @@ def _offer(priced: Priced, step: StepTime, workload: Workload, conditions: Condi
         )
     before = start_up(priced.service, conditions.start_up)
     seconds = step.step.times(workload.steps).plus(before)
-    storage = storage_usd_per_hour(priced.instance, priced.service)
+    storage = priced.storage_usd_per_hour
     hourly = priced.price.usd_per_hour + storage
     return Offer(priced, seconds, seconds.times(hourly / _HOUR), before, seconds.value * storage / _HOUR)
 

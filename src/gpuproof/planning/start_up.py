@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, ServiceName
+from gpuproof.catalogue.storage_prices import SAGEMAKER_STORAGE, Volume
 from gpuproof.planning.estimates import Interval
 
 START_UP_S: dict[ServiceName, Interval] = {
@@ -15,17 +17,11 @@ SageMaker: between "Downloading - Downloading input data" and "Training image do
 jobs with GPU images and little data, 2021 to 2024 (aws/amazon-sagemaker-examples, huggingface/blog, huggingface/accelerate and a project on
 GitHub): 141 to 200 s, median 161 s. EC2: assumed, since no measurement is known: start of the AMI, driver, packages and files."""
 
-_EC2_VOLUME_GB = 140
+_EC2_VOLUME = Volume("gp3", 140)
 """A Deep Learning AMI's snapshot and the 40 GiB for work that `gpuproof run --on ec2` adds."""
-_EC2_USD_PER_GB_MONTH = 0.08
-"""gp3 in us-east-1: https://aws.amazon.com/ebs/pricing/; other regions cost up to twice as much."""
-_SAGEMAKER_VOLUME_GB = 30
-"""Where the job names none, as `gpuproof run --on sagemaker`."""
-_SAGEMAKER_USD_PER_GB_MONTH = 0.14
-"""General purpose SSD of training in us-east-1: https://aws.amazon.com/sagemaker/ai/pricing/. Instances with a local disk have
-no volume: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html"""
-_HOURS_PER_MONTH = 730.0
-"""As AWS counts for prices by month: 8,760 h a year."""
+_SAGEMAKER_VOLUME = Volume(SAGEMAKER_STORAGE, 30, use="training")
+"""Where the job names no size, as `gpuproof run --on sagemaker`. Instances with a local disk have no volume:
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html"""
 
 
 def start_up(service: ServiceName, given: float | None = None) -> Interval:
@@ -38,10 +34,11 @@ def start_up(service: ServiceName, given: float | None = None) -> Interval:
     return START_UP_S[service] if given is None else Interval(given, given, given)
 
 
-def storage_usd_per_hour(instance: Instance, service: ServiceName) -> float:
-    """Price of the volume of an instance, in USD per hour, in us-east-1."""
-    if service == "ec2":
-        return _EC2_VOLUME_GB * _EC2_USD_PER_GB_MONTH / _HOURS_PER_MONTH
-    if instance.local_disk:
+def storage_usd_per_hour(
+    catalogue: Catalogue, instance: Instance, service: ServiceName, region: str
+) -> float:
+    """Price of the volume of an instance, in USD per hour; 0 if it has none, and in regions that are not billed in USD."""
+    if service == "sagemaker" and instance.local_disk:
         return 0.0
-    return _SAGEMAKER_VOLUME_GB * _SAGEMAKER_USD_PER_GB_MONTH / _HOURS_PER_MONTH
+    price = catalogue.volume_price(_EC2_VOLUME if service == "ec2" else _SAGEMAKER_VOLUME, region)
+    return 0.0 if price is None else price.usd_per_hour

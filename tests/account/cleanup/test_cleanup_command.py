@@ -45,12 +45,14 @@ def test_each_kind_is_listed_with_its_cost(account: EmulatedAccount, cli: CliSan
     assert found["us-east-1/processing-job/process"]["age_seconds"] == pytest.approx(3600, abs=600)
     assert found[f"us-east-1/studio-app/{app}"]["usd_per_hour"] > 1
     assert found[f"us-east-1/instance/{instance}"]["usd_per_hour"] == pytest.approx(1.006)
-    # EBS prices are not in the catalogue: unknown is not 0.
-    assert found[f"us-east-1/volume/{volume}"]["usd_per_hour"] is None
+    assert found[f"us-east-1/volume/{volume}"]["usd_per_day"] == pytest.approx(
+        24 * 100 * 0.08 / 730, abs=1e-3
+    )
     total = listed(cli)["total"]
-    assert total["unknown_prices"] == 1
-    known = [one["usd_per_hour"] for one in found.values() if one["usd_per_hour"] is not None]
-    assert total["usd_per_hour"] == pytest.approx(sum(known), abs=1e-3)
+    assert (total["unknown_prices"], total["is_derived"]) == (0, False)
+    assert total["usd_per_hour"] == pytest.approx(
+        sum(one["usd_per_hour"] for one in found.values()), abs=1e-3
+    )
 
 
 def test_idle_times_come_from_invocations(account: EmulatedAccount, cli: CliSandbox) -> None:

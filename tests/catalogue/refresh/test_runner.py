@@ -13,7 +13,7 @@ from gpuproof.catalogue.refresh import account, pricing
 from gpuproof.catalogue.refresh.compare import differences
 from gpuproof.catalogue.refresh.runner import Outcome
 from gpuproof.catalogue.refresh.store import Scope
-from gpuproof.catalogue.tables import Tables
+from gpuproof.catalogue.tables import SHIPPED, Tables
 
 Answer = dict[str, Any]
 
@@ -103,6 +103,79 @@ def test_sagemaker_prices_are_distinguished_by_use(stubbed) -> None:
     assert {row["instance_type"] for row in rows} == {"ml.g5.2xlarge"}
 
 
+def test_storage_prices_are_read_by_usage_type_without_local_zones_and_included_units(stubbed) -> None:
+    def tiered(first: str, then: str, unit: str, usage: str) -> str:
+        found = json.loads(product(then, unit, usagetype=usage))
+        term = found["terms"]["OnDemand"]["SKU.JRTCKXETXF"]["priceDimensions"]
+        included = {"unit": unit, "pricePerUnit": {"USD": first}, "beginRange": "0", "endRange": "3000"}
+        found["terms"]["OnDemand"]["SKU.JRTCKXETXF"]["priceDimensions"] = {"SKU.0": included, **term}
+        return json.dumps(found)
+
+    def asked(service: str, **fields: str) -> Answer:
+        return {"ServiceCode": service, "Filters": filters(regionCode="us-east-1", **fields)}
+
+    sizes = [
+        product("0.08", "GB-Mo", usagetype="EBS:VolumeUsage.gp3"),
+        product("0.096", "GB-Mo", usagetype="USE1-BOS1-EBS:VolumeUsage.gp3"),
+        product("0.125", "GB-month", usagetype="EBS:VolumeUsage.io2"),
+        product("0.125", "GB-Mo", usagetype="USE1-EBS:VolumeUsage.piops"),
+        product("0.05", "GB-Mo", usagetype="EBS:VolumeUsage"),
+        product("0.05", "IOs", usagetype="EBS:VolumeIOUsage"),
+    ]
+    operations = [
+        tiered("0.0", "0.005", "IOPS-Mo", "EBS:VolumeP-IOPS.gp3"),
+        product("0.0455", "IOPS-Mo", usagetype="EBS:VolumeP-IOPS.io2.tier2"),
+    ]
+    throughput = [product("40.96", "GiBps-mo", usagetype="EBS:VolumeP-Throughput.gp3")]
+    sagemaker = [
+        product("0.14", "GB-Mo", usagetype="USE1-Notebk:VolumeUsage.gp2"),
+        product("0.12", "GB-Mo", usagetype="USE1-Notebk:VolumeUsage.gp3"),
+        product("0.14", "GB-Mo", usagetype="USE1-Host:VolumeUsage.gp2"),
+        product("1.41", usagetype="USE1-Notebk:ml.g5.xlarge"),
+    ]
+    client = stubbed(
+        "pricing",
+        ("get_products", {"PriceList": sizes}, asked("AmazonEC2", productFamily="Storage")),
+        ("get_products", {"PriceList": operations}, asked("AmazonEC2", productFamily="System Operation")),
+        (
+            "get_products",
+            {"PriceList": throughput},
+            asked("AmazonEC2", productFamily="Provisioned Throughput"),
+        ),
+        ("get_products", {"PriceList": sagemaker}, asked("AmazonSageMaker")),
+    )
+    found = pricing.storage_rows(client, "us-east-1", "2026-11-21")
+    header = (SHIPPED / "storage_prices.csv").read_text().splitlines()[0].split(",")
+    assert all(list(row) == header for row in found)
+    prices = {
+        (row["use"], row["volume_type"], row["unit"], row["above"]): row["usd_per_month"] for row in found
+    }
+    assert prices == {
+        ("volume", "gp3", "gb", "0"): "0.08",
+        ("volume", "io2", "gb", "0"): "0.125",
+        ("volume", "io1", "gb", "0"): "0.125",
+        ("volume", "standard", "gb", "0"): "0.05",
+        ("volume", "gp3", "iops", "3000"): "0.005",
+        ("volume", "io2", "iops", "32000"): "0.0455",
+        ("volume", "gp3", "mibps", "125"): "0.04",
+        ("notebook", "ssd", "gb", "0"): "0.14",
+    }
+
+
+def test_check_reports_a_changed_storage_price_and_no_equal_one() -> None:
+    def row(volume_type: str, usd: str) -> dict[str, str]:
+        named = {"service": "ec2", "use": "volume", "volume_type": volume_type, "unit": "gb", "above": "0"}
+        rest = {"kind": "observed", "confidence": "high", "source": "aws-api", "as_of": "2026-11-21"}
+        return {**named, "region": "us-east-1", "usd_per_month": usd, **rest}
+
+    rows = [row("gp3", "0.07"), row("gp2", "0.1"), row("gp9", "0.01")]
+    found = differences(Tables(), [Outcome(Scope("storage-prices", "us-east-1"), rows, None)])
+    assert [one.text for one in found] == [
+        "gp3: $0.08 a month (2026-09-27) is now $0.07",
+        "gp9: $0.01 a month, not shipped",
+    ]
+
+
 def test_quotas_are_kept_for_gpus_only(stubbed) -> None:
     def quota(name: str, code: str, value: float) -> Answer:
         return {"QuotaName": name, "QuotaCode": code, "Value": value}
@@ -114,7 +187,7 @@ def test_quotas_are_kept_for_gpus_only(stubbed) -> None:
     sagemaker = [
         quota("ml.g5.xlarge for training job usage", "L-B6D80D9C", 1.0),
         quota("ml.m5.large for training job usage", "L-611FA074", 4.0),
-        quota("Studio JupyterLab Apps running on ml.g5.xlarge instance", "L-988CE6C5", 0.0),
+        quota("Studio JupyterLab Apps running on ml.g5.xlarge instances", "L-988CE6C5", 0.0),
     ]
     client = stubbed(
         "service-quotas",

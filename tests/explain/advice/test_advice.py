@@ -107,7 +107,7 @@ def test_a_quota_gets_the_command_that_requests_it(context: Context) -> None:
         ("ml.g5.xlarge for training warm pool usage", "'ml.g5.xlarge for training warm pool usage'"),
         ("ml.g5.xlarge for endpoint usage", "'ml.g5.xlarge for endpoint usage'"),
         ("ml.g5.xlarge for notebook instance usage", "'ml.g5.xlarge for notebook instance usage'"),
-        ("Studio JupyterLab Apps running on ml.g5.xlarge instance", "(L-988CE6C5)"),
+        ("Studio JupyterLab Apps running on ml.g5.xlarge instances", "(L-988CE6C5)"),
     ],
 )
 def test_every_kind_of_quota_is_distinguished(context: Context, name: str, expected: str) -> None:

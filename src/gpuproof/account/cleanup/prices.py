@@ -1,4 +1,4 @@
-"""What the instances of a resource cost, by the catalogue, and whether they have GPUs."""
+"""What the instances and the volumes of a resource cost, by the catalogue, and whether the instances have GPUs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpuproof.account.cleanup.resource import Fleet, HourlyCost
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind, Market
+from gpuproof.catalogue.storage_prices import Volume
 
 
 def hourly_cost(
@@ -31,6 +32,18 @@ def hourly_cost(
             return None
         usd += price.usd_per_hour * fleet.count
         derived |= price.kind == "derived"
+    return HourlyCost(usd, derived)
+
+
+def volumes_cost(catalogue: Catalogue, volumes: Iterable[Volume], region: str) -> HourlyCost | None:
+    """The price of all volumes together; None if one of their prices is unknown."""
+    usd, derived = 0.0, False
+    for volume in volumes:
+        price = catalogue.volume_price(volume, region)
+        if price is None:
+            return None
+        usd += price.usd_per_hour
+        derived |= price.is_derived
     return HourlyCost(usd, derived)
 
 

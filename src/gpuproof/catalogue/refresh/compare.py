@@ -7,6 +7,7 @@ from gpuproof.catalogue import csv_rows as readers
 from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.model import Instance
 from gpuproof.catalogue.refresh.runner import Outcome
+from gpuproof.catalogue.storage_prices import storage_price
 from gpuproof.catalogue.tables import Tables
 
 COMPARED = (
@@ -21,6 +22,9 @@ COMPARED = (
     "local_disk",
 )
 """Fields of an instance whose changes are reported."""
+
+_TOLERANCE = 0.0005
+"""Share by which prices may differ: lists round differently."""
 
 
 class Difference(NamedTuple):
@@ -38,6 +42,7 @@ def differences(shipped: Tables, outcomes: Iterable[Outcome]) -> list[Difference
         "offerings": _offerings,
         "ec2-prices": _prices,
         "sagemaker-prices": _prices,
+        "storage-prices": _storage_prices,
     }
     return [
         Difference(outcome.scope.part, outcome.scope.region, text)
@@ -92,6 +97,21 @@ def _prices(shipped: Tables, region: str, rows: Sequence[Row]) -> list[str]:
             continue
         if old is None:
             texts.append(f"{label}: ${new.usd_per_hour:g}, not shipped")
-        elif abs(old.usd_per_hour - new.usd_per_hour) > 0.0005 * new.usd_per_hour:
+        elif abs(old.usd_per_hour - new.usd_per_hour) > _TOLERANCE * new.usd_per_hour:
             texts.append(f"{label}: ${old.usd_per_hour:g} ({old.as_of}) is now ${new.usd_per_hour:g}")
+    return texts
+
+
+def _storage_prices(shipped: Tables, region: str, rows: Sequence[Row]) -> list[str]:
+    texts: list[str] = []
+    for new in map(storage_price, rows):
+        label = f"{new.volume_type} {new.unit}".removesuffix(" gb")
+        label = f"{label} above {new.above}" if new.above else label
+        tiers = shipped.storage_prices.get((new.service, new.use, new.volume_type, new.unit, region), ())
+        old = next((one for one in tiers if one.above == new.above), None)
+        if old is None:
+            texts.append(f"{label}: ${new.usd_per_month:g} a month, not shipped")
+        elif abs(old.usd_per_month - new.usd_per_month) > _TOLERANCE * new.usd_per_month:
+            change = f"${old.usd_per_month:g} a month ({old.as_of}) is now ${new.usd_per_month:g}"
+            texts.append(f"{label}: {change}")
     return texts

@@ -133,6 +133,9 @@ class Refresh:
             "sagemaker-prices": lambda: pricing.sagemaker_rows(
                 get("pricing", pricing.PRICING_REGION), region, today
             ),
+            "storage-prices": lambda: pricing.storage_rows(
+                get("pricing", pricing.PRICING_REGION), region, today
+            ),
             "quotas": lambda: account.quota_rows(
                 get("service-quotas", region), region, ec2_quotas, known, today
             ),

@@ -60,6 +60,7 @@ TABLES: Mapping[str, TablePart] = {
     "ec2-prices": TablePart("prices/{region}", _price_of("ec2", "on-demand")),
     "spot-prices": TablePart("prices/{region}", _price_of("ec2", "spot")),
     "sagemaker-prices": TablePart("prices/{region}", _price_of("sagemaker", "on-demand")),
+    "storage-prices": TablePart("storage_prices", _in_region),
     "quotas": TablePart("quota_limits", _in_region),
     "amis": TablePart("ami_ids", _in_region),
 }

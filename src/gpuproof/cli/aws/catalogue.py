@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from gpuproof.catalogue.refresh.store import Scope
     from gpuproof.cli.arguments import Subparsers
 
-PARTS = ("instances", "offerings", "ec2-prices", "spot-prices", "sagemaker-prices", "quotas", "amis")
+PARTS = (
+    "instances",
+    "offerings",
+    "ec2-prices",
+    "spot-prices",
+    "sagemaker-prices",
+    "storage-prices",
+    "quotas",
+    "amis",
+)
 
 
 class RefreshRefused(GPUproofError):

@@ -53,6 +53,7 @@ def _shipped_dates(tables: Tables) -> dict[str, Iterable[str]]:
         "ec2-prices": (one.as_of for one in prices if (one.service, one.market) == ("ec2", "on-demand")),
         "spot-prices": (one.as_of for one in prices if one.market == "spot"),
         "sagemaker-prices": (one.as_of for one in prices if one.service == "sagemaker"),
+        "storage-prices": (one.as_of for tiers in tables.storage_prices.values() for one in tiers),
         "quotas": (one.as_of for one in tables.quotas),
         "amis": (one.as_of for one in tables.amis),
         "images": (one.as_of for one in (*tables.images, *tables.huggingface_images)),

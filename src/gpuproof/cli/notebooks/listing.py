@@ -1,6 +1,6 @@
 """List the notebook instances of the account in a region: state, type, cost, and how long they have been idle.
 
-The cost is that of the instance since its last start, without its volume. Idle times are those that instances report which
+The cost is that of the instance since its last start, with its volume. Idle times are those that instances report which
 GPUproof created, a minute old at most.
 """
 

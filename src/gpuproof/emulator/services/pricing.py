@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuproof.catalogue.model import Price
 from gpuproof.catalogue.prices import on_demand_prices
+from gpuproof.catalogue.storage_prices import StoragePrice
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.operations.list import page
@@ -34,6 +35,12 @@ _EC2 = {
     "tenancy": "Shared",
     "capacitystatus": "Used",
 }
+
+_FAMILIES = {"gb": "Storage", "iops": "System Operation", "mibps": "Provisioned Throughput"}
+_UNITS = {"gb": "GB-Mo", "iops": "IOPS-Mo", "mibps": "MiBps-Mo"}
+
+_Product = tuple[dict[str, str], float, str]
+"""Attributes, price in USD, and the unit that it is for."""
 
 
 def handle(_context: Context, _journal: Journal, request: AwsRequest) -> AwsResponse:
@@ -68,16 +75,37 @@ def handle(_context: Context, _journal: Journal, request: AwsRequest) -> AwsResp
 
 
 @cache
-def _products(service: str) -> list[tuple[dict[str, str], float]]:
+def _products(service: str) -> list[_Product]:
     from gpuproof.catalogue.tables import Tables  # reads files, so only on first use
 
     tables = Tables()
-    return [
-        (attributes, price.usd_per_hour)
+    instances = [
+        (attributes, price.usd_per_hour, "Hrs")
         for region in tables.priced_regions
         for price in on_demand_prices(tables.prices(region), tables.sagemaker_ratios, service)
         for attributes in _attributes(price)
     ]
+    storage = [
+        (_storage_attributes(price), price.usd_per_month, _UNITS[price.unit])
+        for tiers in tables.storage_prices.values()
+        for price in tiers
+        if price.service == service
+    ]
+    return [*instances, *storage]
+
+
+def _storage_attributes(price: StoragePrice) -> dict[str, str]:
+    from gpuproof.catalogue.refresh.pricing import EBS_USAGE  # as above
+
+    if price.service == "sagemaker":
+        return {"regionCode": price.region, "usagetype": f"{_USAGE[price.use]}:VolumeUsage.gp2"}
+    usage = {what: name for name, what in EBS_USAGE.items()}
+    return {
+        "regionCode": price.region,
+        "productFamily": _FAMILIES[price.unit],
+        "volumeApiName": price.volume_type,
+        "usagetype": f"EBS:{usage[price.volume_type, price.unit, price.above]}",
+    }
 
 
 def _attributes(price: Price) -> Iterator[dict[str, str]]:
@@ -94,11 +122,11 @@ def _attributes(price: Price) -> Iterator[dict[str, str]]:
             }
 
 
-def _product_json(attributes: dict[str, str], usd: float) -> str:
-    dimension: dict[str, Any] = {"unit": "Hrs", "pricePerUnit": {"USD": f"{usd:.10f}"}}
+def _product_json(attributes: dict[str, str], usd: float, unit: str) -> str:
+    dimension: dict[str, Any] = {"unit": unit, "pricePerUnit": {"USD": f"{usd:.10f}"}}
     return json.dumps(
         {
             "product": {"attributes": attributes},
-            "terms": {"OnDemand": {"term": {"priceDimensions": {"hour": dimension}}}},
+            "terms": {"OnDemand": {"term": {"priceDimensions": {"price": dimension}}}},
         }
     )

@@ -162,7 +162,9 @@ def test_the_list_has_costs_and_idle_times(sandbox: NotebookSandbox) -> None:
     now = time.time()
     (one,) = list_notebooks(sandbox.aws, lambda: now + 3600)
     assert (one.name, one.status, one.instance_type, one.watched) == ("nb", "InService", TYPE, True)
-    assert one.usd_per_day == pytest.approx(24 * 1.41, rel=0.02)
+    volume = 50 * 0.14 / 730
+    assert (one.volume_gb, one.volume_usd_per_hour) == (50, pytest.approx(volume))
+    assert one.usd_per_day == pytest.approx(24 * (1.41 + volume))
     assert one.usd_since_start == pytest.approx(1.41, rel=0.05)
     assert one.idle_seconds is None
     report = {"version": 1, "idle_seconds": 100.0, "reason": None, "at": now}
@@ -176,4 +178,4 @@ def test_the_list_has_costs_and_idle_times(sandbox: NotebookSandbox) -> None:
     assert one.idle_seconds is None
     sandbox.notebook().stop()
     (one,) = list_notebooks(sandbox.aws, time.time)
-    assert (one.usd_per_day, one.usd_since_start) == (0.0, None)
+    assert (one.usd_per_day, one.usd_since_start) == (pytest.approx(24 * volume), None)

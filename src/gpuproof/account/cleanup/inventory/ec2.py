@@ -8,13 +8,13 @@ from typing import Any
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.resource import RUN_TAG, Action, Fleet, HourlyCost, Kind, Resource, is_own
 from gpuproof.backends.aws.services.ec2 import tag_dict
+from gpuproof.catalogue.storage_prices import Volume
 
 _STATES = ("pending", "running", "stopping", "stopped")
 _SECURITY_GROUP = ("gpuproof:kind", "security-group")
 """The tag of the security group that GPUproof creates in a VPC."""
 
 _GROUP = "aws:autoscaling:groupName"
-_UNKNOWN_PRICE = "the price of its storage is unknown"
 
 
 def collect_instances(region: Region) -> list[Resource]:
@@ -34,8 +34,7 @@ def collect_instances(region: Region) -> list[Resource]:
 
 def collect_volumes(region: Region) -> list[Resource]:
     """Volumes that are attached to no instance."""
-    found = region.read("EBS volumes", "ec2", lambda: list(region.aws.volumes("available"))) or []
-    return [_volume(region, one) for one in found]
+    return [_volume(region, one) for one in region.volumes() or () if one["State"] == "available"]
 
 
 def _instance(region: Region, one: Mapping[str, Any]) -> Resource:
@@ -44,8 +43,11 @@ def _instance(region: Region, one: Mapping[str, Any]) -> Resource:
     spot = one.get("InstanceLifecycle") == "spot"
     stopped = state in ("stopping", "stopped")
     action, loses, note = _instance_action(region, one, tags, stopped=stopped, spot=spot)
-    cost = None if stopped else region.cost(fleets, market="spot" if spot else "on-demand")
-    if spot and cost is not None:
+    if stopped:
+        cost = _attached_cost(region, one["InstanceId"])
+    else:
+        cost = region.cost(fleets, market="spot" if spot else "on-demand")
+    if spot and not stopped and cost is not None:
         cost = HourlyCost(cost.usd, derived=True)  # the catalogue's spot prices are not those of today
     return Resource(
         Kind.INSTANCE,
@@ -73,7 +75,7 @@ def _instance_action(
         group = f"of the Auto Scaling group {tags[_GROUP]}, which would replace it: change the group"
         return Action.NONE, False, group
     if stopped:
-        return Action.TERMINATE, True, f"it is {one['State']['Name']}; {_UNKNOWN_PRICE}"
+        return Action.TERMINATE, True, f"it is {one['State']['Name']}: only its volumes are billed"
     if RUN_TAG in tags:
         return Action.TERMINATE, False, "of a run: `gpuproof stop` saves its results"
     if spot:
@@ -81,6 +83,25 @@ def _instance_action(
     known = region.catalogue.instance(one["InstanceType"])
     has_disk = known is None or known.local_disk > 0
     return Action.STOP, has_disk, "its local disks lose their data" if has_disk else ""
+
+
+def _attached_cost(region: Region, instance: str) -> HourlyCost | None:
+    """The price of the volumes of an instance; None if it is unknown, or they cannot be listed."""
+    volumes = region.volumes()
+    if volumes is None:
+        return None
+    own = [
+        one
+        for one in volumes
+        if any(attached.get("InstanceId") == instance for attached in one.get("Attachments", ()))
+    ]
+    return region.storage_cost(map(_priced, own))
+
+
+def _priced(one: Mapping[str, Any]) -> Volume:
+    return Volume(
+        one.get("VolumeType", "standard"), one["Size"], one.get("Iops") or 0, one.get("Throughput") or 0
+    )
 
 
 def _security_group(region: Region, one: Mapping[str, Any]) -> Resource:
@@ -106,10 +127,10 @@ def _volume(region: Region, one: Mapping[str, Any]) -> Resource:
         "",
         "available",
         Action.DELETE,
-        cost=None,
+        cost=region.storage_cost([_priced(one)]),
         created=one["CreateTime"].timestamp(),
         tags=tags,
         owned=is_own(tags),
         loses_data=True,
-        note=f"{one['Size']} GiB {one.get('VolumeType', '')}, attached to no instance; {_UNKNOWN_PRICE}",
+        note=f"{one['Size']} GiB {one.get('VolumeType', '')}, attached to no instance",
     )

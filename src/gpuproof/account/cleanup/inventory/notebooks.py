@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.resource import OWN_PREFIX, Action, Fleet, HourlyCost, Kind, Resource, is_own
+from gpuproof.backends.sagemaker.notebooks.listing import DEFAULT_VOLUME_GB
+from gpuproof.catalogue.storage_prices import SAGEMAKER_STORAGE, Volume
 
 _BILLED = ("InService", "Pending", "Updating", "Stopping")
 _GONE = ("Deleting",)
@@ -24,8 +26,13 @@ def collect_notebooks(region: Region) -> list[Resource]:
         lambda: list(aws.notebook_lifecycle_configs(OWN_PREFIX)),
     )
     used = {one.get("NotebookInstanceLifecycleConfigName") for one in notebooks}
+    sizes = _disk_sizes(region, notebooks)
     return [
-        *(_notebook(region, one) for one in notebooks if one["NotebookInstanceStatus"] not in _GONE),
+        *(
+            _notebook(region, one, sizes.get(one["NotebookInstanceName"]))
+            for one in notebooks
+            if one["NotebookInstanceStatus"] not in _GONE
+        ),
         *(
             _lifecycle(region, one)
             for one in configs or ()
@@ -52,7 +59,24 @@ def collect_apps(region: Region) -> list[Resource]:
     ]
 
 
-def _notebook(region: Region, one: Mapping[str, Any]) -> Resource:
+def _disk_sizes(region: Region, notebooks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The size in GB of the disk of each notebook instance that pays for nothing else."""
+    names = [
+        one["NotebookInstanceName"]
+        for one in notebooks
+        if one["NotebookInstanceStatus"] not in (*_BILLED, *_GONE)
+    ]
+    found = region.read_each(
+        "prices of stopped notebook instances", "sagemaker", region.aws.describe_notebook, names
+    )
+    return {
+        name: more.get("VolumeSizeInGB", DEFAULT_VOLUME_GB)
+        for name, more in zip(names, found, strict=True)
+        if more is not None
+    }
+
+
+def _notebook(region: Region, one: Mapping[str, Any], disk_gb: int | None) -> Resource:
     arn, status = one["NotebookInstanceArn"], one["NotebookInstanceStatus"]
     fleets = (Fleet(one["InstanceType"], 1),) if one.get("InstanceType") else ()
     billed = status in _BILLED
@@ -60,7 +84,13 @@ def _notebook(region: Region, one: Mapping[str, Any]) -> Resource:
     action = Action.STOP if status == "InService" else Action.DELETE
     if status not in ("InService", "Stopped", "Failed"):
         action = Action.NONE
-    note = "" if billed else "its disk is billed; the price is unknown"
+    if billed:
+        cost, note = region.cost(fleets, "notebook"), ""
+    elif disk_gb is None:
+        cost, note = None, "its disk is billed; its size is unknown"
+    else:
+        cost = region.storage_cost([Volume(SAGEMAKER_STORAGE, disk_gb, use="notebook")])
+        note = f"only its disk of {disk_gb} GB is billed"
     return Resource(
         Kind.NOTEBOOK,
         region.name,
@@ -69,7 +99,7 @@ def _notebook(region: Region, one: Mapping[str, Any]) -> Resource:
         status,
         action,
         fleets,
-        region.cost(fleets, "notebook") if billed else None,
+        cost,
         region.has_gpu(fleets),
         one["CreationTime"].timestamp(),
         tags=tags,

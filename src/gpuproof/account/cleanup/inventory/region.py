@@ -13,6 +13,7 @@ from gpuproof.account.cleanup.resource import Fleet, HourlyCost, Unread
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind, Market
+from gpuproof.catalogue.storage_prices import Volume
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,6 +55,9 @@ class Region:
     _transforms: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] | None = None
     _transforms_read: bool = False
     _transforms_lock: threading.Lock = field(default_factory=threading.Lock)
+    _volumes: list[dict[str, Any]] | None = None
+    _volumes_read: bool = False
+    _volumes_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, what: str, service: str, request: Callable[[], T]) -> T | None:
         """The result of requests; None if AWS refuses them or does not answer, which is noted.
@@ -111,11 +115,23 @@ class Region:
                     self._transforms = list(zip(listed, found, strict=True))
             return self._transforms
 
+    def volumes(self) -> list[dict[str, Any]] | None:
+        """Descriptions of all EBS volumes; None if they cannot be listed."""
+        with self._volumes_lock:
+            if not self._volumes_read:
+                self._volumes_read = True
+                self._volumes = self.read("EBS volumes", "ec2", lambda: list(self.aws.volumes()))
+            return self._volumes
+
     def cost(
         self, fleets: Iterable[Fleet], use: JobKind | None = None, market: Market = "on-demand"
     ) -> HourlyCost | None:
         """The price of instances; None if it is unknown."""
         return prices.hourly_cost(self.catalogue, fleets, self.name, use, market)
+
+    def storage_cost(self, volumes: Iterable[Volume]) -> HourlyCost | None:
+        """The price of volumes; None if it is unknown."""
+        return prices.volumes_cost(self.catalogue, volumes, self.name)
 
     def has_gpu(self, fleets: Iterable[Fleet]) -> bool:
         """Whether instances have GPUs."""

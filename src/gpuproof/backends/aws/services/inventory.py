@@ -129,10 +129,9 @@ class InventoryCalls(AwsSession):
         for page in self._pages("ec2", "describe_security_groups", request):
             yield from page["SecurityGroups"]
 
-    def volumes(self, status: str) -> Iterator[dict[str, Any]]:
-        """Yield descriptions of all volumes with a status, such as `available`: attached to no instance."""
-        request = {"Filters": [{"Name": "status", "Values": [status]}]}
-        for page in self._pages("ec2", "describe_volumes", request):
+    def volumes(self) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of all volumes."""
+        for page in self._pages("ec2", "describe_volumes", {}):
             yield from page["Volumes"]
 
     def enabled_regions(self) -> list[str]:
