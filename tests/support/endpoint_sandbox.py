@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from gpuproof.backends.aws import Aws
@@ -86,11 +87,11 @@ class EndpointSandbox:
     def deploy(self, plan: EndpointPlan | None = None, progress: Any = None, **keys: Any) -> Deployed:
         return self.deployment(plan or self.plan(**keys), progress).run()
 
-    def deployment(self, plan: EndpointPlan, progress: Any = None) -> Deployment:
-        return Deployment(plan, self.aws(), progress or RecordingProgress(), sleep=self.sleep)
+    def deployment(self, plan: EndpointPlan, progress: Any = None, aws: Aws | None = None) -> Deployment:
+        return Deployment(plan, aws or self.aws(), progress or RecordingProgress(), sleep=self.sleep)
 
-    def aws(self) -> Aws:
-        return Aws(session=self.emulator.session, sleep=self.sleep, region=REGION)
+    def aws(self, session: Callable[[], Any] | None = None) -> Aws:
+        return Aws(session=session or self.emulator.session, sleep=self.sleep, region=REGION)
 
     @staticmethod
     def sleep(seconds: float) -> None:
@@ -105,7 +106,13 @@ class EndpointSandbox:
         found += [f"model {one['ModelName']}" for one in self._list("list_models", "Models")]
         found += [f"file {key}" for key in sorted(self.sandbox.objects(f"gpuproof/endpoints/{self.name}-"))]
         schedules = self.emulator.client("scheduler").list_schedules(NamePrefix=f"gpuproof-{self.name}")
-        return found + [f"schedule {one['Name']}" for one in schedules["Schedules"]]
+        found += [f"schedule {one['Name']}" for one in schedules["Schedules"]]
+        scaling = self.emulator.client("application-autoscaling")
+        targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        mine = f"endpoint/{self.name}/"
+        return found + [
+            f"scaling {one['ResourceId']}" for one in targets if one["ResourceId"].startswith(mine)
+        ]
 
     def kinds_left(self) -> list[str]:
         return sorted({line.partition(" ")[0] for line in self.left()})

@@ -40,8 +40,10 @@ class NotebookSandbox:
         # Tests cannot wait for five minutes.
         return plan if idle is None else replace(plan, script=replace(plan.script, idle_timeout=idle))
 
-    def waiter(self, timeout: float = 300.0, progress: SubmitProgress | None = None) -> NotebookWaiter:
-        return NotebookWaiter(self.aws, progress or self.progress, timeout, lambda _: time.sleep(0.05))
+    def waiter(
+        self, timeout: float = 300.0, progress: SubmitProgress | None = None, aws: Aws | None = None
+    ) -> NotebookWaiter:
+        return NotebookWaiter(aws or self.aws, progress or self.progress, timeout, lambda _: time.sleep(0.05))
 
     def create(
         self, plan: NotebookPlan, progress: SubmitProgress | None = None, **more: Any

@@ -57,7 +57,7 @@ COMMANDS = {
         "endpoints.predict", "send data to an endpoint or a local server, and print the response"
     ),
     "transform": Command(
-        "endpoints.transform", "run a model over all objects below a prefix in S3 (batch transform)"
+        "endpoints.transform", "run a model over files in S3 or on this machine (batch transform)"
     ),
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),

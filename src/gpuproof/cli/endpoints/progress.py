@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
 from gpuproof.terminal.console import Console
+from gpuproof.util.humanize import format_bytes
 
 _MOST_EXPLANATIONS = 2
 
@@ -17,13 +18,14 @@ class ConsoleProgress:
 
     def step(self, text: str) -> None:
         """Print a step, unless it repeats the last one."""
+        self._console.end_progress()
         if text != self._last:
             self._console.print(f"  {text}")
         self._last = text
 
     def transfer(self, text: str, done: int, total: int) -> None:
-        """Show the share of a transfer that is done."""
-        self._console.progress(f"{text}: {done * 100 // max(total, 1)} %")
+        """Show the transferred bytes in the progress line."""
+        self._console.progress(f"  {format_bytes(done)} of {format_bytes(total)} · {text}")
 
     def report(self, label: str, text: str) -> None:
         """Print a message."""

@@ -1,9 +1,10 @@
-"""Run a model over all objects below a prefix in S3, as a batch transform job of SageMaker.
+"""Run a model over files in S3 or on this machine, as a batch transform job of SageMaker.
 
 MODEL is a folder or model.tar.gz here or in S3, a run, or the name of a model of SageMaker. What is created for the job is deleted
-at its end. Each object becomes OUTPUT/NAME.out. Ctrl-C and SIGTERM stop the job.
+at its end. Each object becomes OUTPUT/NAME.out. Ctrl-C and SIGTERM stop the job; `gpuproof stop NAME` stops a detached one.
 
   gpuproof transform digits/ --input s3://data/rows/ --output s3://data/results --instance-type ml.g5.xlarge --split line
+  gpuproof transform digits/ --input rows/ --output s3://data/results --instance-type ml.g5.xlarge --split line
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _RECORDS = {"many": "MultiRecord", "one": "SingleRecord"}
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof transform` to the command line."""
     parser = add_command(
-        commands, "transform", "run a model over all objects below a prefix in S3 (batch transform)", __doc__
+        commands, "transform", "run a model over files in S3 or on this machine (batch transform)", __doc__
     )
     parser.add_argument(
         "model", metavar="MODEL", help=f"{MODEL_HELP}; s3://…/model.tar.gz; or the name of a SageMaker model"
@@ -44,7 +45,12 @@ def add_parser(commands: Subparsers) -> None:
         metavar="PATH",
         help="the handler: inference.py, or the folder that becomes code/",
     )
-    parser.add_argument("--input", required=True, metavar="S3", help="prefix in S3 of the data")
+    parser.add_argument(
+        "--input",
+        required=True,
+        metavar="DATA",
+        help="prefix in S3 of the data; or a file or folder here, which is uploaded, and deleted at the end",
+    )
     parser.add_argument("--output", required=True, metavar="S3", help="prefix in S3 of the results")
     parser.add_argument(
         "--instance-type", required=True, metavar="ml.g5.xlarge", help="instance type of the job"
@@ -115,7 +121,9 @@ def _add_model_flags(parser: argparse.ArgumentParser) -> None:
         "--framework-version", metavar="VERSION", help="such as 2.6 (default: the newest image)"
     )
     group.add_argument("--role", help="role of the container, by name or ARN (default: GPUPROOF_ROLE_ARN)")
-    group.add_argument("--bucket", help="bucket of the model's files (default: as for `gpuproof run`)")
+    group.add_argument(
+        "--bucket", help="bucket of files that are uploaded: model, data (default: as for `gpuproof run`)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -129,8 +137,11 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.backends.sagemaker.transform.job import TransformJob
     from gpuproof.backends.sagemaker.transform.plan import plan_transform
     from gpuproof.catalogue import Catalogue
+    from gpuproof.terminal.console import Console
+    from gpuproof.util.humanize import format_bytes
 
-    notify = partial(print, file=sys.stderr)
+    console = Console()
+    notify = console.print
     options = _options(arguments)
     aws = Aws(session=settings.boto3_session, region=arguments.region, notify=notify)
     # Not `temporary_folder`, whose SIGTERM handler exits: SIGTERM must stop the job.
@@ -149,8 +160,13 @@ def run(arguments: argparse.Namespace) -> int:
             notify(f"gpuproof: {warning}")
         if arguments.dry_run:
             return _show_plan(arguments, plan)
-        with TransformJob(aws, plan, notify=notify) as job:
+
+        def transfer(what: str, done: int, total: int) -> None:
+            console.progress(f"{format_bytes(done)} of {format_bytes(total)} · {what}")
+
+        with TransformJob(aws, plan, notify=notify, transfer=transfer) as job:
             job.create()
+            console.end_progress()
             if not arguments.detach:
                 return _follow(arguments, plan, job)
         return _report_detached(arguments, plan)
@@ -200,7 +216,7 @@ def _reject_model_flags(arguments: argparse.Namespace) -> None:
         "--framework": arguments.framework,
         "--framework-version": arguments.framework_version,
         "--role": arguments.role,
-        "--bucket": arguments.bucket,
+        "--bucket": arguments.bucket if arguments.input.startswith("s3://") else None,
     }
     for flag, value in given.items():
         if value is not None:
@@ -282,15 +298,13 @@ def _report_detached(arguments: argparse.Namespace, plan: TransformPlan) -> int:
         return ExitCode.OK
     print(plan.name)
     region = f" --region {arguments.region}" if arguments.region else ""
-    print(
-        f"stop it: aws sagemaker stop-transform-job --transform-job-name {plan.name}{region}", file=sys.stderr
-    )
-    if plan.creates_model:
-        print(
-            f"its model stays; when the job has ended: aws sagemaker delete-model --model-name {plan.name}{region}, "
-            "or gpuproof cleanup, which also deletes its files",
-            file=sys.stderr,
-        )
+    also = [
+        what
+        for what, stays in (("model", plan.creates_model), ("uploaded files", plan.uploads_files))
+        if stays
+    ]
+    deletes = f", and deletes its {' and '.join(also)}, also when it has ended" if also else ""
+    print(f"gpuproof stop {plan.name}{region}: stops it{deletes}", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -54,7 +54,7 @@ def hash_folder(root: Path) -> InputFolder:
         UsageError: it does not exist or is empty, or a file cannot be read or has a name that S3 does not allow.
         GPUproofError: a file changed in the meantime.
     """
-    names = sorted(_names(root))
+    names = sorted(list_files(root))
     if not names:
         raise UsageError(
             f"{root} contains no files.", remedy="Remove this input: SageMaker does not allow empty inputs."
@@ -70,14 +70,13 @@ def hash_folder(root: Path) -> InputFolder:
     return InputFolder(root, files, _tree_digest(files))
 
 
-def _tree_digest(files: dict[str, HashedFile]) -> str:
-    digest = hashlib.sha256()
-    for name, file in files.items():
-        digest.update(f"{file.digest} {file.size} {name}\0".encode())
-    return digest.hexdigest()
+def list_files(root: Path) -> Iterator[str]:
+    """Yield the paths of all files below a folder, relative to it; links are followed.
 
+    Raises:
+        UsageError: a folder cannot be read, a link is broken, or a file has a name that S3 does not allow.
+    """
 
-def _names(root: Path) -> Iterator[str]:
     def fail(error: OSError) -> None:
         raise unreadable_error(Path(error.filename or root), error) from error
 
@@ -97,6 +96,13 @@ def _names(root: Path) -> Iterator[str]:
                 yield _checked(path.relative_to(root).as_posix(), root)
             elif path.is_symlink() and not path.exists():
                 raise UsageError(f"{path} is a broken link.", remedy="Remove it, or repair it.")
+
+
+def _tree_digest(files: dict[str, HashedFile]) -> str:
+    digest = hashlib.sha256()
+    for name, file in files.items():
+        digest.update(f"{file.digest} {file.size} {name}\0".encode())
+    return digest.hexdigest()
 
 
 def _checked(name: str, root: Path) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.services.s3_transfer import ByteCounter
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, GpuNotUsed
@@ -18,6 +21,7 @@ from gpuproof.backends.sagemaker.endpoints.requests import scaling_calls, update
 from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict, send
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.errors import GPUproofError
+from gpuproof.util.humanize import format_bytes
 
 _SHORTEST_SECRET = 4
 
@@ -84,6 +88,7 @@ class Deployment:
         self._undo: list[_Undo] = []
         self._notes: list[str] = []
         self._has_schedule = False
+        self._endpoint_stays = False  # because it could not be deleted
 
     def run(self) -> Deployed:
         """Deploy the model.
@@ -149,8 +154,11 @@ class Deployment:
         bucket, prefix = plan.bucket.name, plan.prefix
         self._add_undo(f"delete s3://{bucket}/{prefix}", lambda: self._remover.files(bucket, prefix))
         for path, key in plan.uploads:
-            self._progress.step(f"upload {path.name}")
-            self._aws.upload_file(bucket, key, path)
+            size = path.stat().st_size
+            what = f"upload {path.name} ({format_bytes(size)})"
+            self._progress.step(what)
+            counter = ByteCounter(size, partial(self._progress.transfer, what))
+            self._aws.upload_file(bucket, key, path, progress=counter.add)
 
     def _create(self, call: ApiCall, exists: Callable[[], bool], *, undo: bool = True) -> None:
         """Execute a call; its undo is noted before, because an interrupt may come while it is being made.
@@ -262,22 +270,26 @@ class Deployment:
 
     def _roll_back(self) -> None:
         """Undo everything, last first. A second Ctrl-C leaves the step that it interrupts."""
-        blocked = False
         while self._undo:
-            undo = self._undo.pop()
-            # Its schedule is what still deletes an endpoint that cannot be deleted now.
-            if blocked and not undo.restores:
-                self._report(undo.what, "the endpoint still uses it")
-                continue
-            self._progress.step(undo.what)
-            try:
-                undo.action()
-            except KeyboardInterrupt:
-                self._report(undo.what, "interrupted again")
-                blocked = blocked or undo.of_endpoint
-            except GPUproofError as error:
-                self._report(undo.what, error.message)
-                blocked = blocked or undo.of_endpoint
+            # One that comes between two steps interrupts none of them.
+            with contextlib.suppress(KeyboardInterrupt):
+                self._undo_last(self._undo[-1])
+                self._undo.pop()
+
+    def _undo_last(self, undo: _Undo) -> None:
+        # Its schedule is what still deletes an endpoint that cannot be deleted now.
+        if self._endpoint_stays and not undo.restores:
+            self._report(undo.what, "the endpoint still uses it")
+            return
+        self._progress.step(undo.what)
+        try:
+            undo.action()
+        except KeyboardInterrupt:
+            self._endpoint_stays |= undo.of_endpoint
+            self._report(undo.what, "interrupted again")
+        except GPUproofError as error:
+            self._endpoint_stays |= undo.of_endpoint
+            self._report(undo.what, error.message)
 
     def _report(self, what: str, why: str) -> None:
         plan, flag = self._plan, self._aws.region_flag

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.services.endpoints import is_missing
+from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
+from gpuproof.backends.aws.services.s3_transfer import PART, ByteCounter, run_in_threads
 from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.sagemaker.transform.created import ACTIVE, CreatedForJob
 from gpuproof.backends.sagemaker.transform.plan import TransformPlan
+from gpuproof.errors import GPUproofError
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
-_ACTIVE = ("InProgress", "Stopping")
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 10.0
-_STOP_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class TransformJob:
         aws: the client.
         plan: what to create.
         sleep: waits for a number of seconds.
-        notify: called with a message about an error that does not end the command.
+        notify: called with a message about what happens, or an error that does not end the command.
+        transfer: called with what is uploaded, how many bytes of it are, and all its bytes.
     """
 
     def __init__(
@@ -55,12 +58,14 @@ class TransformJob:
         plan: TransformPlan,
         sleep: Callable[[float], None] = time.sleep,
         notify: Callable[[str], None] = print,
+        transfer: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self._aws = aws
         self._plan = plan
         self._sleep = sleep
         self._notify = notify
-        self._undo: list[ApiCall] = []
+        self._transfer = transfer
+        self._created = CreatedForJob(aws, plan.name, notify=notify, sleep=sleep)
         self._tokens: dict[str, str | None] = {}
 
     def __enter__(self) -> Self:
@@ -70,7 +75,7 @@ class TransformJob:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """After an error or an interrupt, wherever it came: stop the job, and delete what was created for it."""
         if kind is not None:
-            self.stop()
+            self._report(self._created.stop())
 
     def create(self) -> None:
         """Execute the plan.
@@ -78,24 +83,42 @@ class TransformJob:
         Raises:
             GPUproofError: a call fails.
         """
-        for call in self._plan.calls:
-            # Noted first: a call whose response is lost may have succeeded.
-            if call.undo is not None:
-                self._undo.append(call.undo)
-            if call.operation == "upload_file":
-                self._notify(call.what)
-                request = call.request
-                self._aws.upload_file(request["Bucket"], request["Key"], Path(request["Filename"]))
+        for is_upload, group in groupby(self._plan.calls, key=_upload):
+            calls = list(group)
+            if is_upload:
+                self._upload_files(is_upload, calls)
                 continue
-            with DeferredInterrupt():
-                self._execute(call)
+            for call in calls:
+                self._created.add(call.undo)
+                with DeferredInterrupt():
+                    self._execute(call)
+
+    def _upload_files(self, what: str, calls: Sequence[ApiCall]) -> None:
+        """Upload files, several small ones at the same time."""
+        self._notify(what)
+        for call in calls:
+            self._created.add(call.undo)
+        sizes = {call.request["Key"]: Path(call.request["Filename"]).stat().st_size for call in calls}
+        counter = ByteCounter(sum(sizes.values()), partial(self._transfer, what) if self._transfer else None)
+
+        def upload(call: ApiCall) -> None:
+            request = call.request
+            path = Path(request["Filename"])
+            self._aws.upload_file(request["Bucket"], request["Key"], path, progress=counter.add)
+
+        small = [call for call in calls if sizes[call.request["Key"]] <= PART]
+        run_in_threads(small, upload, counter, CONNECTIONS)
+        # Multipart uploads, from this thread: an interrupt then deletes the uploaded parts.
+        for call in calls:
+            if call not in small:
+                upload(call)
 
     def _execute(self, call: ApiCall) -> None:
         try:
             execute(self._aws, call)
         except AwsRefused as refused:
-            if call.undo is not None and not refused.maybe_done:
-                self._undo.remove(call.undo)
+            if not refused.maybe_done:
+                self._created.discard(call.undo)
             if refused.code != "BucketAlreadyOwnedByYou":
                 raise
 
@@ -107,27 +130,12 @@ class TransformJob:
             on_status: called when the status changes.
         """
         document = self._wait(on_line, on_status)
-        self._delete_created()
+        self._report(self._created.delete_rest())
         return self._end(document)
 
-    def stop(self) -> None:
-        """Stop the job if it runs, wait for its end, and delete what was created for it.
-
-        A second Ctrl-C or SIGTERM does not wait for the end.
-        """
-        stop = next((call for call in self._undo if call.operation == "stop_transform_job"), None)
-        if stop is not None:
-            self._undo.remove(stop)
-            try:
-                with DeferredInterrupt():
-                    stopping = self._request_stop(stop)
-                if stopping:
-                    self._notify(f"stopping {self._plan.name}; Ctrl-C does not wait for its end")
-                    self._wait_for_end()
-            except KeyboardInterrupt:
-                self._notify(f"{self._plan.name} was told to stop; its end was not awaited")
-        with DeferredInterrupt():
-            self._delete_created()
+    def _report(self, problems: Sequence[GPUproofError]) -> None:
+        for problem in problems:
+            self._notify(problem.message)
 
     def _wait(self, on_line: Callable[[str], None], on_status: Callable[[str], None]) -> dict[str, Any]:
         shown, pause = "", _FIRST_POLL_S
@@ -140,7 +148,7 @@ class TransformJob:
                 on_status(now)
                 shown = now
             self._print_logs(on_line)
-            if status not in _ACTIVE:
+            if status not in ACTIVE:
                 return document
             self._sleep(pause)
             pause = min(_LONGEST_POLL_S, pause * 1.3)
@@ -164,41 +172,6 @@ class TransformJob:
             if not refused.is_permission:
                 raise
 
-    def _request_stop(self, stop: ApiCall) -> bool:
-        """Whether the job is stopping now; False if it has ended, was never created or cannot be stopped."""
-        try:
-            execute(self._aws, stop)
-        except AwsRefused as refused:
-            # It has ended, or was never created.
-            if refused.code != "ValidationException" and not is_missing(refused):
-                self._notify(f"The job {self._plan.name} could not be stopped: {refused.message}")
-            return False
-        except AwsUnreachable as error:
-            self._notify(f"The job {self._plan.name} could not be stopped: {error.message}")
-            return False
-        return True
-
-    def _wait_for_end(self) -> None:
-        waited = 0.0
-        try:
-            while self._describe()["TransformJobStatus"] in _ACTIVE and waited < _STOP_S:
-                self._sleep(_FIRST_POLL_S)
-                waited += _FIRST_POLL_S
-        except (AwsRefused, AwsUnreachable):
-            return  # it cannot be followed
-
-    def _delete_created(self) -> None:
-        """Delete the model and its files, the model first."""
-        while self._undo:
-            call = self._undo.pop()
-            if call.operation == "stop_transform_job":
-                continue  # it has ended
-            try:
-                execute(self._aws, call)
-            except (AwsRefused, AwsUnreachable) as error:
-                if not (isinstance(error, AwsRefused) and is_missing(error)):
-                    self._notify(f"not done: {call.what}: {error.message}")
-
     def _end(self, document: dict[str, Any]) -> TransformEnd:
         start: datetime | None = document.get("TransformStartTime")
         end: datetime | None = document.get("TransformEndTime")
@@ -208,3 +181,8 @@ class TransformJob:
         if seconds is not None and price is not None:
             cost = price.usd_per_hour * self._plan.options.instance_count * seconds / 3600
         return TransformEnd(document["TransformJobStatus"], document.get("FailureReason", ""), seconds, cost)
+
+
+def _upload(call: ApiCall) -> str:
+    """What a call uploads; empty if it uploads nothing."""
+    return call.what if call.operation == "upload_file" else ""

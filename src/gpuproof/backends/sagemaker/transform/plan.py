@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.s3_layout import uri
 from gpuproof.backends.sagemaker.endpoints.image import (
@@ -22,12 +21,13 @@ from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, Serve
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS, ModelSource
 from gpuproof.backends.sagemaker.endpoints.server_files import server_environment
 from gpuproof.backends.sagemaker.planning.role import find_role
+from gpuproof.backends.sagemaker.transform.local_data import find_data, upload_calls
 from gpuproof.catalogue import Catalogue, Price
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.util.humanize import format_bytes
 
 TAG, BUCKET_TAG = "gpuproof:transform", "gpuproof:bucket"
-"""Tags of the job and of a model that was created for it: the job's name, and the bucket of the model's files."""
+"""Tags of the job and of a model that was created for it: the job's name, and the bucket of the files uploaded for it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TransformOptions:
 
     Args:
         model: name of a SageMaker model, or what the user named as the source of a new one.
-        input: prefix in S3 of the data.
+        input: prefix in S3 of the data, or a file or folder of this machine, which is uploaded.
         output: prefix in S3 of the results.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: number of instances.
@@ -45,7 +45,7 @@ class TransformOptions:
         framework_version: such as `2.6`.
         server: what answers in the container of a new model.
         role: name or ARN of the role of a new model; the account's default if None.
-        bucket: of the files of a new model; the account's default if None.
+        bucket: of the files of a new model, and of data that is uploaded; the account's default if None.
         content_type: of the data; by the suffix of the first object if empty.
         accept: media type of the results; the model's default if empty.
         split: whether each line is a record.
@@ -81,7 +81,7 @@ class TransformPlan:
 
     Args:
         name: of the job, and of its model if that is new.
-        options: what the user set.
+        options: what the user set; the data is in S3.
         region: where it runs.
         calls: the API calls, in order, each with its undo.
         price: of one instance; None if it is unknown.
@@ -99,6 +99,11 @@ class TransformPlan:
     def creates_model(self) -> bool:
         """Whether the model is created for this job, and deleted at its end."""
         return any(call.operation == "create_model" for call in self.calls)
+
+    @property
+    def uploads_files(self) -> bool:
+        """Whether files are uploaded for this job, and deleted at its end."""
+        return any(call.operation == "upload_file" for call in self.calls)
 
 
 def plan_transform(
@@ -124,35 +129,68 @@ def plan_transform(
     _check_options(options)
     region = aws.region
     _check_instance(catalogue, options.instance_type, region)
-    objects = list(islice(aws.list_objects(*_split(options.input)), 1))
-    if not objects:
-        raise UsageError(
-            f"There are no objects at {options.input}.", remedy=f"aws s3 ls {options.input}{aws.region_flag}"
-        )
-    calls: tuple[ApiCall, ...] = ()
-    notes: list[str] = []
+    is_local = not options.input.startswith("s3://")
+    bucket = None
+    if is_local or (source is not None and source.archive is not None):
+        bucket = plan_bucket(aws, in_job=options.bucket)
+    calls = [] if bucket is None else list(bucket.calls)
+    notes = [bucket.note] if bucket is not None and bucket.note else []
+    if is_local and bucket is not None:
+        data, prefix = find_data(options.input), f"{ENDPOINTS}{name}/input/"
+        first = data.names[0]
+        calls += upload_calls(data, bucket.name, prefix)
+        options = replace(options, input=uri(bucket.name, prefix))
+    else:
+        first = _first_object(aws, options.input)
     ami = None
     if source is None:
         _check_model(aws, options)
     else:
         image = _image(catalogue, options, framework, region)
         ami = image.ami
-        calls, found = _create_model(aws, options, name, source, image)
+        created, found = _create_model(aws, options, name, source, image, bucket)
+        calls += created
         notes += [*image.notes, *found]
-    content_type = options.content_type or content_type_of(objects[0].key)
-    job = _create_job(options, options.model if source is None else name, name, content_type, ami)
+    content_type = options.content_type or content_type_of(first)
+    model = options.model if source is None else name
+    calls.append(_create_job(options, model, name, content_type, ami, bucket))
     price = catalogue.price(options.instance_type, region, "transform")
     if price is None:
         notes.append(f"the price of {options.instance_type} is unknown")
-    return TransformPlan(name, options, region, (*calls, job), price, tuple(notes))
+    return TransformPlan(name, options, region, tuple(calls), price, tuple(notes))
+
+
+def model_undo(name: str) -> ApiCall:
+    """The call that deletes the model of a job."""
+    return ApiCall("sagemaker", "delete_model", {"ModelName": name}, f"delete the model {name}")
+
+
+def stop_undo(name: str) -> ApiCall:
+    """The call that stops a job."""
+    return ApiCall("sagemaker", "stop_transform_job", {"TransformJobName": name}, f"stop the job {name}")
 
 
 def _check_options(options: TransformOptions) -> None:
     for flag, address in (("--input", options.input), ("--output", options.output)):
-        if not address.startswith("s3://") or not _split(address)[0]:
+        is_s3 = address.startswith("s3://")
+        if (flag == "--output" or is_s3) and not (is_s3 and _split(address)[0]):
             raise UsageError(f"{flag} {address} is not an S3 address.", remedy=f"{flag} s3://BUCKET/PREFIX")
     if options.instance_count < 1:
         raise UsageError("--instance-count must be at least 1.")
+
+
+def _first_object(aws: Aws, address: str) -> str:
+    """The key of the first object below a prefix.
+
+    Raises:
+        UsageError: there is none.
+    """
+    first = next(iter(aws.list_objects(*_split(address))), None)
+    if first is None:
+        raise UsageError(
+            f"There are no objects at {address}.", remedy=f"aws s3 ls {address}{aws.region_flag}"
+        )
+    return first.key
 
 
 def _check_instance(catalogue: Catalogue, name: str, region: str) -> None:
@@ -208,15 +246,17 @@ def _image(
 
 
 def _create_model(
-    aws: Aws, options: TransformOptions, name: str, source: ModelSource, image: EndpointImage
+    aws: Aws,
+    options: TransformOptions,
+    name: str,
+    source: ModelSource,
+    image: EndpointImage,
+    bucket: BucketPlan | None,
 ) -> tuple[tuple[ApiCall, ...], list[str]]:
     """The calls that upload the model's archive, if it is on this machine, and create the model; and notes about them."""
     calls: list[ApiCall] = []
-    tags = [{"Key": TAG, "Value": name}]
-    notes: list[str] = []
     address = source.address
-    if source.archive is not None:
-        bucket = plan_bucket(aws, in_job=options.bucket)
+    if source.archive is not None and bucket is not None:
         key = f"{ENDPOINTS}{name}/model.tar.gz"
         address = uri(bucket.name, key)
         size = format_bytes(source.archive.stat().st_size)
@@ -232,27 +272,33 @@ def _create_model(
                 f"delete {address}",
             ),
         )
-        calls += [*bucket.calls, upload]
-        tags.append({"Key": BUCKET_TAG, "Value": bucket.name})
-        notes += [bucket.note] if bucket.note else []
+        calls.append(upload)
     container: dict[str, Any] = {"Image": image.uri, "ModelDataUrl": address}
     if options.server == "gpuproof":
         container["Environment"] = server_environment({}, in_model=True)
     role = find_role(aws, options.role)
-    notes += [role.note] if role.note else []
     request: dict[str, Any] = {
         "ModelName": name,
         "ExecutionRoleArn": role.arn,
         "PrimaryContainer": container,
-        "Tags": tags,
+        "Tags": _tags(name, bucket),
     }
-    undo = ApiCall("sagemaker", "delete_model", {"ModelName": name}, f"delete the model {name}")
-    calls.append(ApiCall("sagemaker", "create_model", request, f"create the model {name}", undo))
-    return tuple(calls), notes
+    create = ApiCall("sagemaker", "create_model", request, f"create the model {name}", model_undo(name))
+    return (*calls, create), [role.note] if role.note else []
+
+
+def _tags(name: str, bucket: BucketPlan | None) -> list[dict[str, str]]:
+    found = {TAG: name} if bucket is None else {TAG: name, BUCKET_TAG: bucket.name}
+    return [{"Key": key, "Value": value} for key, value in found.items()]
 
 
 def _create_job(
-    options: TransformOptions, model: str, name: str, content_type: str, ami: str | None
+    options: TransformOptions,
+    model: str,
+    name: str,
+    content_type: str,
+    ami: str | None,
+    bucket: BucketPlan | None,
 ) -> ApiCall:
     source: dict[str, Any] = {
         "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": options.input}},
@@ -274,7 +320,7 @@ def _create_job(
             "InstanceType": options.instance_type,
             "InstanceCount": options.instance_count,
         },
-        "Tags": [{"Key": TAG, "Value": name}],
+        "Tags": _tags(name, bucket),
     }
     if ami is not None:
         request["TransformResources"]["TransformAmiVersion"] = ami
@@ -286,8 +332,8 @@ def _create_job(
         "MaxPayloadInMB": options.max_payload,
     }
     request |= {member: value for member, value in chosen.items() if value not in ("", None)}
-    undo = ApiCall("sagemaker", "stop_transform_job", {"TransformJobName": name}, "stop the job")
-    return ApiCall("sagemaker", "create_transform_job", request, "start the batch transform job", undo)
+    what = "start the batch transform job"
+    return ApiCall("sagemaker", "create_transform_job", request, what, stop_undo(name))
 
 
 def _split(address: str) -> tuple[str, str]:
