@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.load import load, load_as
+from gpuproof.jobs.schema import json_schema
 from gpuproof.jobs.spec_notebook import NotebookJob
+from gpuproof.jobs.yaml_file import reader
 from gpuproof.units import Duration
 
 
@@ -23,6 +26,14 @@ def test_a_file_describes_a_notebook_instance(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a notebook instance") as error:
         load(path)
     assert "gpuproof notebook create" in (error.value.remedy or "")
+
+
+def test_under_jobs_the_key_is_the_name(tmp_path: Path) -> None:
+    text = "jobs: {nb: {kind: notebook, instance_type: ml.g5.xlarge}}\n"
+    path = tmp_path / "gpuproof.yaml"
+    path.write_text(text)
+    assert load_as(path, None, NotebookJob).name == "nb"
+    assert jsonschema.Draft202012Validator(json_schema()).is_valid(reader.read(text.encode()).data)
 
 
 @pytest.mark.parametrize(

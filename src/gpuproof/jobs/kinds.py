@@ -39,6 +39,7 @@ KINDS: dict[str, Kind] = {
     "training": Kind("gpuproof.jobs.spec:TrainingJob", "a training job"),
     "processing": Kind("gpuproof.jobs.spec:ProcessingJob", "a processing job"),
     "machine": Kind("gpuproof.jobs.spec_machine:MachineJob", "a machine"),
+    "endpoint": Kind("gpuproof.jobs.spec_endpoint:EndpointJob", "an endpoint", "gpuproof deploy"),
     "notebook": Kind(
         "gpuproof.jobs.spec_notebook:NotebookJob", "a notebook instance", "gpuproof notebook create"
     ),

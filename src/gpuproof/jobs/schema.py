@@ -7,6 +7,7 @@ from typing import Any
 from gpuproof.jobs import kinds
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
+from gpuproof.jobs.job_model import JobModel
 from gpuproof.jobs.spec_common import KNOWN_FRAMEWORKS
 from gpuproof.jobs.spec_ec2 import MAX_REGIONS, EC2Region, EC2Settings
 from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
@@ -14,6 +15,9 @@ from gpuproof.jobs.spec_sagemaker import SageMakerSettings
 from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT, REGION
 
 SCHEMA_ID = "urn:gpuproof:schema:gpuproof.yaml:1"
+
+_IN_JOBS = "InJobs"
+"""Suffix of the definitions of jobs under `jobs`, where the key is the name; of kinds that need a name otherwise."""
 
 _TEXT = {"type": "string", "minLength": 1}
 _NUMBER_OR_TEXT = {"type": ["string", "number"]}
@@ -40,7 +44,7 @@ def json_schema() -> dict[str, Any]:
         "then": {
             "required": ["jobs"],
             "propertyNames": {"enum": ["jobs", "defaults"]},
-            **_if_default("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
+            **_if_default("entry_point", {}, _jobs("UnderDefaults"), _jobs(_IN_JOBS)),
         },
         "else": _by_kind("", otherwise=kinds.DEFAULT),
         "$defs": definitions,
@@ -62,6 +66,9 @@ def _definitions() -> dict[str, Any]:
         definitions[f"{name}UnderDefaults"] = {
             key: value for key, value in definitions[name].items() if key != "required"
         }
+        if _needs_name(model):
+            required = [key for key in definitions[name]["required"] if key != "name"]
+            definitions[f"{name}{_IN_JOBS}"] = {**definitions[name], "required": required}
         jobs[kind] = definitions[name]["properties"]
     _add_short_forms(definitions, jobs)
     definitions["Defaults"] = {
@@ -214,9 +221,16 @@ def _if_default(
 
 def _by_kind(suffix: str, otherwise: str) -> dict[str, Any]:
     """The schema of a job by its `kind`; a job without it is of kind `otherwise`."""
-    names = {kind: f"#/$defs/{model.__name__}{suffix}" for kind, model in kinds.load_models()}
+    names = {
+        kind: f"#/$defs/{model.__name__}{'' if suffix == _IN_JOBS and not _needs_name(model) else suffix}"
+        for kind, model in kinds.load_models()
+    }
     schema: dict[str, Any] = {"$ref": names.pop(otherwise)}
     for kind, name in reversed(names.items()):
         says = {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
         schema = {"if": says, "then": {"$ref": name}, "else": schema}
     return schema
+
+
+def _needs_name(model: type[JobModel]) -> bool:
+    return model.model_fields["name"].is_required()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
-from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.definition import JobDefinition, Kind
 from gpuproof.check.source.span import Span, Unit
 
 if TYPE_CHECKING:
     from gpuproof.jobs.yaml_file.sections import Section
 
 
-_CHECKED = ("training", "processing")
-"""The kinds of job with a script that rules can read."""
+_CHECKED: Mapping[str, Kind] = {
+    "training": "training",
+    "processing": "processing",
+    "endpoint": "endpoint",
+    "notebook": "notebook",
+}
+"""The kinds of job that rules can read, and what they are for the catalogue."""
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
@@ -24,8 +29,9 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
 
     found, _ = sections.split_sections(reader.read(unit.source.encode()))
     for section in found:
-        if section.data.get("kind", "training") in _CHECKED:
-            yield _job(section, unit)
+        kind = _CHECKED.get(str(section.data.get("kind", "training")))
+        if kind is not None:
+            yield _job(section, unit, kind)
 
 
 def problems(unit: Unit) -> list[tuple[int, str]]:
@@ -42,13 +48,12 @@ def problems(unit: Unit) -> list[tuple[int, str]]:
     return []
 
 
-def _job(section: Section, unit: Unit) -> JobDefinition:
+def _job(section: Section, unit: Unit, kind: Kind) -> JobDefinition:
     value = _value(section, unit, (), section.data)
     channels = {str(name): one for name, one in value.at("inputs").parts.items()}
     arguments = {str(key): one for key, one in value.parts.items()}
-    is_processing = section.data.get("kind") == "processing"
     return JobDefinition(
-        kind="processing" if is_processing else "training",
+        kind=kind,
         source="gpuproof",
         api=f"job {section.data.get('name') or section.key or 'train'}",
         span=_span(section, unit, ()),
@@ -62,8 +67,8 @@ def _job(section: Section, unit: Unit) -> JobDefinition:
         environment=value.at("environment"),
         entry_point=value.at("entry_point"),
         source_dir=value.at("source_dir"),
-        channels={} if is_processing else channels,
-        channels_known=not is_processing,
+        channels=channels if kind == "training" else {},
+        channels_known=kind == "training",
         container_arguments=value.at("arguments"),
         arguments=arguments,
     )

@@ -1,6 +1,6 @@
 """Deploy a model to a SageMaker endpoint, and prove that it is on the GPU.
 
-MODEL is a run, a model.tar.gz here or in S3, or a folder. GPUproof's server answers inside AWS's image; after the first requests
+MODEL is a run, a model.tar.gz here or in S3, a folder, or a gpuproof.yaml that describes endpoints (`kind: endpoint`). GPUproof's server answers inside AWS's image; after the first requests
 it says whether the model is on the GPU. If it is not, or if anything else fails, everything that was created is deleted.
 
 Deploying to an endpoint that exists updates it without downtime; --rollback NAME returns to the configuration before.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.endpoints.job_file import apply_job_file
 from gpuproof.cli.serving.model_argument import MODEL_HELP
 from gpuproof.errors import ExitCode, UsageError
 
@@ -31,7 +32,15 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands, "deploy", "deploy a model to a SageMaker endpoint, and prove that it is on the GPU", __doc__
     )
-    parser.add_argument("model", metavar="MODEL", nargs="?", help=f"{MODEL_HELP}; or s3://…/model.tar.gz")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help=f"{MODEL_HELP}; s3://…/model.tar.gz; or a gpuproof.yaml",
+    )
+    parser.add_argument(
+        "job", nargs="?", metavar="JOB", help="which job of the gpuproof.yaml (default: its only endpoint)"
+    )
     parser.add_argument(
         "--code",
         type=Path,
@@ -64,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             "Name the model to deploy, or the endpoint to roll back.",
             remedy="gpuproof deploy MODEL --instance-type ml.g5.xlarge, or gpuproof deploy --rollback NAME",
         )
+    if arguments.model is not None:
+        apply_job_file(arguments)
     validate_content_type(arguments.content_type)
     with sigterm_interrupts():
         return _roll_back(arguments) if arguments.rollback else _deploy(arguments)
@@ -266,9 +277,7 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 def _add_machine_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("instances")
     group.add_argument("--instance-type", metavar="TYPE", help="such as ml.g5.xlarge")
-    group.add_argument(
-        "--instance-count", type=int, default=1, metavar="N", help="instances at the start (default: 1)"
-    )
+    group.add_argument("--instance-count", type=int, metavar="N", help="instances at the start (default: 1)")
     group.add_argument(
         "--min-instances", type=int, metavar="N", help="least number of instances (default: 1)"
     )
@@ -298,7 +307,6 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--server",
         choices=["gpuproof", "image"],
-        default="gpuproof",
         help="GPUproof's server in the image, or the image's own (default: gpuproof)",
     )
     group.add_argument("--image", metavar="URI", help="container image (default: AWS's for the framework)")

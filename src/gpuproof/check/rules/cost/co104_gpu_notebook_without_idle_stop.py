@@ -1,7 +1,7 @@
 """A GPU notebook instance without a lifecycle configuration runs, and is billed, until it is stopped by hand.
 
 Nights and weekends make up three quarters of a week. AWS publishes a lifecycle configuration that stops idle
-instances among its lifecycle samples.
+instances among its lifecycle samples. `gpuproof notebook create` has one of its own, unless `idle_timeout` is null.
 
 Bad:
 
@@ -19,6 +19,21 @@ Bad:
       role_arn      = "arn:aws:iam::111122223333:role/lab"
       instance_type = "ml.g4dn.xlarge"  # <-
     }
+
+Bad:
+
+    # file: gpuproof.yaml
+    kind: notebook
+    name: lab
+    instance_type: ml.g4dn.xlarge  # <-
+    idle_timeout: null
+
+Good:
+
+    # file: gpuproof.yaml
+    kind: notebook
+    name: lab
+    instance_type: ml.g4dn.xlarge
 
 Good:
 
@@ -66,7 +81,7 @@ _KEYS = ("LifecycleConfigName", "lifecycle_config_name", "lifecycle_configuratio
 def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "notebook" or job.api == "update_notebook_instance" or not gpus_per_host(project, job):
         return
-    if any(not job.argument(key).is_absent for key in _KEYS):
+    if any(not job.argument(key).is_absent for key in _KEYS) or _stops_by_itself(job):
         return
     name = str(job.instance_type.text)
     price = hourly_price(project, name, "notebook")
@@ -74,6 +89,15 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_type),
         f"The notebook instance on `{name}`{cost} is not stopped when it is idle.",
-        remedy="Add a lifecycle configuration that stops the instance when it is idle.",
+        remedy="Remove idle_timeout, which is 1h by default."
+        if job.source == "gpuproof"
+        else "Add a lifecycle configuration that stops the instance when it is idle.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
+    )
+
+
+def _stops_by_itself(job: JobDefinition) -> bool:
+    """Whether GPUproof's own lifecycle configuration stops it: always, but for `idle_timeout: null`."""
+    return job.source == "gpuproof" and not (
+        "idle_timeout" in job.arguments and job.arguments["idle_timeout"].is_absent
     )

@@ -22,6 +22,26 @@ Bad:
         ],
     )
 
+Bad:
+
+    # file: gpuproof.yaml
+    jobs:
+      digits:
+        kind: endpoint
+        model: s3://bucket/model.tar.gz
+        instance_type: ml.t3.medium  # <-
+      lab:
+        kind: notebook
+        instance_type: ml.p5e.48xlarge  # <-
+
+Good:
+
+    # file: gpuproof.yaml
+    kind: endpoint
+    name: digits
+    model: s3://bucket/model.tar.gz
+    instance_type: ml.g5.xlarge
+
 Good:
 
     from sagemaker.pytorch import PyTorchModel
