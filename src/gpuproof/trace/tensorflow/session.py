@@ -16,10 +16,10 @@ from gpuproof.trace.target import TargetGpu
 from gpuproof.trace.tensorflow.datasets import InputUse, watch_datasets
 from gpuproof.trace.tensorflow.devices import answer_for, pretend_replicas
 from gpuproof.trace.tensorflow.functions import FunctionCalls
-from gpuproof.trace.tensorflow.graph import Program, build_program, writes_variable
 from gpuproof.trace.tensorflow.keras_models import KerasCalls
-from gpuproof.trace.tensorflow.liveness import Step, merged, simulate
 from gpuproof.trace.tensorflow.phases import Phases
+from gpuproof.trace.tensorflow.program.graph import Program, build_program, writes_variable
+from gpuproof.trace.tensorflow.program.liveness import Step, merged, simulate
 from gpuproof.trace.tensorflow.side_effects import prevent_writes
 
 _NO_STEP = TraceFailure(

@@ -6,8 +6,8 @@ from math import prod
 from typing import Any
 
 from gpuproof.trace import document
-from gpuproof.trace.tensorflow.graph import Node, writes_variable
-from gpuproof.trace.tensorflow.operator_kinds import ALIASES, NO_KERNEL, kind_of
+from gpuproof.trace.tensorflow.program.graph import Node, writes_variable
+from gpuproof.trace.tensorflow.program.operator_kinds import ALIASES, NO_KERNEL, kind_of
 
 _TWO_OPERANDS = 2
 _HOST_NUMBERS = 16

@@ -8,7 +8,7 @@ from math import prod
 
 from gpuproof.trace.document import CATEGORIES, Operator
 from gpuproof.trace.notes import Notes
-from gpuproof.trace.tensorflow.costs import (
+from gpuproof.trace.tensorflow.program.costs import (
     bytes_of,
     flops_of,
     gemm_of,
@@ -17,8 +17,8 @@ from gpuproof.trace.tensorflow.costs import (
     kind,
     tensor_bytes,
 )
-from gpuproof.trace.tensorflow.graph import Node, Program, needed, writes_variable
-from gpuproof.trace.tensorflow.operator_kinds import ALIASES, FORWARDING
+from gpuproof.trace.tensorflow.program.graph import Node, Program, needed, writes_variable
+from gpuproof.trace.tensorflow.program.operator_kinds import ALIASES, FORWARDING
 
 _ACTIVATION, _TEMPORARY = CATEGORIES.index("activation"), CATEGORIES.index("temporary")
 _GRADIENT, _INPUT = CATEGORIES.index("gradient"), CATEGORIES.index("input")
