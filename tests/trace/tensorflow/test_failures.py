@@ -88,23 +88,6 @@ model.fit(np.zeros((8, 4)), np.zeros((8, 2)))
     assert all(word in said for word in ("tf.summary", "rows.tfrecord", "makedirs", "notes.txt"))
 
 
-def test_a_loop_without_a_function(tmp_path: Path) -> None:
-    script = """
-import keras
-import tensorflow as tf
-
-model = keras.Sequential([keras.layers.Dense(2)])
-optimizer = keras.optimizers.SGD()
-with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(model(tf.zeros((8, 4))))
-gradients = tape.gradient(loss, model.trainable_variables)
-optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-"""
-    failure = failure_of(tmp_path, script)
-    assert (failure.code, failure.line) == ("eager-loop", 10)
-    assert "@tf.function" in failure.remedy
-
-
 def test_activation_checkpointing_on_request(tmp_path: Path) -> None:
     failure = failure_of(tmp_path, "import keras\n", "--change", "checkpointing")
     assert failure.code == "change"

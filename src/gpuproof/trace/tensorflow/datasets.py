@@ -29,14 +29,14 @@ class InputUse:
         seconds: of processor time for one.
         workers: threads or processes that make batches; 0 if each is made when it is asked for.
         steps: batches of one pass, if that is known.
-        reason: why the batch size is not known or cannot be changed.
+        taken: batches that the script itself has taken so far.
     """
 
     samples: int | None = None
     seconds: float | None = None
     workers: int = 0
     steps: int | None = None
-    reason: str = ""
+    taken: int = 0
 
 
 def repeated(batch: Any, times: int) -> Any:
@@ -124,7 +124,8 @@ def watch_datasets(use: InputUse, scale: int, active: Callable[[], bool]) -> Non
         started = time.process_time()
         batch = repeated(following(self), scale)
         use.seconds = time.process_time() - started
-        use.samples = samples_of(batch)
+        use.samples = max(samples_of(batch) or 0, use.samples or 0) or None  # the last batch may be smaller
+        use.taken += 1
         use.workers = workers_of(dataset)
         length = int(dataset.cardinality())
         use.steps = max(1, length // scale) if length > 0 else None

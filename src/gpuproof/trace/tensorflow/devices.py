@@ -17,10 +17,14 @@ from gpuproof.trace.target import TargetGpu
 _GPU = "GPU"
 
 
-def answer_for(target: TargetGpu) -> None:
+def answer_for(target: TargetGpu, is_recorded: Callable[[], bool]) -> None:
     """Answer questions about GPUs from now on; operators that are placed on them run on the CPU.
 
-    TensorFlow's own code sees the GPUs only while it builds a graph, which is not run: there Keras chooses the operators of cuDNN.
+    TensorFlow's own code sees the GPUs only where no operator needs one: there Keras chooses the operators of cuDNN.
+
+    Args:
+        target: the GPU.
+        is_recorded: whether eager operators are recorded; graphs are never run.
     """
     physical = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", _GPU) for i in range(target.count)]
     logical = [tf.config.LogicalDevice(f"/device:GPU:{i}", _GPU) for i in range(target.count)]
@@ -32,7 +36,7 @@ def answer_for(target: TargetGpu) -> None:
         def call(device_type: str | None = None) -> list[Any]:
             found = list(original(device_type))
             by_user = is_users(sys._getframe(1).f_code.co_filename)
-            if gpus is logical and not by_user and tf.executing_eagerly():
+            if gpus is logical and not by_user and tf.executing_eagerly() and not is_recorded():
                 return found
             return found + gpus if device_type in (None, _GPU) else found
 

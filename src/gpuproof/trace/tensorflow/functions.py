@@ -26,16 +26,16 @@ class FunctionCalls:
         notes: takes assumptions.
         is_step: whether a concrete function is a step.
         record: takes each call of one.
-        inside: whether Keras runs, not the script.
+        by_script: whether the script itself runs, not Keras.
     """
 
     def __init__(
-        self, notes: Notes, is_step: Callable[[Any], bool], record: Record, inside: Callable[[], bool]
+        self, notes: Notes, is_step: Callable[[Any], bool], record: Record, by_script: Callable[[], bool]
     ) -> None:
         self._notes = notes
         self._is_step = is_step
         self._record = record
-        self._inside = inside
+        self._by_script = by_script
         self._concrete: dict[Any, Any] = {}
 
     def install(self) -> None:
@@ -43,7 +43,7 @@ class FunctionCalls:
         original = Function.__call__
 
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if not tf.executing_eagerly() or self._inside() or not _is_of_script(function):
+            if not tf.executing_eagerly() or not self._by_script() or not _is_of_script(function):
                 return original(function, *args, **kwargs)
             concrete = _static(function, args, kwargs)
             if not self._is_step(concrete):

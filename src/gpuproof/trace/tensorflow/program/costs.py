@@ -6,13 +6,24 @@ from math import prod
 from typing import Any
 
 from gpuproof.trace import document
+from gpuproof.trace.document import Operator
 from gpuproof.trace.tensorflow.program.graph import Node, writes_variable
 from gpuproof.trace.tensorflow.program.operator_kinds import ALIASES, NO_KERNEL, kind_of
+
+LARGEST = "The result of {} was taken to be as large as it can be."
+"""The assumption that goes with `largest_shape`."""
+
+Typed = tuple[tuple[int, ...], str]
+"""Shape and type of a tensor."""
 
 _TWO_OPERANDS = 2
 _HOST_NUMBERS = 16
 """Integers up to so many in a tensor are in the host's memory: shapes, axes, counters."""
 _RNN_BACKWARD = 2.0
+_CUDNN_GATES = 5
+"""cuDNN keeps the four gates and the cell state of an LSTM in every time step for the backward pass."""
+_SHAPES = 4
+"""Of so many inputs, the shapes are kept."""
 
 
 def is_host(shape: tuple[int, ...], dtype: str) -> bool:
@@ -20,6 +31,68 @@ def is_host(shape: tuple[int, ...], dtype: str) -> bool:
     if dtype in ("resource", "variant", "string"):
         return True
     return dtype.startswith(("int", "uint", "bool")) and prod(shape) <= _HOST_NUMBERS
+
+
+def operator_of(node: Node, inputs: list[Typed], outputs: list[Typed]) -> Operator | None:
+    """One call of an operator; None if it runs on the host.
+
+    Args:
+        node: the operator.
+        inputs: what it reads.
+        outputs: what it writes.
+    """
+    shapes, results = [shape for shape, _ in inputs], [shape for shape, _ in outputs]
+    kernels = kernels_of(node, results)
+    if kernels == 0:
+        return None
+    gemm = gemm_of(node, shapes, results)
+    class_ = kind(node, shapes)
+    dtypes = [dtype for _, dtype in (*inputs, *outputs) if "float" in dtype]
+    return Operator(
+        node.type,
+        class_,
+        dtypes[0] if dtypes else (node.dtypes or ["int32"])[0],
+        node.phase,
+        flops_of(node, gemm, shapes, results),
+        bytes_of(node, class_, inputs, outputs),
+        kernels,
+        tuple(shape for shape, dtype in inputs if not is_host(shape, dtype))[:_SHAPES],
+        1,
+        gemm,
+    )
+
+
+def largest_shape(
+    operator: str, shape: tuple[int | None, ...] | None, dtype: str, inputs: list[Typed]
+) -> tuple[int, ...]:
+    """An upper limit of a shape that depends on values: as many numbers as the largest input has.
+
+    Args:
+        operator: its type.
+        shape: what is known of the result; None if its rank is not.
+        dtype: of the result.
+        inputs: of the operator.
+    """
+    if is_reserved_by_cudnn(operator):
+        (source, _), (state, _) = inputs[:2]
+        kept = dtype != "int8"  # which says how cuDNN was configured, in the host's memory
+        return (source[0], source[1], _CUDNN_GATES * state[-1]) if kept else ()
+    given = [one for one, dtype in inputs if not is_host(one, dtype)]
+    if shape is None:
+        return max(given, key=prod, default=())
+    numbers = max((prod(one) for one in given), default=1)
+    known = prod(size for size in shape if size is not None)
+    rest = -(-numbers // max(1, known))
+    sizes: list[int] = []
+    for size in shape:
+        sizes.append(rest if size is None else size)
+        rest = 1 if size is None else rest
+    return tuple(sizes)
+
+
+def is_reserved_by_cudnn(operator: str) -> bool:
+    """Whether a result whose shape is not known is what cuDNN keeps of an RNN for the backward pass."""
+    return operator.startswith("CudnnRNN")
 
 
 def kernels_of(node: Node, outputs: list[tuple[int, ...]]) -> int:

@@ -59,17 +59,18 @@ class Program:
     results: list[tuple[int, int]] = field(default_factory=list)
 
 
-def build_program(graph: Any, phases: Phases, notes: Notes) -> Program:
+def build_program(graph: Any, phases: Phases, notes: Notes, phase: str = "forward") -> Program:
     """The operators of a function.
 
     Args:
         graph: its `FuncGraph`.
         phases: what its operators are for.
         notes: takes assumptions about loops and branches.
+        phase: in which it is called.
     """
     builder = _Builder(phases, notes)
     program = Program()
-    places = builder.add(program, graph, None, "forward")
+    places = builder.add(program, graph, None, phase)
     program.arguments = [places[tensor.op.name][0][0] for tensor in graph.inputs]
     program.results = [_place(places, tensor) for tensor in graph.outputs]
     return program
@@ -95,6 +96,18 @@ def needed(program: Program) -> list[int]:
             seen.add(index)
             pending += [source for source, _ in program.nodes[index].inputs]
     return sorted(seen)
+
+
+def changed_arguments(program: Program) -> tuple[set[int], set[int]]:
+    """Arguments that an optimizer changes, and that others change."""
+    optimizer: set[int] = set()
+    others: set[int] = set()
+    for node in program.nodes:
+        if writes_variable(node.type):
+            (optimizer if node.phase == "optimizer" else others).update(
+                source for source, output in node.inputs if program.nodes[source].dtypes[output] == "resource"
+            )
+    return optimizer, others
 
 
 class _Builder:

@@ -9,12 +9,11 @@ from math import prod
 from gpuproof.trace.document import CATEGORIES, Operator
 from gpuproof.trace.notes import Notes
 from gpuproof.trace.tensorflow.program.costs import (
-    bytes_of,
-    flops_of,
-    gemm_of,
+    LARGEST,
     is_host,
-    kernels_of,
-    kind,
+    is_reserved_by_cudnn,
+    largest_shape,
+    operator_of,
     tensor_bytes,
 )
 from gpuproof.trace.tensorflow.program.graph import Node, Program, needed, writes_variable
@@ -24,8 +23,6 @@ _ACTIVATION, _TEMPORARY = CATEGORIES.index("activation"), CATEGORIES.index("temp
 _GRADIENT, _INPUT = CATEGORIES.index("gradient"), CATEGORIES.index("input")
 _CONSTANT = 4096
 """Bytes; larger constants that are computed take memory like other tensors."""
-_CUDNN_GATES = 5
-"""cuDNN keeps the four gates and the cell state of an LSTM in every time step for the backward pass."""
 _KEPT_IN_LISTS = ("TensorListPushBack", "TensorListSetItem")
 _FOLDED = ("Const", "Shape", "ShapeN", "Size", "Rank")
 
@@ -156,33 +153,19 @@ class _Simulation:
                 found.append(tuple(size or 0 for size in shape))
             elif dtype in ("resource", "variant", "string"):
                 found.append(())
-            elif node.type.startswith("CudnnRNN"):
-                (source, _), (state, _) = self._inputs(node)[:2]
-                kept = dtype != "int8"  # which says how cuDNN was configured, in the host's memory
-                found.append((source[0], source[1], _CUDNN_GATES * state[-1]) if kept else ())
             else:
-                found.append(self._largest(node, shape))
+                found.append(self._largest(node, shape, dtype))
         return found
 
-    def _largest(self, node: Node, shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
+    def _largest(self, node: Node, shape: tuple[int | None, ...] | None, dtype: str) -> tuple[int, ...]:
         """An upper limit of a shape that depends on values."""
-        given = [one for one, dtype in self._inputs(node) if not is_host(one, dtype)]
-        numbers = max((prod(one) for one in given), default=1)
+        inputs = self._inputs(node)
+        numbers = max((prod(one) for one, dtype in inputs if not is_host(one, dtype)), default=1)
         nodes = self._program.nodes
         first = all(None not in (nodes[at].shapes[output] or ()) for at, output in node.inputs)
-        if numbers > 1 and first and node.inputs:
-            self._notes.add(
-                "dynamic-shape", f"The result of {node.type} was taken to be as large as it can be."
-            )
-        if shape is None:
-            return max(given, key=prod, default=())
-        known = prod(size for size in shape if size is not None)
-        rest = -(-numbers // max(1, known))
-        sizes: list[int] = []
-        for size in shape:
-            sizes.append(rest if size is None else size)
-            rest = 1 if size is None else rest
-        return tuple(sizes)
+        if numbers > 1 and first and node.inputs and not is_reserved_by_cudnn(node.type):
+            self._notes.add("dynamic-shape", LARGEST.format(node.type))
+        return largest_shape(node.type, shape, dtype, inputs)
 
     def _inputs(self, node: Node) -> list[tuple[tuple[int, ...], str]]:
         nodes = self._program.nodes
@@ -217,27 +200,9 @@ class _Simulation:
         inputs, outputs = self._inputs(node), self._outputs(index)
         if node.type in _KEPT_IN_LISTS and not is_host(*inputs[-1]):
             step.pushed += tensor_bytes(*inputs[-1])
-        shapes, results = [shape for shape, _ in inputs], [shape for shape, _ in outputs]
-        kernels = kernels_of(node, results)
-        if kernels == 0:
-            return
-        gemm = gemm_of(node, shapes, results)
-        class_ = kind(node, shapes)
-        dtypes = [dtype for _, dtype in (*inputs, *outputs) if "float" in dtype]
-        seen = tuple(shape for shape, dtype in inputs if not is_host(shape, dtype))[:4]
-        operator = Operator(
-            node.type,
-            class_,
-            dtypes[0] if dtypes else (node.dtypes or ["int32"])[0],
-            node.phase,
-            flops_of(node, gemm, shapes, results),
-            bytes_of(node, class_, inputs, outputs),
-            kernels,
-            seen,
-            1,
-            gemm,
-        )
-        step.calls.append((operator, 1))
+        operator = operator_of(node, inputs, outputs)
+        if operator is not None:
+            step.calls.append((operator, 1))
 
     def _run_loop(self, index: int, node: Node) -> None:
         """A loop's body once, with what all its iterations keep in lists for the backward pass."""
