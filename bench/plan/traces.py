@@ -38,12 +38,13 @@ def wanted(folder: Path, count: int) -> list[tuple[str, list[str]]]:
             found += [(f"memory-{name}-{batch}", [name, "--batch", str(batch)]) for batch in (32, 64)]
         if row := training.get(name):
             arguments = [name, "--batch", str(row.batch), "--size", str(row.size), "--amp"]
+            arguments += ["--channels-last", "--old"]
             found.append((f"training-{name}", arguments))
         if row := inference.get(name):
             arguments = [name, "--batch", str(row.batch), "--size", str(row.size), "--amp", "--inference"]
             found.append((f"inference-{name}", arguments))
     for name in sorted(set(tables.CONVNETS.values())):
-        for precision, amp in (("half", ["--amp"]), ("float32", [])):
+        for precision, amp in (("half", ["--amp", "--channels-last"]), ("float32", [])):
             arguments = [name, "--batch", str(tables.CONVNET_BATCH), *amp]
             if name == "efficientnet_b4":
                 arguments += ["--size", "380"]

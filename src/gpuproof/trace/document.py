@@ -18,6 +18,9 @@ CLASSES = (
 )
 """What kinds of operators there are. `copy` is between host and GPU; a copy within the GPU is `elementwise`."""
 
+CONTIGUOUS, CHANNELS_LAST, STRIDED, MIXED = "contiguous", "channels-last", "strided", "mixed"
+"""Order of a tensor's numbers in memory; `strided` is any other, and `mixed` says that the tensors of an operator differ."""
+
 PHASES = ("forward", "backward", "optimizer", "other")
 CATEGORIES = ("parameter", "gradient", "optimizer", "buffer", "input", "activation", "temporary")
 """What memory is for; what is needed by the backward pass is `activation`."""
@@ -38,6 +41,7 @@ class Operator:
         shapes: of the tensors that it reads.
         calls: how often one step calls it.
         gemm: (batch, m, n, k) of a matrix product, or of the product that a convolution is; empty for others.
+        layout: of the large tensors that it reads and writes: `CONTIGUOUS`, `CHANNELS_LAST`, `STRIDED` or `MIXED`.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Operator:
     shapes: tuple[tuple[int, ...], ...]
     calls: int
     gemm: tuple[int, ...] = ()
+    layout: str = CONTIGUOUS
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,82 @@ def test_a_loader_mixed_precision_and_values_that_nobody_knows(tmp_path: Path) -
     assert not (tmp_path / "model.pt").exists()
 
 
+MIXED = """
+import torch
+
+model = torch.nn.Linear(1024, 512, bias=False).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+while True:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(torch.randn(64, 1024, device="cuda", requires_grad=True)).float().sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_gradients_and_states_of_mixed_precision_are_on_the_gpu(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, MIXED)
+    assert category_bytes(trace, "parameter") == WEIGHT
+    assert category_bytes(trace, "gradient") == WEIGHT
+    assert category_bytes(trace, "optimizer") // WEIGHT == 2
+
+
+def test_the_backward_pass_of_mixed_precision_reads_gradients(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, MIXED)
+    products = [one for one in trace.operators if one.kind == "gemm" and one.phase == "backward"]
+    assert sorted(one.gemm for one in products) == [(1, 64, 1024, 512), (1, 512, 1024, 64)]
+    assert {one.bytes for one in products} == {2 * (64 * 1024 + 1024 * 512 + 64 * 512)}
+    (cast,) = (one for one in trace.operators if one.phase == "backward" and (512, 1024) in one.shapes[:1])
+    assert (cast.name, cast.bytes) == ("aten._to_copy", WEIGHT + WEIGHT // 2)
+
+
+LAYOUTS = """
+import torch
+
+images = torch.randn(8, 64, 32, 32, device="cuda").to(memory_format=torch.{layout})
+model = torch.nn.Sequential(torch.nn.Conv2d(64, 64, 3), torch.nn.ReLU()).to("cuda", memory_format=torch.{layout})
+mixed = torch.randn(8, 32, 32, 64, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    optimizer.zero_grad()
+    x = model(images)
+    (x.transpose(2, 3).sigmoid().sum() + (images * mixed.permute(0, 3, 1, 2)).sum()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("layout", "own", "product"),
+    [("contiguous_format", "contiguous", "mixed"), ("channels_last", "channels-last", "channels-last")],
+)
+def test_the_layout_of_tensors(tmp_path: Path, layout: str, own: str, product: str) -> None:
+    trace = trace_of(tmp_path, LAYOUTS.format(layout=layout))
+    forward = {one.name: one.layout for one in trace.operators if one.phase == "forward"}
+    assert forward["aten.convolution"] == forward["aten.relu"] == own
+    assert forward["aten.sigmoid"] == "strided"
+    assert forward["aten.mul"] == product
+
+
+VIEWS = """
+import torch
+
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    optimizer.zero_grad()
+    x = torch.randn(4, 8, 64, device="cuda").transpose(0, 1)
+    torch.matmul(model(x), x.transpose(1, 2)).unsqueeze_(0).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_view_by_another_name_launches_no_kernel(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, VIEWS)
+    names = {one.name for one in trace.operators}
+    assert not {one for one in names if "view" in one or "squeeze" in one}
+
+
 def test_twice_the_batch_size_has_twice_the_operations_of_the_loader(tmp_path: Path) -> None:
     first, second = (trace_of(tmp_path, CONVOLUTION, "--batch-scale", scale) for scale in ("1", "2"))
     assert second.input.samples == 100

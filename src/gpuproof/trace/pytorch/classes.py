@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
+
+import torch
 
 from gpuproof.trace.document import (
     ATTENTION,
     BMM,
+    CHANNELS_LAST,
     COLLECTIVE,
+    CONTIGUOUS,
     CONV,
     DEPTHWISE_CONV,
     ELEMENTWISE,
     GEMM,
     GROUPED_CONV,
     INDEX,
+    MIXED,
     NORM,
     OPTIMIZER,
     OTHER,
     POOL,
     REDUCTION,
     SOFTMAX,
+    STRIDED,
 )
 
 _KINDS = {
@@ -109,6 +116,9 @@ _NO_KERNEL = frozenset(
             "alias",
             "set_",
         ),
+        # Views by another name: the result of the first is not marked as one, the others change their argument.
+        *("_unsafe_view", "as_strided_", "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"),
+        *("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"),
         *("is_same_size", "record_stream", "resize_", "_local_scalar_dense", "lift_fresh", "is_pinned"),
     }
 )
@@ -213,6 +223,26 @@ def flops_of(name: str, arguments: tuple[Any, ...], gemm: tuple[int, ...], large
         forward = 2.0 * batch * length * key.shape[-2] * (query.shape[-1] + value.shape[-1])
         return forward * (_BACKWARD_OF_ATTENTION if backward else 1.0)
     return 0.0 if name in _NO_KERNEL else float(largest)
+
+
+def layout_of(tensors: Sequence[Any]) -> str:
+    """How the large tensors among these lie in memory: those that have at least half as many numbers as the largest.
+
+    Args:
+        tensors: that an operator reads and writes.
+    """
+    largest = max((tensor.numel() for tensor in tensors), default=0)
+    found = {_layout(tensor) for tensor in tensors if 2 * tensor.numel() >= largest}
+    return found.pop() if len(found) == 1 else MIXED if found else CONTIGUOUS
+
+
+def _layout(tensor: Any) -> str:
+    if tensor.is_contiguous():
+        return CONTIGUOUS
+    channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.ndim)
+    if channels_last is not None and tensor.is_contiguous(memory_format=channels_last):
+        return CHANNELS_LAST
+    return STRIDED
 
 
 def _product(left: Any, right: Any) -> tuple[int, ...]:

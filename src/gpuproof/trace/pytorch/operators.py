@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from gpuproof.trace.document import INDEX
 from gpuproof.trace.notes import Notes
-from gpuproof.trace.pytorch.classes import flops_of, gemm_of, kernels_of, kind_of
+from gpuproof.trace.pytorch.classes import flops_of, gemm_of, kernels_of, kind_of, layout_of
 from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
 from gpuproof.trace.pytorch.recorder import Call, Recorder
 
@@ -52,7 +52,10 @@ class OperatorLog(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on shapes alone, if one of its tensors is not on the host."""
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
+        if func is aten._to_copy.default and _is_gradient_of_cast():
+            # It names the physical device of the tensor that was cast, and a gradient stays where it is.
+            kwargs.pop("device", None)
         device = kwargs.get("device")
         if device is not None:
             if func is aten._to_copy.default and is_gpu(device) != self._gpu.is_on_gpu(args[0]):
@@ -134,6 +137,7 @@ class OperatorLog(TorchDispatchMode):
                 kernels,
                 tuple(tuple(tensor.shape) for tensor in inputs[:4]),
                 gemm,
+                layout_of([*inputs, *outputs]),
             )
         )
 
@@ -184,6 +188,12 @@ class OperatorLog(TorchDispatchMode):
 
     def _note_shape(self, what: str) -> None:
         self._notes.add("dynamic-shape", f"The result of {what} was taken to be as large as it can be.")
+
+
+def _is_gradient_of_cast() -> bool:
+    """Whether the backward pass of a change of the type runs, such as those that autocast makes."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() == "ToCopyBackward0"
 
 
 def _bytes(tensor: Any) -> int:

@@ -26,6 +26,7 @@ class Call:
     kernels: int
     shapes: tuple[tuple[int, ...], ...]
     gemm: tuple[int, ...]
+    layout: str
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class Recorder:
                 shapes=call.shapes,
                 calls=count,
                 gemm=call.gemm,
+                layout=call.layout,
             )
             for call, count in counts.items()
         ]
