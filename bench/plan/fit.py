@@ -26,6 +26,7 @@ from gpuproof.planning.calibration import regression  # noqa: E402
 from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, plain  # noqa: E402
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients  # noqa: E402
 from gpuproof.planning.time import estimate_step  # noqa: E402
+from gpuproof.planning.time.hardware import peak_rate  # noqa: E402
 from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency  # noqa: E402
 
 OUTPUT = Path(__file__).parents[2] / "src/gpuproof/planning/data/coefficients.json"
@@ -154,8 +155,8 @@ def _compute_share(
     for row in rows:
         if row.name == name:
             b, m, n, k = row.shape
-            flops = 2.0 * b * m * n * k
-            needed = flops / (gpu.fp32_tflops or 1) / 1e12 / tile_efficiency(row.shape, gpu)
+            peak = peak_rate(gpu, "float32")
+            needed = 2.0 * b * m * n * k / peak / tile_efficiency(row.shape, gpu, peak)
             traffic = 4 * b * (m * k + k * n + m * n) / (gpu.bandwidth * 1e9 * bandwidth)
             if needed / expected > traffic:
                 shares.append(needed / row.seconds)

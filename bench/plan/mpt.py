@@ -30,6 +30,9 @@ SHAPES = {
 """Width, layers and heads, from llm-foundry's configurations."""
 _VOCABULARY = 50368
 _HALF, _FULL = 2, 4
+_PASSES_OF_ADAMW, _KERNELS_OF_ADAMW = 22.0, 9
+"""Tensors of the parameters' size that AdamW reads and writes when it is not fused: weight decay (2), both moments (3, 2 and 4), square
+root (2), correction (2), epsilon (2) and update (5)."""
 
 
 def trace_of(row: LanguageModel) -> Trace:
@@ -43,13 +46,15 @@ def trace_of(row: LanguageModel) -> Trace:
     def product(name: str, m: int, n: int, k: int, count: int) -> None:
         flops, size = 2.0 * m * n * k, float(_HALF * (m * k + k * n + m * n))
         recomputed = count * (2 if row.checkpointing and name != "logits" else 1)
-        shapes = (1, m, n, k)
-        operators.append(
-            Operator(name, GEMM, "bfloat16", "forward", flops, size, 1, (), recomputed * calls, shapes)
-        )
-        operators.append(
-            Operator(name, GEMM, "bfloat16", "backward", 2 * flops, 2 * size, 2, (), count * calls, shapes)
-        )
+        # Backwards, the gradients of the input and of the weights.
+        for phase, shape, times in (
+            ("forward", (1, m, n, k), recomputed),
+            ("backward", (1, m, k, n), count),
+            ("backward", (1, k, n, m), count),
+        ):
+            operators.append(
+                Operator(name, GEMM, "bfloat16", phase, flops, size, 1, (), times * calls, shape)
+            )
 
     def memory_bound(name: str, kind: str, dtype: str, size: float, count: int) -> None:
         recomputed = count * (2 if row.checkpointing and kind != SOFTMAX else 1)
@@ -103,7 +108,17 @@ def trace_of(row: LanguageModel) -> Trace:
     memory_bound("loss", SOFTMAX, "float32", 3.0 * _FULL * tokens * _VOCABULARY, 1)
     shard = parameters / row.gpus
     operators.append(
-        Operator("adamw", OPTIMIZER, "float32", "optimizer", 10 * shard, 7.0 * _FULL * shard, 1, (), 1)
+        Operator(
+            "adamw",
+            OPTIMIZER,
+            "float32",
+            "optimizer",
+            10 * shard,
+            _PASSES_OF_ADAMW * _FULL * shard,
+            _KERNELS_OF_ADAMW,
+            (),
+            1,
+        )
     )
     return Trace(
         framework="torch",
@@ -115,7 +130,8 @@ def trace_of(row: LanguageModel) -> Trace:
         host_operators=0,
         parameters=parameters,
         trainable=parameters,
-        model_bytes=_HALF * parameters * calls,
+        # Gathered twice in 16 bits; gradients are reduced in 32 if the parameters have 32.
+        model_bytes=int(_HALF * parameters * calls * (4 / 3 if row.mixed else 1)),
         precision="amp-bfloat16",
         strategy="fsdp",
     )

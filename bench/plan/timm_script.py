@@ -20,9 +20,11 @@ parser.add_argument("--amp", action="store_true")
 parser.add_argument("--inference", action="store_true")
 parser.add_argument("--channels-last", action="store_true")
 parser.add_argument("--old", action="store_true")
+parser.add_argument("--fast-norm", action="store_true")
 options = parser.parse_args()
 
 timm.layers.set_fused_attn(not options.old)
+timm.layers.set_fast_norm(options.fast_norm)
 layout = torch.channels_last if options.channels_last else torch.contiguous_format
 model = timm.create_model(options.model, num_classes=1000, pretrained=False)
 model = model.to("cuda", memory_format=layout)

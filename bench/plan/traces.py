@@ -42,6 +42,7 @@ def wanted(folder: Path, count: int) -> list[tuple[str, list[str]]]:
             found.append((f"training-{name}", arguments))
         if row := inference.get(name):
             arguments = [name, "--batch", str(row.batch), "--size", str(row.size), "--amp", "--inference"]
+            arguments += ["--fast-norm"]
             found.append((f"inference-{name}", arguments))
     for name in sorted(set(tables.CONVNETS.values())):
         for precision, amp in (("half", ["--amp", "--channels-last"]), ("float32", [])):

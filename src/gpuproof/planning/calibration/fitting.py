@@ -14,6 +14,7 @@ from gpuproof.planning.calibration.regression import KINDS, Row, fit_slowdowns, 
 from gpuproof.planning.coefficients import MIB, Coefficients, Rates
 from gpuproof.planning.memory import estimate_memory
 from gpuproof.planning.time import estimate_step
+from gpuproof.planning.time.hardware import half_peak, peak_rate
 from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency
 from gpuproof.trace.document import CONV, DEPTHWISE_CONV, GROUPED_CONV, Trace
 
@@ -152,8 +153,8 @@ def _document(
     old = {precision: known.rates(gpu.name, precision) for precision in ("float32", "tf32", "half")}
     bandwidth = _share(measured.bandwidth / (gpu.bandwidth * 1e9))
     compute = {
-        "float32": _compute_share(measured, gpu, "float32", gpu.fp32_tflops) or old["float32"].compute,
-        "half": _compute_share(measured, gpu, "half", gpu.fp16_tflops) or old["half"].compute,
+        "float32": _compute_share(measured, gpu, "float32") or old["float32"].compute,
+        "half": _compute_share(measured, gpu, "half") or old["half"].compute,
         "tf32": old["tf32"].compute,
     }
     shares = {precision: (share, bandwidth) for precision, share in compute.items()}
@@ -201,15 +202,16 @@ def _prior(old: Rates, compute: float, bandwidth: float) -> dict[str, float]:
     }
 
 
-def _compute_share(measured: Measurements, gpu: Gpu, precision: str, tflops: float | None) -> float | None:
+def _compute_share(measured: Measurements, gpu: Gpu, precision: str) -> float | None:
     """Share of the peak that large products reach, as the roofline counts it; None if they were not measured."""
     own = [(size, seconds) for name, size, seconds in measured.products if name == precision]
-    if not own or not tflops:
+    if not own or not (half_peak(gpu) if precision == "half" else gpu.fp32_tflops):
         return None
+    peak = peak_rate(gpu, precision)
     largest = max(size for size, _ in own)
     return _share(
         median(
-            2.0 * size**3 / (tflops * 1e12 * tile_efficiency((1, size, size, size), gpu)) / seconds
+            2.0 * size**3 / (peak * tile_efficiency((1, size, size, size), gpu, peak)) / seconds
             for size, seconds in own
             if size >= _LARGE * largest
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuproof.catalogue.model import Gpu
 from gpuproof.planning.coefficients import Coefficients
-from gpuproof.planning.time.roofline import pcie_bandwidth
+from gpuproof.planning.time.hardware import pcie_bandwidth
 from gpuproof.trace.document import CATEGORIES, Trace
 
 _GRADIENT = CATEGORIES.index("gradient")
@@ -23,7 +23,7 @@ def exposed_communication(
     network_gbps: float | None,
     seconds: dict[str, float],
 ) -> float:
-    """Seconds of collectives that computation does not hide.
+    """Seconds of collectives that computation does not hide, or by which it becomes slower.
 
     A ring moves (n - 1) / n of the data twice for all-reduce, once for all-gather and reduce-scatter. The slowest link of the ring
     counts: the network between hosts, else NVLink or PCIe.
@@ -46,7 +46,7 @@ def exposed_communication(
         gathers_once = trace.sharding is not None and trace.sharding.keeps_gathered
         size = (2 if gathers_once else 3) * _bytes(trace, _PARAMETER)
         hidden = seconds.get("forward", 0.0) + seconds.get("backward", 0.0)
-        last = 0.0
+        last = known.time["fsdp_exposed"] * size * share / bandwidth
     else:
         size = 2 * _bytes(trace, _GRADIENT)
         hidden = seconds.get("backward", 0.0)

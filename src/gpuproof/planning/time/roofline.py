@@ -7,24 +7,39 @@ that is not full, are lost (as in NVIDIA's "Matrix Multiplication Background Use
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 
 from gpuproof.catalogue.model import Gpu
 from gpuproof.planning.coefficients import Coefficients, Rates
-from gpuproof.trace.document import ATTENTION, BMM, CONV, COPY, GEMM, GROUPED_CONV, Operator
-from gpuproof.util.csv_table import read_package_rows
+from gpuproof.planning.time.hardware import (
+    attention_peak,
+    half_peak,
+    multiprocessors,
+    pcie_bandwidth,
+    peak_rate,
+    tensor_cores,
+)
+from gpuproof.planning.time.kernels import TENSOR, VECTOR, Work, kernel_work
+from gpuproof.trace.document import (
+    ATTENTION,
+    BMM,
+    CONV,
+    COPY,
+    DEPTHWISE_CONV,
+    ELEMENTWISE,
+    GEMM,
+    GROUPED_CONV,
+    Operator,
+)
 
 MATRIX_KINDS = (GEMM, BMM, ATTENTION, CONV, GROUPED_CONV)
 """Those that tensor cores compute."""
 _TILES = ((128, 128, 1.0), (128, 64, 0.93), (64, 64, 0.85), (32, 32, 0.55))
 """Rows and columns of the tiles of cuBLAS, and what share of the peak they reach; fitted to NeuSight's operators."""
-_TILE_PROLOGUE = 32
-"""Steps along k that a tile's start and end cost."""
+_TILE_SECONDS = 4e-6
+"""What a tile's start and end cost; the faster a multiprocessor is, the more it could have computed meanwhile."""
 _MANY_WAVES = 20
 """From here, the last wave does not matter."""
-_TYPICAL_MULTIPROCESSORS = 80
-_TYPICAL_PCIE = 12e9
 _HALF = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
@@ -36,11 +51,13 @@ class Cost:
         seconds: on the GPU.
         by_compute: the arithmetic takes longer than the memory traffic.
         rates: that were used.
+        copies: how many of the seconds copy tensors into another layout.
     """
 
     seconds: float
     by_compute: bool
     rates: Rates
+    copies: float = 0.0
 
 
 def operator_cost(operator: Operator, gpu: Gpu, framework: str, known: Coefficients) -> Cost:
@@ -58,18 +75,30 @@ def operator_cost(operator: Operator, gpu: Gpu, framework: str, known: Coefficie
         return Cost(operator.bytes / pcie_bandwidth(gpu), False, rates)
     if operator.kernels == 0:
         return Cost(0.0, False, rates)
-    peak = _peak(gpu, precision if operator.kind in MATRIX_KINDS else "float32")
-    tiled = operator.kind in MATRIX_KINDS and len(operator.gemm) == 4
-    share = rates.compute * (tile_efficiency(operator.gemm, gpu) if tiled else 1.0)
-    compute = operator.flops / (peak * share)
-    traffic = operator.bytes / (gpu.bandwidth * 1e9 * rates.bandwidth)
+    work = _work(operator, gpu, framework, precision)
+    on_tensor_cores = operator.kind in MATRIX_KINDS and work.unit == TENSOR
+    peak = peak_rate(gpu, precision if on_tensor_cores else "float32")
+    if operator.kind == ATTENTION:
+        peak = attention_peak(gpu, precision)
+    tiled = on_tensor_cores and operator.kind != ATTENTION and len(operator.gemm) == 4
+    share = rates.compute * (tile_efficiency(operator.gemm, gpu, peak) if tiled else 1.0)
+    compute = work.flops / (peak * share)
+    bandwidth = gpu.bandwidth * 1e9 * rates.bandwidth
+    traffic = work.bytes / bandwidth
     slowdown = rates.slowdown.get(operator.kind, 1.0)
+    copies = rates.slowdown.get(ELEMENTWISE, 1.0) * work.copied / bandwidth
     start = operator.kernels * known.time["kernel_s"]
-    return Cost(slowdown * max(compute, traffic) + start, compute > traffic, rates)
+    return Cost(slowdown * max(compute, traffic) + copies + start, compute > traffic, rates, copies)
 
 
-def tile_efficiency(shape: tuple[int, ...], gpu: Gpu) -> float:
-    """Share of the peak that a product of (batch, m, n, k) reaches on a GPU with so many multiprocessors."""
+def tile_efficiency(shape: tuple[int, ...], gpu: Gpu, peak: float) -> float:
+    """Share of the peak that a product of (batch, m, n, k) reaches on a GPU with so many multiprocessors.
+
+    Args:
+        shape: of the product.
+        gpu: of the catalogue.
+        peak: floating-point operations per second, at the precision of the product.
+    """
     batch, m, n, k = shape
     processors = multiprocessors(gpu)
     best = 0.0
@@ -78,37 +107,20 @@ def tile_efficiency(shape: tuple[int, ...], gpu: Gpu) -> float:
         waves = tiles / processors
         full = waves / ceil(waves) if waves < _MANY_WAVES else 1.0
         best = max(best, share * full * batch * m * n / (tiles * rows * columns))
+    steps = _TILE_SECONDS * peak / processors / (2 * _TILES[0][0] * _TILES[0][1])
     # Products with few tiles and a long k are split along k, so a floor.
-    return max(best * k / (k + _TILE_PROLOGUE), 0.02)
+    return max(best * k / (k + steps), 0.02)
+
+
+def _work(operator: Operator, gpu: Gpu, framework: str, precision: str) -> Work:
+    if framework != "torch":
+        return Work(operator.flops, VECTOR if operator.kind == DEPTHWISE_CONV else TENSOR, operator.bytes)
+    has = precision == "tf32" or (precision == "half" and tensor_cores(gpu))
+    return kernel_work(operator, half=precision == "half", tensor_cores=has)
 
 
 def _precision(operator: Operator, gpu: Gpu, framework: str) -> str:
     if operator.dtype in _HALF:
-        return "half" if _half_peak(gpu, operator.dtype) else "float32"
+        return "half" if half_peak(gpu, operator.dtype) else "float32"
     products = operator.kind in ((CONV, GROUPED_CONV) if framework == "torch" else MATRIX_KINDS)
     return "tf32" if products and gpu.tf32_tflops else "float32"
-
-
-def _half_peak(gpu: Gpu, dtype: str = "float16") -> float | None:
-    return gpu.bf16_tflops if dtype == "bfloat16" else gpu.fp16_tflops
-
-
-def _peak(gpu: Gpu, precision: str) -> float:
-    rates = {"half": _half_peak(gpu), "tf32": gpu.tf32_tflops, "float32": gpu.fp32_tflops}
-    return (rates[precision] or gpu.fp32_tflops or 1.0) * 1e12
-
-
-@cache
-def _hardware() -> dict[str, tuple[int, float]]:
-    rows = read_package_rows("gpuproof.planning", "data/gpu_hardware.csv")
-    return {row["gpu"]: (int(row["multiprocessors"]), float(row["pcie_gb_s"]) * 1e9) for row in rows}
-
-
-def multiprocessors(gpu: Gpu) -> int:
-    """Of a GPU; a typical number if unknown."""
-    return _hardware().get(gpu.name, (_TYPICAL_MULTIPROCESSORS, 0))[0]
-
-
-def pcie_bandwidth(gpu: Gpu) -> float:
-    """Bytes a second that a copy between host and GPU reaches."""
-    return _hardware().get(gpu.name, (0, _TYPICAL_PCIE))[1]

@@ -10,7 +10,7 @@ from gpuproof.planning.coefficients import Coefficients, builtin_coefficients
 from gpuproof.planning.estimates import Bound, Interval, StepTime, Tier
 from gpuproof.planning.time.communication import exposed_communication
 from gpuproof.planning.time.roofline import operator_cost
-from gpuproof.trace.document import Trace
+from gpuproof.trace.document import ELEMENTWISE, Trace
 
 _RELEVANT = 0.2
 """Share of the GPU's time from which on the tier of a precision counts."""
@@ -52,7 +52,9 @@ def estimate_step(
     for operator in trace.operators:
         cost = operator_cost(operator, gpu, trace.framework, known)
         seconds = cost.seconds * operator.calls / fraction
-        by_class[operator.kind] += seconds
+        copies = cost.copies * operator.calls / fraction
+        by_class[operator.kind] += seconds - copies
+        by_class[ELEMENTWISE] += copies
         by_phase[operator.phase] += seconds
         by_tier[cost.rates.tier] += seconds
         compute += seconds if cost.by_compute else 0.0

@@ -117,12 +117,23 @@ _NO_KERNEL = frozenset(
             "set_",
         ),
         # Views by another name: the result of the first is not marked as one, the others change their argument.
-        *("_unsafe_view", "as_strided_", "squeeze_", "unsqueeze_", "transpose_", "t_", "swapaxes_", "swapdims_"),
+        *(
+            "_unsafe_view",
+            "as_strided_",
+            "squeeze_",
+            "unsqueeze_",
+            "transpose_",
+            "t_",
+            "swapaxes_",
+            "swapdims_",
+        ),
         *("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"),
         *("is_same_size", "record_stream", "resize_", "_local_scalar_dense", "lift_fresh", "is_pinned"),
     }
 )
 _RECURRENT = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward")
+_CAUSAL, _CAUSAL_BACKWARD = 4, 7
+"""Where the arguments of attention kernels say that the mask is causal."""
 _BACKWARD_OF_ATTENTION = 2.5
 """Five products of matrices instead of two."""
 
@@ -221,7 +232,9 @@ def flops_of(name: str, arguments: tuple[Any, ...], gemm: tuple[int, ...], large
         query, key, value = arguments[1:4] if backward else arguments[:3]
         batch, length = prod(query.shape[:-2]), query.shape[-2]
         forward = 2.0 * batch * length * key.shape[-2] * (query.shape[-1] + value.shape[-1])
-        return forward * (_BACKWARD_OF_ATTENTION if backward else 1.0)
+        # The kernels skip what a causal mask hides, which is half.
+        causal = arguments[_CAUSAL_BACKWARD if backward else _CAUSAL :][:1] == (True,)
+        return forward * (_BACKWARD_OF_ATTENTION if backward else 1.0) * (0.5 if causal else 1.0)
     return 0.0 if name in _NO_KERNEL else float(largest)
 
 
@@ -232,17 +245,17 @@ def layout_of(tensors: Sequence[Any]) -> str:
         tensors: that an operator reads and writes.
     """
     largest = max((tensor.numel() for tensor in tensors), default=0)
-    found = {_layout(tensor) for tensor in tensors if 2 * tensor.numel() >= largest}
-    return found.pop() if len(found) == 1 else MIXED if found else CONTIGUOUS
+    found = {_layout(tensor) for tensor in tensors if 2 * tensor.numel() >= largest} - {None}
+    return MIXED if len(found) > 1 else next(iter(found), None) or CONTIGUOUS
 
 
-def _layout(tensor: Any) -> str:
+def _layout(tensor: Any) -> str | None:
+    """None if it is in the order of both, such as the filters of a convolution with windows of one pixel."""
+    form = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.ndim)
+    is_channels_last = form is not None and tensor.is_contiguous(memory_format=form)
     if tensor.is_contiguous():
-        return CONTIGUOUS
-    channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.ndim)
-    if channels_last is not None and tensor.is_contiguous(memory_format=channels_last):
-        return CHANNELS_LAST
-    return STRIDED
+        return None if is_channels_last else CONTIGUOUS
+    return CHANNELS_LAST if is_channels_last else STRIDED
 
 
 def _product(left: Any, right: Any) -> tuple[int, ...]:
