@@ -28,6 +28,8 @@ class MeasuredStep:
         gpus: of each host.
         hosts: how many.
         network_gbps: between them.
+        work: what is the same in rows of other GPUs.
+        units: of the work in a step.
     """
 
     table: str
@@ -38,6 +40,8 @@ class MeasuredStep:
     gpus: int = 1
     hosts: int = 1
     network_gbps: float | None = None
+    work: tuple[object, ...] = ()
+    units: float = 1.0
 
     @property
     def precision(self) -> str:
@@ -85,16 +89,16 @@ def _timm(measurements: Path, traces: Path) -> Iterator[MeasuredStep]:
     ):
         for name, row in sorted(table.items()):
             if trace := stored_trace(traces / f"{kind}-{name}.json"):
-                yield MeasuredStep(f"timm-{kind}", name, gpu, trace, row.seconds)
+                yield MeasuredStep(f"timm-{kind}", name, gpu, trace, row.seconds, work=(kind, name))
 
 
 def _convnets(measurements: Path, traces: Path) -> Iterator[MeasuredStep]:
     gpus = Catalogue.load().tables.gpus
     for row in tables.nvidia_convnets(measurements):
         if trace := stored_trace(traces / f"convnet-{row.mode}-{row.model}-{row.precision}.json"):
-            yield MeasuredStep(
-                f"nvidia-{row.mode}", row.model, gpus[row.gpu], trace, row.seconds * tables.CONVNET_BATCH
-            )
+            seconds = row.seconds * tables.CONVNET_BATCH
+            work = ("nvidia", row.mode, row.model, row.precision)
+            yield MeasuredStep(f"nvidia-{row.mode}", row.model, gpus[row.gpu], trace, seconds, work=work)
 
 
 def _language_models(measurements: Path) -> Iterator[MeasuredStep]:
@@ -105,7 +109,18 @@ def _language_models(measurements: Path) -> Iterator[MeasuredStep]:
             network = _INFINIBAND_GBPS * (2 if row.gpu == "H100" else 1)
             step = mpt.trace_of(row)
             yield MeasuredStep(
-                "llm-foundry", row.model, gpus[row.gpu], step, row.seconds, row.gpus // hosts, hosts, network
+                *(
+                    "llm-foundry",
+                    row.model,
+                    gpus[row.gpu],
+                    step,
+                    row.seconds,
+                    row.gpus // hosts,
+                    hosts,
+                    network,
+                ),
+                work=("llm-foundry", row.model, row.tokens, row.gpus),
+                units=float(row.samples * row.microbatches * row.tokens),
             )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,6 +116,7 @@ class ConvNet:
         gpu: of the catalogue.
         precision: `half` or `float32`, which is TF32 on an A100.
         seconds: of one sample.
+        batch: samples; of training, NVIDIA's README files do not give it with the figures.
     """
 
     model: str
@@ -122,10 +124,11 @@ class ConvNet:
     gpu: str
     precision: str
     seconds: float
+    batch: int
 
 
 CONVNET_BATCH = 128
-"""Of the inference rows that are taken; of training, NVIDIA's README files do not give it with the figures."""
+"""Of the traces, and of the inference rows that are compared with them."""
 CONVNETS = {
     "resnet50v1.5": "resnet50",
     "resnext101-32x4d": "resnext101_32x4d",
@@ -135,8 +138,13 @@ CONVNETS = {
 }
 
 
-def nvidia_convnets(folder: Path) -> list[ConvNet]:
-    """ConvNets in PyTorch on one GPU; training on eight is bound by the input pipeline."""
+def nvidia_convnets(folder: Path, batches: Sequence[int] = (CONVNET_BATCH,)) -> list[ConvNet]:
+    """ConvNets in PyTorch on one GPU; training on eight is bound by the input pipeline.
+
+    Args:
+        folder: of the tables.
+        batches: of the rows of inference.
+    """
     found: list[ConvNet] = []
     with gzip.open(folder / "nvidia_deeplearningexamples_tables.csv.gz", "rt", newline="") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
@@ -150,7 +158,7 @@ def nvidia_convnets(folder: Path) -> list[ConvNet]:
                 if "Training performance: NVIDIA" in row["section"] and cells.get("GPUs") == "1":
                     found += _convnet_training(name, gpu, cells)
                 if "Inference performance: NVIDIA" in row["section"]:
-                    found += _convnet_inference(name, gpu, row["section"], cells)
+                    found += _convnet_inference(name, gpu, row["section"], cells, batches)
     return found
 
 
@@ -161,18 +169,23 @@ def _convnet_gpu(section: str) -> str | None:
 
 def _convnet_training(name: str, gpu: str, cells: dict[str, str]) -> list[ConvNet]:
     return [
-        ConvNet(name, "training", gpu, precision, 1 / float(value.split()[0]))
+        ConvNet(name, "training", gpu, precision, 1 / float(value.split()[0]), CONVNET_BATCH)
         for column, value in cells.items()
         if (precision := _precision(column)) and value.endswith("img/s")
     ]
 
 
-def _convnet_inference(name: str, gpu: str, section: str, cells: dict[str, str]) -> list[ConvNet]:
+def _convnet_inference(
+    name: str, gpu: str, section: str, cells: dict[str, str], batches: Sequence[int]
+) -> list[ConvNet]:
     throughput = cells.get("Throughput Avg", "")
-    if cells.get("Batch Size") != str(CONVNET_BATCH) or not throughput.endswith("img/s"):
+    if cells.get("Batch Size", "") not in {str(batch) for batch in batches} or not throughput.endswith(
+        "img/s"
+    ):
         return []
     precision = "half" if "Mixed Precision" in section else "float32"
-    return [ConvNet(name, "inference", gpu, precision, 1 / float(throughput.split()[0]))]
+    seconds = 1 / float(throughput.split()[0])
+    return [ConvNet(name, "inference", gpu, precision, seconds, int(cells["Batch Size"]))]
 
 
 def _precision(column: str) -> str | None:

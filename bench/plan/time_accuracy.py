@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from statistics import median
 from typing import Any
@@ -29,10 +30,34 @@ def predictions(rows: Sequence[Row]) -> dict[str, list[Pair]]:
     for models that were measured in the same kind of table. `data-sheet`: of all other GPUs and other models.
     """
     return {
-        "calibrated": list(_calibrated(rows)),
-        "one-anchor": list(_one_anchor(rows)),
-        "data-sheet": list(_data_sheet(rows)),
+        "calibrated": list(calibrated(rows)),
+        "one-anchor": [pair for _, pair in one_anchor(rows)],
+        "data-sheet": list(data_sheet(rows)),
     }
+
+
+def stricter(rows: Sequence[Row]) -> dict[str, list[Pair]]:
+    """The same with less help: all models of a family are held out together, and anchors have another processor.
+
+    The language models are of one family, so that for them nothing would be left to learn from.
+    """
+    images = [row for row in rows if row.step.table != "llm-foundry"]
+    other = [
+        pair for anchor, pair in one_anchor(rows) if _processor(anchor) != _processor(pair[0].step.gpu.name)
+    ]
+    return {
+        "calibrated, image models by family": list(calibrated(images, lambda row: family(row.step.model))),
+        "one-anchor of another processor": other,
+        "data-sheet, image models by family": list(data_sheet(images, lambda row: family(row.step.model))),
+    }
+
+
+def family(model: str) -> str:
+    """The family of a model of timm: `resnet` of `legacy_seresnet50`, `efficientnet` of `tf_efficientnetv2_b0`."""
+    prefixes = r"^((tf|legacy|gluon|dm|nf|ig|ssl|swsl|ecase|eca|se|gc|sk|cs3se|cs3)_?)+"
+    name = re.sub(prefixes + r"(?=[a-z]+net|resnext)", "", model)
+    found = re.match(r"[a-z]+?(?=v?\d|_|$)", name)
+    return found[0] if found else model
 
 
 def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -42,25 +67,35 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     return found
 
 
-def _folds(rows: Sequence[Row]) -> list[set[str]]:
-    """Models that are held out together; each alone if there are few."""
-    models = sorted({row.step.model for row in rows})
+def _processor(gpu: str) -> str:
+    return "A100" if gpu.startswith("A100") else SAME.get(gpu, gpu)
+
+
+def _model(row: Row) -> str:
+    return row.step.model
+
+
+def _folds(rows: Sequence[Row], key: Callable[[Row], str] = _model) -> list[set[str]]:
+    """Models, or families, that are held out together; each alone if there are few."""
+    models = sorted({key(row) for row in rows})
     Random(1).shuffle(models)
     count = len(models) if len(models) <= 2 * FOLDS else FOLDS
     return [set(models[index::count]) for index in range(count)]
 
 
-def _calibrated(rows: Sequence[Row]) -> Iterator[Pair]:
+def calibrated(rows: Sequence[Row], key: Callable[[Row], str] = _model) -> Iterator[Pair]:
+    """By rows of the same GPU and precision that differ in the key."""
     for (gpu, precision), own in _groups(rows).items():
         others = [row for row in rows if row.step.gpu.name != gpu and row.step.precision == precision]
-        for held in _folds(own):
-            known = [row for row in own if row.step.model not in held]
-            prior = fit_default([row for row in others if row.step.model not in held]) if others else _PRIOR
+        for held in _folds(own, key):
+            known = [row for row in own if key(row) not in held]
+            prior = fit_default([row for row in others if key(row) not in held]) if others else _PRIOR
             slowdowns = fit_slowdowns(known, prior)
-            yield from ((row, predict(row, slowdowns)) for row in own if row.step.model in held)
+            yield from ((row, predict(row, slowdowns)) for row in own if key(row) in held)
 
 
-def _one_anchor(rows: Sequence[Row]) -> Iterator[Pair]:
+def one_anchor(rows: Sequence[Row]) -> Iterator[tuple[str, Pair]]:
+    """By one other GPU, which comes first, at that precision, and only for rows of tables that it is in."""
     groups = _groups(rows)
     for (gpu, precision), own in groups.items():
         for (other, same), anchor in groups.items():
@@ -68,17 +103,20 @@ def _one_anchor(rows: Sequence[Row]) -> Iterator[Pair]:
                 continue
             tables_ = {row.step.table for row in anchor}
             slowdowns = fit_slowdowns(anchor, _PRIOR)
-            yield from ((row, predict(row, slowdowns)) for row in own if row.step.table in tables_)
+            yield from ((other, (row, predict(row, slowdowns))) for row in own if row.step.table in tables_)
 
 
-def _data_sheet(rows: Sequence[Row]) -> Iterator[Pair]:
+def data_sheet(rows: Sequence[Row], key: Callable[[Row], str] = _model) -> Iterator[Pair]:
+    """By GPUs with other processors and rows that differ in the key."""
     for (gpu, precision), own in _groups(rows).items():
-        twins = {gpu, SAME.get(gpu), *(name for name, other in SAME.items() if other == gpu)}
-        twins |= {"A100-40GB", "A100-80GB"} if gpu.startswith("A100") else set[str]()
-        others = [row for row in rows if row.step.gpu.name not in twins and row.step.precision == precision]
-        for held in _folds(own):
-            slowdowns = fit_default([row for row in others if row.step.model not in held])
-            yield from ((row, predict(row, slowdowns)) for row in own if row.step.model in held)
+        others = [
+            row
+            for row in rows
+            if _processor(row.step.gpu.name) != _processor(gpu) and row.step.precision == precision
+        ]
+        for held in _folds(own, key):
+            slowdowns = fit_default([row for row in others if key(row) not in held])
+            yield from ((row, predict(row, slowdowns)) for row in own if key(row) in held)
 
 
 def anchored(pairs: Sequence[Pair]) -> list[Pair]:

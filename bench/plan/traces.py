@@ -1,4 +1,4 @@
-"""Traces the timm models of the measured tables: `python bench/plan/traces.py MEASUREMENTS TRACES [--models N]`.
+"""Traces the timm models of the measured tables: `python bench/plan/traces.py MEASUREMENTS TRACES [--models N] [--times N]`.
 
 Needs PyTorch and timm. PyTorch is imported once, and each script runs in a process that is forked then.
 """
@@ -22,8 +22,17 @@ SCRIPT = Path(__file__).parent / "timm_script.py"
 _SECONDS = 90
 
 
-def wanted(folder: Path, count: int) -> list[tuple[str, list[str]]]:
-    """The name of each trace and the script's arguments, for models in an order that is random but the same each time."""
+def wanted(folder: Path, count: int, times: int | None = None) -> list[tuple[str, list[str]]]:
+    """The name of each trace and the script's arguments, for models in an order that is random but the same each time.
+
+    Those of the times are what the tables say of them, or show: training has channels last, and is from before PyTorch 2; inference is
+    faster than the memory traffic of norms in FP32 allows.
+
+    Args:
+        folder: of the tables.
+        count: models whose memory was measured.
+        times: models whose steps were measured; the same number if None.
+    """
     memory, training, inference = (
         tables.timm_memory(folder),
         tables.timm_training(folder),
@@ -33,9 +42,12 @@ def wanted(folder: Path, count: int) -> list[tuple[str, list[str]]]:
     random.Random(20).shuffle(names)
     names.sort(key=lambda name: -(name in memory) - (name in training) - (name in inference))
     found: list[tuple[str, list[str]]] = []
-    for name in names[:count]:
-        if name in memory:
+    times = count if times is None else times
+    for index, name in enumerate(names[: max(count, times)]):
+        if name in memory and index < count:
             found += [(f"memory-{name}-{batch}", [name, "--batch", str(batch)]) for batch in (32, 64)]
+        if index >= times:
+            continue
         if row := training.get(name):
             arguments = [name, "--batch", str(row.batch), "--size", str(row.size), "--amp"]
             arguments += ["--channels-last", "--old"]
@@ -59,16 +71,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("measurements", type=Path)
     parser.add_argument("traces", type=Path)
-    parser.add_argument("--models", type=int, default=100)
+    parser.add_argument("--models", type=int, default=150, help="whose memory was measured")
+    parser.add_argument("--times", type=int, help="models whose steps were measured; as many if left out")
     parser.add_argument("--part", type=int, default=0, help="which of --parts processes this is")
     parser.add_argument("--parts", type=int, default=1)
     options = parser.parse_args()
     options.traces.mkdir(parents=True, exist_ok=True)
     import timm
     import torch
+    import torch._dynamo.config  # fake tensors need it; it takes seconds, and once is enough
 
     print(f"torch {torch.__version__}, timm {timm.__version__}", flush=True)
-    for name, arguments in wanted(options.measurements, options.models)[options.part :: options.parts]:
+    for name, arguments in wanted(options.measurements, options.models, options.times)[
+        options.part :: options.parts
+    ]:
         output = options.traces / f"{name}.json"
         if not output.exists():
             started = time.monotonic()

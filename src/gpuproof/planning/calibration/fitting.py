@@ -13,7 +13,7 @@ from gpuproof.planning.calibration.measurements import Key, MeasuredStep, Measur
 from gpuproof.planning.calibration.regression import KINDS, Row, fit_slowdowns, plain
 from gpuproof.planning.coefficients import MIB, Coefficients, Rates
 from gpuproof.planning.memory import estimate_memory
-from gpuproof.planning.time import estimate_step
+from gpuproof.planning.time import estimate_step, launch_seconds
 from gpuproof.planning.time.hardware import half_peak, peak_rate
 from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency
 from gpuproof.trace.document import CONV, DEPTHWISE_CONV, GROUPED_CONV, Trace
@@ -88,7 +88,7 @@ def calibrate(
     """
     steps = [step for step in measured.steps if step.key in traces]
     is_trial = measured.gpu is None
-    unused = {step.key: "" if is_trial else _why_unused(step, traces[step.key], gpu, known) for step in steps}
+    unused = {step.key: "" if is_trial else _why_unused(step, traces[step.key], known) for step in steps}
     used = [step for step in steps if not unused[step.key]]
     if len({step.model for step in used}) < 2:
         reasons = "; ".join(f"{step.model}, {step.precision}: {unused[step.key]}" for step in steps)
@@ -107,10 +107,11 @@ def calibrate(
     return Calibration(gpu.name, fitted, tuple(comparisons), tuple(_warnings(measured)))
 
 
-def _why_unused(step: MeasuredStep, trace: Trace, gpu: Gpu, known: Coefficients) -> str:
+def _why_unused(step: MeasuredStep, trace: Trace, known: Coefficients) -> str:
     if step.unsteady > _UNSTEADY:
         return "its times differ too much"
-    if estimate_step(trace, gpu, coefficients=known).launch_s > _BY_LAUNCHES * step.seconds:
+    # The least that launches take, because hosts differ.
+    if launch_seconds(trace, known) * known.time["launch_spread"][0] > _BY_LAUNCHES * step.seconds:
         return "it waits for launches of kernels"
     return ""
 

@@ -62,9 +62,7 @@ def estimate_step(
     communication = exposed_communication(
         trace, gpu, known, gpus=gpus, hosts=hosts, network_gbps=network_gbps, seconds=by_phase
     )
-    launch_s = trace.host_operators * known.time["host_s_per_operator"]
-    if trace.compiled:
-        launch_s *= known.time["compiled_launches"]
+    launch_s = launch_seconds(trace, known)
     input_s = input_seconds(trace, vcpus, gpus)
     loads_itself = input_s is not None and trace.input.workers == 0
     host_s = launch_s + input_s if loads_itself and input_s else launch_s
@@ -73,6 +71,8 @@ def estimate_step(
         value = max(gpu_s + communication, launch_s) + (input_s or 0.0)
     tier: Tier = _tier(by_tier, gpu_s) if fraction == 1 else "data-sheet"
     low, high = known.spread(tier)
+    if launch_s > max(gpu_s + communication, input_s or 0.0):
+        low, high = known.time["launch_spread"]
     if trace.compiled:
         low *= known.time["compiled_low"]
     parts: dict[Bound, float] = {
@@ -85,6 +85,24 @@ def estimate_step(
         bound = "input" if (input_s or 0.0) > launch_s else "launches"
     step = known.corrected("time", Interval(value * low, value, value * high), gpu.name, tier)
     return StepTime(step, gpu_s, launch_s, input_s, communication, bound, dict(by_class), tier)
+
+
+def launch_seconds(trace: Trace, known: Coefficients) -> float:
+    """Seconds that the host needs to launch the kernels of a step.
+
+    Python calls the operators of the forward pass, one module after the other; PyTorch itself those of the backward pass and of
+    optimizers. TensorFlow executes a graph.
+
+    Args:
+        trace: of what one GPU does.
+        known: coefficients.
+    """
+    called = 0
+    if trace.framework == "torch":
+        called = sum(one.calls for one in trace.operators if one.phase == "forward" and one.kernels)
+    others = max(0, trace.host_operators - called)
+    seconds = called * known.time["host_s_per_call"] + others * known.time["host_s_per_operator"]
+    return seconds * known.time["compiled_launches"] if trace.compiled else seconds
 
 
 def _tier(seconds: Mapping[Tier, float], gpu_s: float) -> Tier:
