@@ -15,7 +15,8 @@ from gpuproof.trace.notes import Notes
 from gpuproof.trace.side_effects import Scratch
 
 notes = Notes()
-Scratch(Path(sys.argv[1]).resolve(), notes).install()
+scratch = Scratch(Path(sys.argv[1]).resolve(), notes)
+scratch.install()
 {body}
 for note in notes.list():
     print(note.message.replace(os.getcwd() + os.sep, ""))
@@ -130,3 +131,36 @@ def test_temporary_files_are_files_as_always(tmp_path: Path) -> None:
         "assert not os.path.exists(place)"
     )
     assert after(tmp_path, body) == ([], BEFORE)
+
+
+def test_a_view_of_a_folder_shows_what_the_script_has_made_moved_and_removed(tmp_path: Path) -> None:
+    body = (
+        "assert scratch.view_of('out') == 'out'\n"
+        "os.makedirs('new/inner')\nshutil.move('kept.txt', 'new/inner/kept.txt')\n"
+        "shutil.copytree('out', 'new/copied')\nPath('new/empty').mkdir()\nPath('out/old.txt').unlink()\n"
+        "assert open('new/inner/kept.txt').read() == 'kept'\n"
+        "for name in ('new', 'out', '.'):\n"
+        "    view = Path(scratch.view_of(name))\n"
+        "    files = {str(one.relative_to(view)): one.read_text() for one in view.rglob('*') if one.is_file()}\n"
+        "    print(name, sorted(files.items()))\n"
+        "print(sorted(one.name for one in Path(scratch.view_of('new')).iterdir()))\n"
+    )
+    printed, found = after(tmp_path, body)
+    new = "('copied/old.txt', 'old'), ('inner/kept.txt', 'kept')"
+    assert printed[:4] == [
+        f"new [{new}]",
+        "out []",
+        ". [('new/copied/old.txt', 'old'), ('new/inner/kept.txt', 'kept')]",
+        "['copied', 'empty', 'inner']",
+    ]
+    assert found == BEFORE
+
+
+def test_a_moved_file_that_is_written_is_a_copy(tmp_path: Path) -> None:
+    body = (
+        "os.rename('kept.txt', 'between.txt')\nos.rename('between.txt', 'moved.txt')\n"
+        "assert not os.path.exists('kept.txt') and os.listdir('.').count('moved.txt') == 1\n"
+        "with open('moved.txt', 'a') as file:\n    file.write('!')\n"
+        "assert open('moved.txt').read() == 'kept!'"
+    )
+    assert after(tmp_path, body)[1] == BEFORE

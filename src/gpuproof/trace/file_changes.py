@@ -16,19 +16,44 @@ class FileChanges:
 
     Attributes:
         copies: files in the scratch folder that take the place of those that it wrote.
+        moved: files that stay where they are, by the places where it believes them to be; they must not be written.
         made: folders that it made.
         removed: files and folders that it removed.
     """
 
     def __init__(self) -> None:
         self.copies: dict[str, Path] = {}
+        self.moved: dict[str, Path] = {}
         self.made: set[str] = set()
         self.removed: set[str] = set()
 
     def write(self, place: str, copy: Path) -> None:
         """A file was written."""
         self.copies[place] = copy
+        self.moved.pop(place, None)
         self.removed.discard(place)
+
+    def move(self, place: str, target: str, *, keep: bool) -> None:
+        """A file of the script's folders was renamed or linked.
+
+        Args:
+            keep: whether it remains in the old place, too.
+        """
+        content = self.content_of(place)
+        if content is None and (self.is_removed(place) or not Path(place).is_file()):
+            return
+        if content is not None and place in self.copies:
+            self.write(target, content)
+        else:
+            self.copies.pop(target, None)
+            self.moved[target] = content or Path(place)
+            self.removed.discard(target)
+        if not keep:
+            self.remove(place)
+
+    def content_of(self, place: str) -> Path | None:
+        """The file with the content of one that was written or moved; None for others."""
+        return self.copies.get(place) or self.moved.get(place)
 
     def make(self, place: str) -> None:
         """A folder was made; what was in a removed one of this name stays removed."""
@@ -36,7 +61,7 @@ class FileChanges:
 
     def remove(self, place: str) -> None:
         """A file, or a folder with everything in it, was removed."""
-        for own in (self.copies, self.made):
+        for own in (self.copies, self.moved, self.made):
             for one in [one for one in own if one == place or one.startswith(f"{place}{os.sep}")]:
                 own.pop(one) if isinstance(own, dict) else own.remove(one)
         if os.path.lexists(place):
@@ -44,20 +69,26 @@ class FileChanges:
 
     def is_removed(self, place: str) -> bool:
         """Whether a file or folder was removed, or one that it is in."""
-        if not self.removed or place in self.copies or place in self.made:
+        if not self.removed or place in self.made or self.content_of(place) is not None:
             return False
         return place in self.removed or any(place.startswith(f"{one}{os.sep}") for one in self.removed)
 
     def added_to(self, folder: str) -> dict[str, Path | None]:
         """What was written into a folder, by its name; None for folders."""
         found: dict[str, Path | None] = {Path(one).name: None for one in self.made if _parent(one) == folder}
-        found.update((Path(one).name, copy) for one, copy in self.copies.items() if _parent(one) == folder)
+        for files in (self.moved, self.copies):
+            found.update((Path(one).name, copy) for one, copy in files.items() if _parent(one) == folder)
         return found
+
+    def within(self, folder: str) -> bool:
+        """Whether a folder was made, or anything in it was changed."""
+        changed = (*self.copies, *self.moved, *self.made, *self.removed)
+        return folder in self.made or any(one.startswith(f"{folder}{os.sep}") for one in changed)
 
     @property
     def exist(self) -> bool:
         """Whether anything was changed."""
-        return bool(self.copies or self.made or self.removed)
+        return bool(self.copies or self.moved or self.made or self.removed)
 
 
 class FileView:
@@ -96,6 +127,26 @@ class FileView:
             yield
         finally:
             self._thread.off = before
+
+    def folder_of_links(self, place: str, folder: Path) -> None:
+        """Fill a folder with links to what the script finds in another one, for code that does not list files with Python.
+
+        Args:
+            place: real path of the script's folder, which need not exist.
+            folder: empty.
+        """
+        inside = f"{place}{os.sep}"
+        with self.off():
+            files = {str(one): one for one in Path(place).rglob("*") if one.is_file()}
+            found = {name: one for name, one in files.items() if not self._changes.is_removed(name)}
+            for name, content in {**found, **self._changes.moved, **self._changes.copies}.items():
+                if name.startswith(inside):
+                    link = folder / name[len(inside) :]
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(content)
+            for one in self._changes.made:
+                if one.startswith(inside):
+                    folder.joinpath(one[len(inside) :]).mkdir(parents=True, exist_ok=True)
 
     def _of_path(self, original: Callable[..., Any], *, follow: bool = True) -> Callable[..., Any]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -168,7 +219,7 @@ class FileView:
         place = self._place(path, folder, follow)
         if place is None:
             return None
-        copy = self._changes.copies.get(place)
+        copy = self._changes.content_of(place)
         if copy is not None:
             return copy
         if place in self._changes.made:

@@ -53,6 +53,7 @@ class Scratch:
         self._changes = FileChanges()
         self._view = FileView(self._changes, folder, self._place)
         self._files = 0
+        self._views: tuple[str, ...] = ()
         self._free = (f"{folder}{os.sep}", *own, *_DEVICES, *_caches())
         self._open: Callable[..., Any] = builtins.open
 
@@ -77,6 +78,20 @@ class Scratch:
         shutil.rmtree = self._tree_removed(shutil.rmtree)  # type: ignore[assignment]
         sqlite3.connect = self._database(sqlite3.connect)  # type: ignore[assignment]
 
+    def view_of(self, folder: Any) -> Any:
+        """A folder with what the script believes to be in another one; that folder itself if nothing in it was changed.
+
+        Args:
+            folder: path, which need not exist.
+        """
+        place = self._place(folder)
+        if place is None or not self._changes.within(place):
+            return folder
+        view = Path(tempfile.mkdtemp(prefix="view-", dir=self._folder))
+        self._view.folder_of_links(place, view)
+        self._views = (*self._views, f"{view}{os.sep}")
+        return str(view)
+
     def _redirected(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         place = self._place(file)
         if place is None:
@@ -84,7 +99,7 @@ class Scratch:
         copy = self._changes.copies.get(place)
         if not set(mode) & set("wax+"):
             self._check_exists(place)
-            return self._open(file if copy is None else copy, mode, *args, **kwargs)
+            return self._open(self._changes.content_of(place) or file, mode, *args, **kwargs)
         if copy is None:
             copy = self._new_copy(place, keep=not set(mode) & set("wx"))
             self._notes.add("write", f"{place} was not written.")
@@ -93,8 +108,11 @@ class Scratch:
     def _new_copy(self, place: str, *, keep: bool) -> Path:
         copy = self._folder / f"{self._files}-{Path(place).name}"
         self._files += 1
-        if keep and Path(place).is_file():
-            with self._open(place, "rb") as source, self._open(copy, "wb") as target:
+        original = self._changes.moved.get(place) or Path(place)
+        with self._view.off():
+            exists = original.is_file()
+        if keep and exists:
+            with self._open(original, "rb") as source, self._open(copy, "wb") as target:
                 while content := source.read(1 << 20):
                     target.write(content)
         self._changes.write(place, copy)
@@ -131,6 +149,9 @@ class Scratch:
             if name in _REMOVING:
                 self._changes.remove(place)
             return
+        elif name in _REMOVING and place in self._changes.moved:
+            self._changes.remove(place)
+            return
         elif not os.path.lexists(place):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
         elif name in _REMOVING:
@@ -145,7 +166,7 @@ class Scratch:
                 return original(path, flags, *args, **kwargs)
             if copy is None and not flags & _WRITING:
                 self._check_exists(place)
-                return original(path, flags, *args, **kwargs)
+                return original(self._changes.moved.get(place, path), flags, *args, **kwargs)
             if copy is None:
                 if flags & os.O_CREAT and flags & os.O_EXCL and Path(place).exists():
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place)
@@ -197,12 +218,11 @@ class Scratch:
             from_, to = self._place(beside), self._place(target)
             if to is None and (from_ is None or name in _LINKING):
                 return original(source, target, *args, **kwargs)
-            copy = self._changes.copies.get(from_) if from_ is not None else None
-            if copy is not None and to is not None:
-                self._changes.write(to, copy)
-                if from_ is not None and name not in _LINKING:
-                    self._changes.remove(from_)
-                return None
+            if from_ is not None and to is not None:
+                known = from_ in self._changes.copies
+                self._changes.move(from_, to, keep=name in _LINKING)
+                if known:
+                    return None
             self._notes.add("write", f"os.{name} of {to or from_} was not done.")
             return None
 
@@ -223,6 +243,9 @@ class Scratch:
         name = os.fsdecode(file)
         if folder is not None:
             name = str(Path(f"/proc/self/fd/{folder}").resolve() / name)
+        if name.startswith(self._views):
+            # Its links lead to files that the script believes to be elsewhere.
+            return None
         with self._view.off():
             path = str(Path(name).resolve() if follow else Path(name).parent.resolve() / Path(name).name)
         # `tempfile` opens the folder itself, with a function that creates the file in it.
