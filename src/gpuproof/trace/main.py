@@ -82,7 +82,10 @@ def main() -> int:
         session.notes.add("contract", text)
     if options.scratch is not None:
         own = () if options.ml is None or refused is not None else OWN_FOLDERS
-        Scratch(Path(options.scratch).resolve(), session.notes, own).install()
+        scratch = Scratch(Path(options.scratch).resolve(), session.notes, own)
+        scratch.install()
+        if tensorflow:
+            session.list_folders_with(scratch.view_of)
         Uploads(session.notes).install()
     if options.data == "synthetic":
         synthetic = SyntheticData(session.notes)
