@@ -46,6 +46,10 @@ class ImportActions(MetaPathFinder):
         """
         self._replaced[name] = fill
 
+    def keep(self, name: str) -> None:
+        """Import a module as it is installed from now on, in place of the one that replaced it."""
+        self._replaced.pop(name, None)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -74,6 +74,10 @@ class SyntheticData:
         if framework == "tensorflow":
             for name, known in _KERAS.items():
                 self._replace_keras(name, known)
+            # Only there is TensorFlow.
+            from gpuproof.trace.tensorflow.synthetic import install
+
+            install(self._add)
         elif importlib.util.find_spec("torchvision") is not None:
             self._replace_torchvision(importlib.import_module("torchvision.datasets"))
 
@@ -83,11 +87,14 @@ class SyntheticData:
             return trace
         return replace(trace, input=replace(trace.input, synthetic=True))
 
-    def _note(self, name: str, count: int, known: DataSet) -> None:
+    def _add(self, text: str) -> None:
         self._used = True
+        self._notes.add("synthetic-data", text)
+
+    def _note(self, name: str, count: int, known: DataSet) -> None:
         shape = " x ".join(map(str, known.shape))
         text = f"{name} was not loaded (--data synthetic): {count:,} images of {shape}, all zero, took its place."
-        self._notes.add("synthetic-data", text)
+        self._add(text)
 
     def _replace_keras(self, name: str, known: DataSet) -> None:
         def load_data(*args: Any, label_mode: str = "fine", **_: Any) -> Any:
