@@ -117,6 +117,7 @@ class RecordedFunction:
             elif node in optimizer:
                 category = "optimizer"
             self.variables[id(external)] = (size, category)
+        self.has_gradients = any(node.phase == "backward" for node in program.nodes)
         self.parameters = [1 for _, category in self.variables.values() if category == "parameter"]
 
 

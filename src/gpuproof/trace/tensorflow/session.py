@@ -16,9 +16,11 @@ from gpuproof.trace.target import TargetGpu
 from gpuproof.trace.tensorflow.datasets import InputUse, watch_datasets
 from gpuproof.trace.tensorflow.devices import answer_for, pretend_replicas
 from gpuproof.trace.tensorflow.eager.loop import EagerLoop
+from gpuproof.trace.tensorflow.folders import list_folders_with
 from gpuproof.trace.tensorflow.functions import FunctionCalls
 from gpuproof.trace.tensorflow.keras_models import KerasCalls
 from gpuproof.trace.tensorflow.phases import Phases
+from gpuproof.trace.tensorflow.pretrained import leave_out_pretrained_weights
 from gpuproof.trace.tensorflow.program.graph import build_program
 from gpuproof.trace.tensorflow.program.liveness import merged
 from gpuproof.trace.tensorflow.recording import RecordedFunction, Recording, recording_of
@@ -103,6 +105,7 @@ class TensorFlowSession:
         pretend_replicas(target, self._strategy)
         prevent_writes(self.notes)
         leave_weights_unbacked()
+        leave_out_pretrained_weights(self.notes)
         self.phases.install()
         self._calls.install()
         by_script = lambda: not self._calls.inside  # noqa: E731
@@ -122,6 +125,10 @@ class TensorFlowSession:
     def __exit__(self, *error: object) -> None:
         """End."""
 
+    def list_folders_with(self, view_of: Callable[[Any], Any]) -> None:
+        """Let Keras list folders as the script believes them to be: `view_of` returns one that looks so."""
+        list_folders_with(view_of)
+
     def _recorded(self, concrete: Any, model: Any) -> RecordedFunction:
         found = self._programs_of.get(id(concrete))
         if found is None:
@@ -133,7 +140,11 @@ class TensorFlowSession:
         if self._loop is not None and self._loop.has_gradients:
             return False  # It is a part of the step, which began outside of it.
         recorded = self._recorded(concrete, None)
-        return bool(recorded.parameters if self._inference else recorded.trained)
+        if self._inference:
+            return bool(recorded.parameters)
+        if not recorded.trained and recorded.has_gradients and self._loop is not None:
+            self._loop.begin()  # The script changes the weights itself, with what the function returns.
+        return bool(recorded.trained)
 
     def _record(self, key: Any, concrete: Any, model: Any) -> None:
         if key not in self._programs:

@@ -190,6 +190,32 @@ for rows, targets in data:
     assert at_the_end(trace, "optimizer") == pytest.approx(4 * WEIGHTS, abs=64)
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_function_that_returns_gradients(tmp_path: Path, by_hand: bool) -> None:
+    update = (
+        "for weight, gradient in zip(model.trainable_variables, gradients):\n        weight.assign_sub(0.1 * gradient)"
+        if by_hand
+        else "optimizer.apply_gradients(zip(gradients, model.trainable_variables))"
+    )
+    script = f"""{BEGIN}
+optimizer = keras.optimizers.SGD(0.1)
+
+@tf.function
+def gradients_of(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x) - y) ** 2)
+    return tape.gradient(loss, model.trainable_variables)
+
+for rows, targets in data:
+    gradients = gradients_of(rows, targets)
+    {update}
+"""
+    trace = trace_of(tmp_path, script)
+    assert (trace.trainable, trace.input.samples) == (WEIGHTS, 100)
+    assert products(trace, "forward") == 2 * 100 * WEIGHTS
+    assert products(trace, "backward") == 2 * 100 * (WEIGHTS + 512 * 32)
+
+
 def test_values_are_those_that_the_script_computes(tmp_path: Path) -> None:
     script = LOOP.replace(
         "print(float(train_step(rows, targets)))",

@@ -61,7 +61,7 @@ class EagerLoop:
         self._complete = complete
         self._active = active
         self._variables = Variables()
-        self._recorder = Recorder(self._variables)
+        self._recorder = Recorder(self._variables, lambda: self._end_update(None))
         functions = CalledFunctions(phases, notes)
         self._execution = EagerExecution(
             self._recorder, functions, notes, lambda: phases.now, lambda: self.is_recording
@@ -100,6 +100,15 @@ class EagerLoop:
         self._phases.on_gradients = self._add_gradients
         self._phases.on_update = self._end_update
 
+    def begin(self) -> None:
+        """Record what this thread does from now on."""
+        if not self._begun:
+            self._begun = True
+            self._execution.install()
+        self._execution.watch_thread(threading.get_ident())
+        # The replica of a strategy has a thread of its own, and its optimizer runs in the main one.
+        self._execution.watch_thread(threading.main_thread().ident or 0)
+
     def finish(self) -> Recording | None:
         """The steps that were recorded; None if no weights were changed."""
         self._end_update_by_hand(self._add_segment)
@@ -135,12 +144,7 @@ class EagerLoop:
 
     def _enter_tape(self) -> None:
         self._open_tapes += 1
-        if not self._begun:
-            self._begun = True
-            self._execution.install()
-        self._execution.watch_thread(threading.get_ident())
-        # The replica of a strategy has a thread of its own, and its optimizer runs in the main one.
-        self._execution.watch_thread(threading.main_thread().ident or 0)
+        self.begin()
         if self._open_tapes > 1:
             return
         self._end_update_by_hand(self._end_update)
@@ -165,7 +169,11 @@ class EagerLoop:
         self._batches.append(self._use.taken)
 
     def _end_update(self, optimizer: Any) -> None:
-        if not self._begun or not self._active():
+        if not self._active():
+            return
+        if not self._begun:
+            # Whatever has computed the gradients is seen in the next step.
+            self.begin()
             return
         self._add_segment(optimizer)
         if len(self._keys) == 1:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,12 @@ class Recorder:
 
     Args:
         variables: those of the script.
+        end_update: called when gradients are computed after weights were changed by hand: the step was over before.
     """
 
-    def __init__(self, variables: Variables) -> None:
+    def __init__(self, variables: Variables, end_update: Callable[[], None]) -> None:
         self._variables = variables
+        self._end_update = end_update
         self._tensors: dict[int, _Entry] = {}
         self.restart()
 
@@ -169,12 +171,17 @@ class Recorder:
             phase: in which it was called.
             made_up: the results were not computed.
         """
-        now, step = self.now, called.step
+        step = called.step
+        has_gradients = any(operator.phase == "backward" for operator, _ in step.calls)
+        if has_gradients and self.now.by_hand:
+            self._end_update()
+        now = self.now
         self._take(inputs)
         for operator, count in step.calls:
             now.calls[operator] = now.calls.get(operator, 0) + count
         now.host_operators += step.host_operators
-        self._backward += phase == "backward"
+        now.has_gradients |= has_gradients and phase == "forward"
+        self._backward += has_gradients
         size = sum(_bytes(one) for one in outputs)
         if step.peak > size:
             self._release(self._allocate(step.peak - size, _TEMPORARY, phase))
@@ -188,6 +195,8 @@ class Recorder:
 
     def mark_gradients(self, tensors: Sequence[Any]) -> None:
         """Note that these are gradients."""
+        if self.now.by_hand:
+            self._end_update()
         self.now.has_gradients = True
         for tensor in tensors:
             entry = self._tensors.get(id(tensor))
