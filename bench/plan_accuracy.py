@@ -17,9 +17,18 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 
 from bench.plan import tables  # noqa: E402
 from bench.plan.fit import NEUSIGHT, OUTPUT, rows_of  # noqa: E402
+from bench.plan.launches import launch_accuracy, measured_launches  # noqa: E402
 from bench.plan.measured_steps import measured_steps  # noqa: E402
 from bench.plan.memory_accuracy import fit_memory, memory_accuracy, peaks  # noqa: E402
-from bench.plan.time_accuracy import anchored, operator_accuracy, predictions, spreads, time_accuracy  # noqa: E402
+from bench.plan.ranking import ranking_accuracy  # noqa: E402
+from bench.plan.time_accuracy import (  # noqa: E402
+    anchored,
+    operator_accuracy,
+    predictions,
+    spreads,
+    stricter,
+    time_accuracy,
+)
 
 from gpuproof.catalogue import Catalogue  # noqa: E402
 from gpuproof.planning.coefficients import builtin_coefficients  # noqa: E402
@@ -38,7 +47,8 @@ def main() -> int:
         print("plan_accuracy: give the folders of the measured tables and of the traces; see its docstring")
         return 0
     memory = peaks(options.measurements, options.traces)
-    pairs = predictions(rows_of(measured_steps(options.measurements, options.traces)))
+    rows = rows_of(measured_steps(options.measurements, options.traces))
+    pairs = predictions(rows)
     if options.write:
         document = json.loads(OUTPUT.read_text())
         fitted = fit_memory(memory)
@@ -47,7 +57,8 @@ def main() -> int:
         document["time"]["spread"] = spreads(pairs)
         OUTPUT.write_text(json.dumps(document, indent=1) + "\n")
         builtin_coefficients.cache_clear()
-    gpus = Catalogue.load().tables.gpus
+    catalogue = Catalogue.load()
+    gpus = catalogue.tables.gpus
     devices = {
         device: gpus[name]._replace(fp32_tflops=peak, bandwidth=float(bandwidth))
         for device, (name, peak, bandwidth) in NEUSIGHT.items()
@@ -55,8 +66,10 @@ def main() -> int:
     result = {
         "memory": memory_accuracy(memory),
         "step_time": time_accuracy(
-            {**pairs, "data-sheet with one measured step": anchored(pairs["data-sheet"])}
+            {**pairs, "data-sheet with one measured step": anchored(pairs["data-sheet"]), **stricter(rows)}
         ),
+        "ranking": ranking_accuracy(rows, catalogue),
+        "launches": launch_accuracy(measured_launches(options.measurements, options.traces)),
         "operators": operator_accuracy(
             tables.neusight(options.measurements), devices, builtin_coefficients()
         ),

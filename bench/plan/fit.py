@@ -19,11 +19,12 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[2])]
 
 from bench.plan import tables  # noqa: E402
+from bench.plan.launches import fit_launches, measured_launches  # noqa: E402
 from bench.plan.measured_steps import MeasuredStep, measured_steps  # noqa: E402
 
 from gpuproof.catalogue import Catalogue, Gpu  # noqa: E402
 from gpuproof.planning.calibration import regression  # noqa: E402
-from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, plain  # noqa: E402
+from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, plain, predict  # noqa: E402
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients  # noqa: E402
 from gpuproof.planning.time import estimate_step  # noqa: E402
 from gpuproof.planning.time.hardware import peak_rate  # noqa: E402
@@ -32,6 +33,8 @@ from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency  # noq
 OUTPUT = Path(__file__).parents[2] / "src/gpuproof/planning/data/coefficients.json"
 _COMPUTE, _BANDWIDTH = 0.75, 0.85
 """Shares where no operators were measured; slowdowns are relative to them."""
+TYPICAL = 1.2
+"""Slowdown of a class of which nothing was measured."""
 _TYPICAL_FP32 = 0.85
 """Share of the FP32 peak that GPUs without a tight limit of power reach."""
 _ENOUGH_MODELS = 5
@@ -98,7 +101,7 @@ def fit_default(rows: Sequence[Row]) -> dict[str, float]:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.step.gpu.name, row.step.table].append(row)
-    fitted = [(group, fit_slowdowns(group, dict.fromkeys(KINDS, 1.2))) for group in groups.values()]
+    fitted = [(group, fit_slowdowns(group, dict.fromkeys(KINDS, TYPICAL))) for group in groups.values()]
     result: dict[str, float] = {}
     for kind in KINDS:
         pairs = [
@@ -106,7 +109,7 @@ def fit_default(rows: Sequence[Row]) -> dict[str, float]:
             for group, found in fitted
         ]
         total = sum(weight for _, weight in pairs)
-        result[kind] = sum(value * weight for value, weight in pairs) / total if total > 0.01 else 1.2
+        result[kind] = sum(value * weight for value, weight in pairs) / total if total > 0.01 else TYPICAL
     return result
 
 
@@ -165,7 +168,9 @@ def _compute_share(
 
 def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
     """All coefficients of time by GPU and precision, and the typical ones."""
-    rows = rows_of(measured_steps(measurements, traces))
+    steps = measured_steps(measurements, traces)
+    exposed = fit_exposed([step for step in steps if step.trace.strategy == "fsdp"])
+    rows = rows_of(steps, plain_coefficients().merged({"time": {"fsdp_exposed": exposed}}))
     half = [row for row in rows if row.step.precision == "half"]
     full = [row for row in rows if row.step.precision == "float32"]
     default_half = fit_default(half)
@@ -183,7 +188,7 @@ def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
                 key = "tf32" if precision == "float32" and own[0].step.gpu.tf32_tflops else precision
                 if key != "float32":
                     gpus[name][key] = _entry(own, prior)
-    related = _with_relatives(gpus)
+    related = _with_relatives(gpus, default_half)
     for entry in related.values():
         _add_other_precisions(entry, {"half": default_half, "tf32": default_full, "float32": default_full})
     for name, precision, kept, prior in (
@@ -198,7 +203,23 @@ def fit_all(measurements: Path, traces: Path) -> dict[str, Any]:
         "tf32": _rates(default_full),
         "half": _rates(default_half),
     }
-    return {"default": default, "gpus": related}
+    launches = fit_launches(measured_launches(measurements, traces))
+    return {"fsdp_exposed": exposed, **launches, "default": default, "gpus": related}
+
+
+def fit_exposed(steps: Sequence[MeasuredStep]) -> float:
+    """Share of FSDP's collectives that lengthens a step: the one with the smallest errors of steps by the GPU's own coefficients."""
+
+    def error(share: float) -> float:
+        rows = rows_of(steps, plain_coefficients().merged({"time": {"fsdp_exposed": share}}))
+        found: list[float] = []
+        for name in {row.step.gpu.name for row in rows}:
+            own = [row for row in rows if row.step.gpu.name == name]
+            slowdowns = fit_slowdowns(own, dict.fromkeys(KINDS, TYPICAL))
+            found += [abs(predict(row, slowdowns) / row.seconds - 1) for row in own]
+        return sum(found)
+
+    return min((step / 10 for step in range(11)), key=error)
 
 
 def _with_steps(
@@ -262,8 +283,11 @@ def _entry(rows: Sequence[Row], prior: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-def _with_relatives(gpus: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Also GPUs with the same processor or architecture, as one-anchor."""
+def _with_relatives(gpus: Mapping[str, Mapping[str, Any]], default: Mapping[str, float]) -> dict[str, Any]:
+    """Also GPUs with the same processor or architecture, as one-anchor.
+
+    An RTX PRO 6000 Max-Q has half of the power of the server's: products are as fast as is typical of GPUs.
+    """
     result: dict[str, Any] = {name: dict(entry) for name, entry in gpus.items()}
     relatives = {
         **SAME,
@@ -276,6 +300,11 @@ def _with_relatives(gpus: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     for name, relative in relatives.items():
         for precision, entry in gpus.get(relative, {}).items():
             copied = {**entry, "tier": "one-anchor", "source": f"measured on {relative}: {entry['source']}"}
+            if name == "RTX-PRO-6000":
+                copied["slowdown"] = {
+                    kind: round(default[kind], 3) if kind in MATRIX_KINDS else value
+                    for kind, value in entry["slowdown"].items()
+                }
             result.setdefault(name, {}).setdefault(precision, copied)
     return {name: result[name] for name in sorted(result)}
 

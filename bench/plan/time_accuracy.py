@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from bench.plan import tables
-from bench.plan.fit import SAME, Row, fit_default
+from bench.plan.fit import SAME, TYPICAL, Row, fit_default
 
 from gpuproof.planning.calibration.regression import KINDS, fit_slowdowns, predict
 from gpuproof.planning.coefficients import Coefficients
@@ -18,7 +18,7 @@ from gpuproof.planning.time import operator_cost
 from gpuproof.trace.document import Operator
 
 FOLDS = 5
-_PRIOR = dict.fromkeys(KINDS, 1.2)
+_PRIOR = dict.fromkeys(KINDS, TYPICAL)
 Pair = tuple[Row, float]
 """A measured step and its prediction."""
 

@@ -8,6 +8,7 @@ Needs PyTorch and timm. PyTorch is imported once, and each script runs in a proc
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import sys
@@ -79,7 +80,9 @@ def main() -> None:
     options.traces.mkdir(parents=True, exist_ok=True)
     import timm
     import torch
-    import torch._dynamo.config  # fake tensors need it; it takes seconds, and once is enough
+
+    # Fake tensors need it; it takes seconds, and once is enough.
+    importlib.import_module("torch._dynamo.config")
 
     print(f"torch {torch.__version__}, timm {timm.__version__}", flush=True)
     for name, arguments in wanted(options.measurements, options.models, options.times)[

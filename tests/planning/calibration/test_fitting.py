@@ -68,7 +68,9 @@ def _measurements(**keys: object) -> Measurements:
         (
             precision,
             size,
-            2.0 * size**3 / (peak * 1e12 * COMPUTE * tile_efficiency((1, size, size, size), GPU)),
+            2.0
+            * size**3
+            / (peak * 1e12 * COMPUTE * tile_efficiency((1, size, size, size), GPU, peak * 1e12)),
         )
         for precision, peak in peaks.items()
         for size in (4096, 8192)

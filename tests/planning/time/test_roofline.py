@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients
@@ -45,7 +47,10 @@ def test_a_slow_class_takes_a_multiple() -> None:
         ("conv", "float32", "A100-40GB", "torch", 156),  # PyTorch allows TF32 for convolutions
         ("gemm", "float32", "A100-40GB", "tensorflow", 156),  # TensorFlow for all products
         ("conv", "float32", "V100-16GB", "torch", 15.7),
-        ("depthwise-conv", "float16", "T4", "torch", 8.1),  # tensor cores do not compute it
+        ("depthwise-conv", "float16", "T4", "tensorflow", 8.1),  # tensor cores do not compute it
+        ("grouped-conv", "float16", "T4", "torch", 8.1),  # nor this, unless channels are last
+        ("attention", "bfloat16", "H100", "torch", 989.4 * 0.62),  # with instructions of Ampere
+        ("attention", "bfloat16", "A100-40GB", "torch", 312),
         ("gemm", "bfloat16", "H100", "torch", 989.4),
     ],
 )
@@ -62,19 +67,41 @@ def test_a_view_takes_no_time_and_a_copy_crosses_pcie() -> None:
     assert seconds(operator("copy", "float32", 0, 12e9), "T4") == pytest.approx(1.0)
 
 
-def test_a_full_wave_of_large_tiles_loses_only_the_prologue() -> None:
-    # 108 tiles of 128 x 128 on the 108 multiprocessors of an A100.
-    assert tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB")) == pytest.approx(4096 / 4128)
+FP32 = 19.5e12
+"""Of an A100."""
+
+
+def test_a_full_wave_of_large_tiles_loses_only_the_start_of_a_tile() -> None:
+    # 108 tiles of 128 x 128 on the 108 multiprocessors of an A100, each with 4 microseconds beside its 4096 steps.
+    steps = 4e-6 * FP32 / 108 / (2 * 128 * 128)
+    efficiency = tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB"), FP32)
+    assert efficiency == pytest.approx(4096 / (4096 + steps))
+
+
+def test_faster_units_lose_more_to_the_start_of_a_tile() -> None:
+    shape = (1, 128 * 108, 128, 1024)
+    slow, fast = (tile_efficiency(shape, gpu("A100-40GB"), peak) for peak in (FP32, 16 * FP32))
+    assert fast < 0.8 < slow
 
 
 def test_one_tile_more_than_a_wave_costs_a_second_wave() -> None:
-    full = tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB"))
-    assert tile_efficiency((1, 128 * 109, 128, 4096), gpu("A100-40GB")) < 0.9 * full
+    full = tile_efficiency((1, 128 * 108, 128, 4096), gpu("A100-40GB"), FP32)
+    assert tile_efficiency((1, 128 * 109, 128, 4096), gpu("A100-40GB"), FP32) < 0.9 * full
 
 
 def test_a_batch_of_small_products_fills_small_tiles() -> None:
-    small = tile_efficiency((4096, 32, 32, 64), gpu("A100-40GB"))
-    assert 0.3 < small < tile_efficiency((4096, 128, 128, 64), gpu("A100-40GB"))
+    small = tile_efficiency((4096, 32, 32, 64), gpu("A100-40GB"), FP32)
+    assert 0.3 < small < tile_efficiency((4096, 128, 128, 64), gpu("A100-40GB"), FP32)
+
+
+def test_a_convolution_in_half_precision_copies_tensors_unless_channels_are_last() -> None:
+    shape = (1, 4096, 64, 576)
+    contiguous = replace(operator("conv", "float16", 1e9, 256e6, gemm=shape), name="aten.convolution")
+    last = replace(contiguous, layout="channels-last")
+    costs = [operator_cost(one, gpu("T4"), "torch", EXACT) for one in (contiguous, last)]
+    # 256 MB at 80 % of 320 GB/s.
+    assert [cost.copies for cost in costs] == pytest.approx([1e-3, 0])
+    assert costs[0].seconds - costs[1].seconds == pytest.approx(1e-3)
 
 
 def test_the_coefficients_are_plausible() -> None:

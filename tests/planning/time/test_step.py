@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuproof.planning.coefficients import builtin_coefficients
 from gpuproof.planning.scaling import scaled
-from gpuproof.planning.time import estimate_step, input_seconds
+from gpuproof.planning.time import estimate_step, input_seconds, launch_seconds
 from gpuproof.trace.document import Input, Operator, Sharding
 from support.plan_examples import gpu, gpus, training
 
@@ -43,6 +44,36 @@ def test_small_operators_wait_for_their_launches() -> None:
     result = estimate_step(trace, gpu("H100"))
     assert result.bound == "launches"
     assert result.step.value == result.launch_s > result.gpu_s
+
+
+def test_python_calls_the_forward_pass_and_pytorch_the_rest() -> None:
+    called = Operator("aten.relu", "elementwise", "float32", "forward", 0, 0, 1, (), 1000)
+    known = builtin_coefficients()
+    forward, backward = (
+        replace(training(1), operators=[replace(called, phase=phase)], host_operators=1000)
+        for phase in ("forward", "backward")
+    )
+    call, other = known.time["host_s_per_call"], known.time["host_s_per_operator"]
+    assert launch_seconds(forward, known) == pytest.approx(1000 * call)
+    assert launch_seconds(backward, known) == pytest.approx(1000 * other)
+    assert 2 * other < call
+    assert launch_seconds(replace(forward, framework="tensorflow"), known) == pytest.approx(1000 * other)
+    assert launch_seconds(replace(forward, compiled=True), known) < 1000 * call
+
+
+def test_launches_have_limits_of_their_own() -> None:
+    trace = replace(training(1, parameters=1000), host_operators=5000)
+    low, high = builtin_coefficients().time["launch_spread"]
+    step = estimate_step(trace, gpu("A100-80GB")).step
+    assert (step.low, step.high) == pytest.approx((step.value * low, step.value * high))
+
+
+def test_a_part_of_fsdps_collectives_is_never_hidden() -> None:
+    trace = replace(training(2_000_000, parameters=50_000_000), strategy="fsdp")
+    result = estimate_step(trace, gpu("A100-40GB"), gpus=2)
+    exposed = builtin_coefficients().time["fsdp_exposed"]
+    # 200 MB three times, a half of it, at 70 % of 300 GB/s.
+    assert result.communication_s == pytest.approx(exposed * 3 * 2e8 / 2 / (0.7 * 300e9), rel=0.01)
 
 
 def test_a_slow_loader_bounds_the_step_and_workers_help() -> None:
