@@ -272,9 +272,9 @@ def test_a_quota_request_covers_current_and_wanted_use() -> None:
 
 
 def test_a_quota_without_a_known_code_is_looked_up_first() -> None:
-    text = translated(quota("ml.g6.xlarge for spot training job usage"))
+    text = translated(quota("ml.c5.xlarge for spot training job usage"))
     assert "list-service-quotas" in text
-    assert "QuotaName=='ml.g6.xlarge for spot training job usage'" in text
+    assert "QuotaName=='ml.c5.xlarge for spot training job usage'" in text
     assert (
         "request-service-quota-increase --service-code sagemaker --quota-code CODE --desired-value 1" in text
     )

@@ -87,7 +87,8 @@ def test_spot_capacity_is_chosen_where_an_interruption_is_allowed(
     choice = choose(sandbox, instance_type="g5.xlarge", **keys)
     assert (choice.backend.name, choice.candidates[0].spot) == ("ec2", True)
     assert choice.plan.offer == choice.candidates[0].offer
-    assert choice.plan.calls()[-1].request["InstanceMarketOptions"]["MarketType"] == "spot"
+    launch = next(call for call in choice.plan.calls() if call.operation == "run_instances")
+    assert launch.request["InstanceMarketOptions"]["MarketType"] == "spot"
     assert by_name(choice)["ec2", False].reason.endswith("% more")
 
 

@@ -192,7 +192,7 @@ class OperatorLog(TorchDispatchMode):
 
 def _is_gradient_of_cast() -> bool:
     """Whether the backward pass of a change of the type runs, such as those that autocast makes."""
-    node = torch._C._current_autograd_node()
+    node: Any = torch._C._current_autograd_node()
     return node is not None and node.name() == "ToCopyBackward0"
 
 
