@@ -111,8 +111,10 @@ def _find(arguments: argparse.Namespace) -> tuple[list[Run], list[CreatedForJob]
 
 
 def _find_transform(arguments: argparse.Namespace, name: str) -> CreatedForJob | None:
-    """The batch transform job of that name; None if there is none, or it cannot be looked up."""
-    if arguments.on not in (None, "sagemaker"):
+    """The batch transform job of that name; None if there is none, or it cannot be looked up, as without an AWS account."""
+    from gpuproof.backends.registry import searched_backends
+
+    if all(backend.name != "sagemaker" for backend in searched_backends(arguments.on, arguments.region)):
         return None
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.sagemaker.transform.detached import find_created
