@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from gpuproof.account.cleanup.selection import Selection
 
 JOB_KINDS = ("training-job", "processing-job", "transform-job", "tuning-job")
-FREE_KINDS = ("model", "endpoint-config", "schedule", "lifecycle-config", "security-group", "run-files")
+FREE_KINDS = (
+    "model",
+    "endpoint-config",
+    "schedule",
+    "lifecycle-config",
+    "security-group",
+    "run-files",
+    "model-files",
+)
 
 
 @dataclass(frozen=True)

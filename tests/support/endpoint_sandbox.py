@@ -114,6 +114,11 @@ class EndpointSandbox:
             f"scaling {one['ResourceId']}" for one in targets if one["ResourceId"].startswith(mine)
         ]
 
+    def serving(self) -> tuple[str, str]:
+        """The endpoint's status and the name of its configuration."""
+        found = self.client.describe_endpoint(EndpointName=self.name)
+        return found["EndpointStatus"], found["EndpointConfigName"]
+
     def kinds_left(self) -> list[str]:
         return sorted({line.partition(" ")[0] for line in self.left()})
 

@@ -322,11 +322,11 @@ def test_json_says_what_was_done(account: EmulatedAccount, cli: CliSandbox) -> N
     ]
 
 
-def test_250_endpoints_in_10_regions_take_few_requests_although_some_are_throttled(
+def test_500_endpoints_in_20_regions_take_few_requests_although_some_are_throttled(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:
     regions = [one["RegionName"] for one in account.client("ec2", "us-east-1").describe_regions()["Regions"]][
-        :10
+        :20
     ]
     for region in regions:
         account.endpoint("first", region)

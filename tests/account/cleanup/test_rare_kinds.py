@@ -212,7 +212,53 @@ def old_and_new_files(account: EmulatedAccount) -> None:
     put(account, "gpuproof/runs/results/code/job.json", 40 * DAY)
     put(account, "gpuproof/runs/results/output/model.tar.gz", 40 * DAY)
     put(account, "gpuproof/checkpoints/j/lost/model.pt", 40 * DAY)
-    put(account, "gpuproof/endpoints/lost/model.tar.gz", 40 * DAY)
+
+
+def old_and_new_models(account: EmulatedAccount) -> None:
+    """The files of two models that do not exist, and of those that do, or may be created, or that a job reads."""
+    put(account, "gpuproof/endpoints/lost/model.tar.gz", 2 * DAY)
+    put(account, "gpuproof/endpoints/lost/server/gpuproof-agent.pyz", 2 * DAY)
+    put(account, "gpuproof/endpoints/ended/input/x.csv", 2 * DAY)
+    account.transform("ended", status="Completed", age=3 * DAY)
+    put(account, "gpuproof/endpoints/running/input/x.csv", 2 * DAY)
+    account.transform("running", status="InProgress", age=3 * DAY)
+    put(account, "gpuproof/endpoints/young/model.tar.gz", 3600)
+    put(account, "gpuproof/endpoints/exists/model.tar.gz", 2 * DAY)
+    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{BUCKET}/gpuproof/endpoints/exists/model.tar.gz"}
+    account.client("sagemaker", REGION).create_model(ModelName="exists", PrimaryContainer=container)
+    put(account, "gpuproof/endpoints/of-the-user/model.tar.gz", 2 * DAY)
+    put(account, "gpuproof/endpoints/of-the-user/notes.txt", 2 * DAY)
+    put(account, "gpuproof/endpoints/no_name/model.tar.gz", 2 * DAY)
+
+
+def test_old_files_of_a_model_that_does_not_exist_are_deleted_and_no_others(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    old_and_new_models(account)
+    before = account.state()
+    found = listed(cli)
+    assert sorted(found) == ["model-files/ended", "model-files/lost", "transform-job/running"]
+    assert found["model-files/lost"]["note"] == "of a model that does not exist"
+    done = cli.gpuproof("cleanup", "--gpuproof", "--delete", "--yes")
+    assert done.returncode == 0, done.stderr
+    after = account.state()
+    assert {key for key in before if key not in after} == {
+        f"s3://{BUCKET}/gpuproof/endpoints/{name}"
+        for name in ("lost/model.tar.gz", "lost/server/gpuproof-agent.pyz", "ended/input/x.csv")
+    }
+
+
+@pytest.mark.parametrize("operation", ["ListModels", "DescribeTransformJob", "ListObjectsV2"])
+def test_files_stay_if_it_cannot_be_known_whether_their_model_exists(
+    account: EmulatedAccount, cli: CliSandbox, operation: str
+) -> None:
+    old_and_new_models(account)
+    before = account.state()
+    account.fault(f"access-denied,operation={operation}")
+    done = cli.gpuproof("cleanup", "--gpuproof", "--delete", "--yes")
+    account.emulator.context.faults.clear()
+    assert done.returncode == 5
+    assert account.state() == before
 
 
 def test_old_files_of_a_run_that_was_never_submitted_are_deleted_and_no_others(

@@ -105,3 +105,22 @@ def test_delete_goes_on_after_a_name_that_does_not_exist(program: Program) -> No
     assert "There is no endpoint nothing" in errors
     assert "endpoint second: deleted" in out
     assert program.left("second") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_deletion_names_what_deletes_the_rest(program: Program, number: int) -> None:
+    name = f"undone-{number}"
+    assert program.deploy(name, "--no-require-gpu")[0] == 0
+    # It waits, and asks again, until the signal comes.
+    program.emulator.faults("throttling,operation=DeleteEndpointConfig")
+    process = program.start("delete", name, "nothing")
+    until(lambda: program.endpoint_is_gone(name) or process.poll() is not None, "the end of the endpoint")
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=300)
+    program.emulator.faults()
+    assert process.returncode == 130, errors
+    assert f"gpuproof delete {name} nothing deletes what is left" in errors.replace(" --region us-east-1", "")
+    assert len(program.left(name)) == 2
+    code, _, errors = program.run("delete", name)
+    assert code == 0, errors
+    assert program.left(name) == []

@@ -99,7 +99,7 @@ def test_several_files_of_different_types_are_one_request_each(cli: CliSandbox, 
     done = cli.gpuproof("predict", endpoint, *files, "--format", "json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document["schema_version"] == 1
+    assert document["version"] == 1
     rows, array, image = document["predictions"]
     assert (rows["content_type"], rows["text"], rows["variant"]) == ("text/csv", "1,2\n3,4\n", "v1")
     assert array["base64"]

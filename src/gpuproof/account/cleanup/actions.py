@@ -40,6 +40,8 @@ def describe(resource: Resource) -> str:
             if resource.details.get(name)
         ]
         return "delete" + (f", with its {join_words(extra)}" if extra else "")
+    if resource.kind is Kind.MODEL and resource.details.get("files"):
+        return "delete, with its files"
     return _PHRASES.get((resource.kind, resource.action), str(resource.action))
 
 
@@ -72,11 +74,15 @@ def _endpoint(one: Resource) -> tuple[ApiCall, ...]:
         _sagemaker("delete_endpoint_config", f"delete the configuration {name}", EndpointConfigName=name)
         for name in _listed(one, "configs")
     ]
-    calls += [
-        _sagemaker("delete_model", f"delete the model {name}", ModelName=name)
-        for name in _listed(one, "models")
-    ]
-    return (*calls, *_file_calls(_listed(one, "files"), f"of the endpoint {one.id}"))
+    # The files before the models: without the model, nobody finds its files.
+    calls += _file_calls(_listed(one, "files"), f"of the endpoint {one.id}")
+    return (
+        *calls,
+        *(
+            _sagemaker("delete_model", f"delete the model {name}", ModelName=name)
+            for name in _listed(one, "models")
+        ),
+    )
 
 
 def _notebook(one: Resource) -> tuple[ApiCall, ...]:
@@ -116,7 +122,7 @@ def _volume(one: Resource) -> tuple[ApiCall, ...]:
 
 def _model(one: Resource) -> tuple[ApiCall, ...]:
     delete = _sagemaker("delete_model", f"delete the model {one.id}", ModelName=one.id)
-    return (delete, *_file_calls(_listed(one, "files"), f"of the model {one.id}"))
+    return (*_model_files(one), delete)
 
 
 def _config(one: Resource) -> tuple[ApiCall, ...]:
@@ -144,6 +150,10 @@ def _security_group(one: Resource) -> tuple[ApiCall, ...]:
 
 def _run_files(one: Resource) -> tuple[ApiCall, ...]:
     return _file_calls(_listed(one, "files"), f"of the run {one.id}")
+
+
+def _model_files(one: Resource) -> tuple[ApiCall, ...]:
+    return _file_calls(_listed(one, "files"), f"of the model {one.id}")
 
 
 def _file_calls(addresses: Sequence[str], whose: str) -> tuple[ApiCall, ...]:
@@ -198,5 +208,6 @@ _CALLS: Mapping[Kind, Callable[[Resource], tuple[ApiCall, ...]]] = {
     Kind.LIFECYCLE_CONFIG: _lifecycle,
     Kind.SECURITY_GROUP: _security_group,
     Kind.RUN_FILES: _run_files,
+    Kind.MODEL_FILES: _model_files,
 }
 """All kinds but clusters, which are only listed."""

@@ -43,6 +43,7 @@ class Kind(StrEnum):
     LIFECYCLE_CONFIG = "lifecycle-config"
     SECURITY_GROUP = "security-group"
     RUN_FILES = "run-files"
+    MODEL_FILES = "model-files"
 
 
 JOBS = frozenset({Kind.TRAINING, Kind.PROCESSING, Kind.TRANSFORM, Kind.TUNING})
@@ -56,6 +57,7 @@ FREE = frozenset(
         Kind.LIFECYCLE_CONFIG,
         Kind.SECURITY_GROUP,
         Kind.RUN_FILES,
+        Kind.MODEL_FILES,
         Kind.TUNING,
     }
 )

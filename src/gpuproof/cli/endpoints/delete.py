@@ -41,8 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     aws = Aws(region=arguments.region)
     errors: list[GPUproofError] = []
     results: list[dict[str, object]] = []
+    names = list(dict.fromkeys(arguments.names))
     with sigterm_interrupts():
-        for name in dict.fromkeys(arguments.names):
+        for number, name in enumerate(names):
             # An endpoint that cannot be deleted must not keep the others running, and billed.
             try:
                 deletion = plan_deletion(aws, name)
@@ -51,6 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
                     problems = delete_endpoint(aws, deletion, ConsoleProgress())
                 else:
                     problems = []
+            except KeyboardInterrupt:
+                left = " ".join(names[number:])
+                print(
+                    f"gpuproof: interrupted: {name} may not be deleted completely.\n"
+                    f"          gpuproof delete {left}{aws.region_flag} deletes what is left",
+                    file=sys.stderr,
+                )
+                raise
             except GPUproofError as error:
                 errors.append(error)
                 continue

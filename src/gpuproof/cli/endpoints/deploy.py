@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,11 +106,12 @@ def _deploy(arguments: argparse.Namespace) -> int:
         progress = ConsoleProgress()
         _introduce(plan, progress)
         try:
-            deployed = Deployment(plan, aws, progress).run()
+            Deployment(plan, aws, progress).run(
+                lambda deployed: _print_deployed(plan, deployed, arguments.format, aws.region_flag)
+            )
         except DeploymentFailed as failed:
             progress.failure(failed)
             raise
-    _print_deployed(plan, deployed, arguments.format, aws.region_flag)
     return ExitCode.OK
 
 
@@ -119,7 +121,16 @@ def _roll_back(arguments: argparse.Namespace) -> int:
     from gpuproof.cli.endpoints.progress import ConsoleProgress
 
     name: str = arguments.rollback
-    config = roll_back_endpoint(Aws(region=arguments.region), name, ConsoleProgress())
+    aws = Aws(region=arguments.region)
+    try:
+        config = roll_back_endpoint(aws, name, ConsoleProgress())
+    except KeyboardInterrupt:
+        print(
+            f"gpuproof: interrupted. SageMaker continues with what was requested for {name}.\n"
+            f"          aws sagemaker describe-endpoint --endpoint-name {name} --region {aws.region}",
+            file=sys.stderr,
+        )
+        raise
     if arguments.format == "json":
         print(json.dumps({"version": 1, "endpoint": name, "config": config}, indent=2))
     else:

@@ -239,7 +239,7 @@ class _Output:
         """Print the JSON document, if that was asked for."""
         if self._json:
             document = {
-                "schema_version": SCHEMA_VERSION,
+                "version": SCHEMA_VERSION,
                 "name": self._name,
                 "predictions": self._predictions,
             }
@@ -288,9 +288,7 @@ def _print_submitted(arguments: argparse.Namespace, payloads: list[Payload], sub
         }
         for payload, item in zip(payloads, submitted, strict=True)
     ]
-    print(
-        json.dumps({"schema_version": SCHEMA_VERSION, "name": arguments.name, "submitted": items}, indent=2)
-    )
+    print(json.dumps({"version": SCHEMA_VERSION, "name": arguments.name, "submitted": items}, indent=2))
 
 
 def _options(arguments: argparse.Namespace) -> InvocationOptions:

@@ -274,7 +274,7 @@ def _print_end(plan: TransformPlan, end: TransformEnd) -> None:
 
 def _document(plan: TransformPlan, end: TransformEnd) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
+        "version": SCHEMA_VERSION,
         "name": plan.name,
         "region": plan.region,
         "output": plan.options.output,
@@ -288,7 +288,7 @@ def _document(plan: TransformPlan, end: TransformEnd) -> dict[str, Any]:
 def _report_detached(arguments: argparse.Namespace, plan: TransformPlan) -> int:
     if arguments.format == "json":
         document = {
-            "schema_version": SCHEMA_VERSION,
+            "version": SCHEMA_VERSION,
             "name": plan.name,
             "region": plan.region,
             "output": plan.options.output,
@@ -314,7 +314,7 @@ def _show_plan(arguments: argparse.Namespace, plan: TransformPlan) -> int:
     if arguments.format == "json":
         calls = [call.to_json() for call in plan.calls]
         document = {
-            "schema_version": SCHEMA_VERSION,
+            "version": SCHEMA_VERSION,
             "name": plan.name,
             "region": plan.region,
             "calls": calls,

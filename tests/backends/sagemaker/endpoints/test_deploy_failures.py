@@ -8,7 +8,9 @@ import pytest
 
 from gpuproof.backends.aws import AwsRefused
 from gpuproof.backends.interrupts import Terminated
+from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_deletion
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, EndpointGone, GpuNotUsed
+from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
 from gpuproof.errors import ExitCode
 from support.cli_sandbox import until
 from support.endpoint_sandbox import ECHO, EndpointSandbox, raise_at
@@ -106,6 +108,50 @@ def test_a_rollback_that_fails_names_what_is_left_and_keeps_what_the_endpoint_ne
     assert any(f"gpuproof delete {endpoints.name}" in note for note in progress.notes)
 
 
+@pytest.mark.parametrize(
+    ("operation", "left"),
+    [("DeleteModel", ["model"]), ("DeleteEndpointConfig", ["config"]), ("DeleteObjects", ["file", "model"])],
+)
+def test_what_a_rollback_may_not_delete_is_all_that_is_left_and_named(
+    endpoints: EndpointSandbox, operation: str, left: list[str]
+) -> None:
+    progress = RecordingProgress()
+    with (
+        injected_faults(endpoints.emulator, f"access-denied,operation={operation}"),
+        pytest.raises(DeploymentFailed),
+    ):
+        endpoints.deploy(endpoints.plan(endpoints.packed(CRASHES)), progress)
+    assert endpoints.kinds_left() == left
+    (note,) = [note for note in progress.notes if note.startswith("not done")]
+    assert f"Delete it: gpuproof delete {endpoints.name}" in note
+    aws = endpoints.aws()
+    assert delete_endpoint(aws, plan_deletion(aws, endpoints.name), RecordingProgress()) == []
+    assert endpoints.left() == []
+
+
+def test_files_that_a_rollback_may_not_delete_are_named_with_the_command(endpoints: EndpointSandbox) -> None:
+    progress = RecordingProgress()
+    denied = ("access-denied,operation=DeleteObjects", "access-denied,operation=CreateModel")
+    with injected_faults(endpoints.emulator, *denied), pytest.raises(AwsRefused):
+        endpoints.deploy(endpoints.plan(), progress)
+    assert endpoints.kinds_left() == ["file"]
+    assert any("aws s3 rm --recursive s3://" in note for note in progress.notes)
+
+
+def test_a_return_to_a_previous_model_that_fails_can_be_tried_again(endpoints: EndpointSandbox) -> None:
+    first = endpoints.deploy().config
+    second = endpoints.deploy().config
+    with (
+        injected_faults(endpoints.emulator, "capacity,instance=ml.g5.*"),
+        pytest.raises(DeploymentFailed),
+    ):
+        roll_back_endpoint(endpoints.aws(), endpoints.name, RecordingProgress(), endpoints.sleep)
+    assert endpoints.serving() == ("InService", second)
+    again = roll_back_endpoint(endpoints.aws(), endpoints.name, RecordingProgress(), endpoints.sleep)
+    assert again == first
+    assert endpoints.serving() == ("InService", first)
+
+
 def test_an_update_that_fails_keeps_the_old_model_in_service(endpoints: EndpointSandbox) -> None:
     first = endpoints.deploy().config
     with pytest.raises(DeploymentFailed, match="stays in service"):
@@ -118,8 +164,7 @@ def test_an_update_that_is_not_on_the_gpu_returns_to_the_old_model(endpoints: En
     first = endpoints.deploy().config
     with pytest.raises(GpuNotUsed):
         endpoints.deploy(endpoints.plan(require_gpu=True))
-    found = endpoints.client.describe_endpoint(EndpointName=endpoints.name)
-    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", first)
+    assert endpoints.serving() == ("InService", first)
     assert [line for line in endpoints.left() if first not in line] == [f"endpoint {endpoints.name}"]
 
 

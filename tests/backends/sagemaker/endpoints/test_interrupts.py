@@ -7,13 +7,18 @@ import signal
 import pytest
 
 from gpuproof.backends.interrupts import sigterm_interrupts
+from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_deletion
 from gpuproof.backends.sagemaker.endpoints.options import Scaling
+from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
+from gpuproof.backends.sagemaker.endpoints.submit import Deployed
 from gpuproof.units import Duration
-from support.endpoint_sandbox import EndpointSandbox
+from support.endpoint_sandbox import ECHO, EndpointSandbox
 from support.interrupting_session import interrupted_after
 from support.sagemaker_sandbox import RecordingProgress
 
 pytestmark = pytest.mark.slow
+
+DOUBLE = ECHO.replace("return data", "return data * 2")
 
 REQUESTS = (
     "PutObject",
@@ -45,6 +50,87 @@ def test_an_interrupt_when_aws_has_done_what_was_requested_leaves_nothing(
     assert endpoints.left() == []
 
 
+UPDATE = (
+    "PutObject",
+    "CreateModel",
+    "CreateEndpointConfig",
+    "UpdateEndpoint",
+    "DescribeEndpoint",
+    "InvokeEndpoint",
+)
+
+
+@pytest.mark.parametrize("operation", UPDATE)
+def test_an_interrupted_update_returns_to_the_old_model(endpoints: EndpointSandbox, operation: str) -> None:
+    first = endpoints.deploy().config
+    before = endpoints.left()
+    plan = endpoints.plan(endpoints.packed(DOUBLE))
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        endpoints.deployment(plan, aws=aws).run()
+    assert endpoints.serving() == ("InService", first)
+    assert endpoints.invoke([1]) == [1]
+    assert endpoints.left() == before
+
+
+@pytest.mark.parametrize("operation", ["AddTags", "DeleteEndpointConfig", "DeleteModel"])
+def test_an_interrupt_after_the_update_waits_until_the_success_is_reported(
+    endpoints: EndpointSandbox, operation: str
+) -> None:
+    endpoints.deploy()
+    second = endpoints.deploy().config
+    third = endpoints.plan(endpoints.packed(DOUBLE))
+    reported: list[Deployed] = []
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        endpoints.deployment(third, aws=aws).run(reported.append)
+    assert [one.config for one in reported] == [third.deployment]
+    assert endpoints.serving() == ("InService", third.deployment)
+    assert endpoints.invoke([1]) == [1, 1]
+    configs = {line for line in endpoints.left() if line.startswith("config")}
+    assert configs == {f"config {second}", f"config {third.deployment}"}
+
+
+@pytest.mark.parametrize("operation", ["UpdateEndpoint", "AddTags", "DescribeEndpoint"])
+def test_an_interrupted_return_to_the_previous_model_can_be_undone(
+    endpoints: EndpointSandbox, operation: str
+) -> None:
+    configs = {endpoints.deploy().config, endpoints.deploy(endpoints.plan(endpoints.packed(DOUBLE))).config}
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        roll_back_endpoint(aws, endpoints.name, RecordingProgress(), endpoints.sleep)
+    endpoints.client.get_waiter("endpoint_in_service").wait(
+        EndpointName=endpoints.name, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
+    )
+    _, serves = endpoints.serving()
+    again = roll_back_endpoint(endpoints.aws(), endpoints.name, RecordingProgress(), endpoints.sleep)
+    assert {serves, again} == configs
+
+
+DELETED = (
+    "DeleteSchedule",
+    "DeregisterScalableTarget",
+    "DeleteEndpoint",
+    "DeleteEndpointConfig",
+    "DeleteModel",
+    "DeleteObjects",
+)
+
+
+@pytest.mark.parametrize("operation", DELETED)
+def test_what_an_interrupted_deletion_left_is_deleted_by_the_next(
+    endpoints: EndpointSandbox, operation: str
+) -> None:
+    endpoints.deploy(ttl=Duration(7200), schedule_role=endpoints.schedule_role(), scaling=Scaling(1, 3, 4.0))
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        delete_endpoint(aws, plan_deletion(aws, endpoints.name), RecordingProgress(), endpoints.sleep)
+    if endpoints.left():
+        aws = endpoints.aws()
+        delete_endpoint(aws, plan_deletion(aws, endpoints.name), RecordingProgress(), endpoints.sleep)
+    assert endpoints.left() == []
+
+
 def test_an_interrupt_between_two_steps_of_the_rollback_leaves_nothing(endpoints: EndpointSandbox) -> None:
     """One interrupt ends the deployment, others come at the beginning of each step that undoes it."""
     interrupted: set[str] = set()
@@ -59,7 +145,7 @@ def test_an_interrupt_between_two_steps_of_the_rollback_leaves_nothing(endpoints
     progress = RecordingProgress(interrupt)
     with pytest.raises(KeyboardInterrupt):
         endpoints.deploy(endpoints.plan(), progress)
-    assert len(interrupted) == 4  # the server, configuration, model, files
+    assert len(interrupted) == 3  # the server, the configuration, the model with its files
     assert endpoints.left() == []
 
 

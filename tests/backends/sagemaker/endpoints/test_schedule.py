@@ -70,11 +70,6 @@ def settings(endpoints: EndpointSandbox) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ignored}
 
 
-def serving(endpoints: EndpointSandbox) -> tuple[str, str]:
-    found = endpoints.client.describe_endpoint(EndpointName=endpoints.name)
-    return found["EndpointStatus"], found["EndpointConfigName"]
-
-
 @pytest.mark.slow
 def test_an_update_moves_the_schedule(scheduled: EndpointSandbox) -> None:
     plan = update(scheduled)
@@ -86,14 +81,30 @@ def test_an_update_moves_the_schedule(scheduled: EndpointSandbox) -> None:
 
 
 @pytest.mark.slow
+def test_an_update_without_ttl_says_when_the_schedule_still_deletes_the_endpoint(
+    scheduled: EndpointSandbox,
+) -> None:
+    old = settings(scheduled)
+    moment = old["ScheduleExpression"].removeprefix("at(").removesuffix(")").replace("T", " ")
+    expected = f"its schedule still deletes {scheduled.name} at {moment} UTC; --ttl moves it"
+    plan = scheduled.plan()
+    assert expected in plan.warnings
+    assert expected not in update(scheduled).warnings
+    with injected_faults(scheduled.emulator, "access-denied,service=scheduler,operation=GetSchedule"):
+        assert expected not in scheduled.plan().warnings
+    scheduled.deploy(plan)
+    assert settings(scheduled) == old
+
+
+@pytest.mark.slow
 def test_an_update_that_fails_after_the_schedule_was_moved_restores_it(scheduled: EndpointSandbox) -> None:
-    before, left, old = serving(scheduled), scheduled.left(), settings(scheduled)
+    before, left, old = scheduled.serving(), scheduled.left(), settings(scheduled)
     plan, progress = update(scheduled, scaling=Scaling(1, 2, 4.0)), RecordingProgress()
     with injected_faults(scheduled.emulator, NOT_SCALED), pytest.raises(AwsRefused):
         scheduled.deploy(plan, progress)
     assert any(step.startswith("move the schedule") for step in progress.steps)
     assert settings(scheduled) == old
-    assert serving(scheduled) == before
+    assert scheduled.serving() == before
     assert scheduled.left() == left
 
 
@@ -103,23 +114,23 @@ def test_an_interrupt_while_the_schedule_is_moved_restores_it(scheduled: Endpoin
         if progress.steps[-1].startswith("scale"):
             raise KeyboardInterrupt
 
-    before, left, old = serving(scheduled), scheduled.left(), settings(scheduled)
+    before, left, old = scheduled.serving(), scheduled.left(), settings(scheduled)
     progress = RecordingProgress(interrupt)
     with pytest.raises(KeyboardInterrupt):
         scheduled.deploy(update(scheduled, scaling=Scaling(1, 2, 4.0)), progress)
-    assert (serving(scheduled), scheduled.left(), settings(scheduled)) == (before, left, old)
+    assert (scheduled.serving(), scheduled.left(), settings(scheduled)) == (before, left, old)
 
 
 @pytest.mark.slow
 def test_a_schedule_that_cannot_be_moved_undoes_the_update_and_stays(scheduled: EndpointSandbox) -> None:
-    before, left, old = serving(scheduled), scheduled.left(), settings(scheduled)
+    before, left, old = scheduled.serving(), scheduled.left(), settings(scheduled)
     plan = update(scheduled)
     with (
         injected_faults(scheduled.emulator, NOT_MOVED),
         pytest.raises(GPUproofError, match="cannot be moved"),
     ):
         scheduled.deploy(plan)
-    assert (serving(scheduled), scheduled.left(), settings(scheduled)) == (before, left, old)
+    assert (scheduled.serving(), scheduled.left(), settings(scheduled)) == (before, left, old)
 
 
 @pytest.mark.slow
@@ -132,7 +143,7 @@ def test_an_update_kept_without_its_new_schedule_says_that_the_old_one_remains(
         deployed = scheduled.deploy(plan)
     assert any(f"keeps its old schedule, {old['ScheduleExpression']}" in note for note in deployed.notes)
     assert deployed.delete_at is None
-    assert serving(scheduled) == ("InService", deployed.config)
+    assert scheduled.serving() == ("InService", deployed.config)
     assert settings(scheduled) == old
 
 
@@ -153,14 +164,14 @@ def test_a_connection_lost_while_the_schedule_is_moved_moves_it_once(
 def test_a_schedule_that_cannot_be_restored_is_named_and_the_old_model_serves(
     scheduled: EndpointSandbox,
 ) -> None:
-    before, left = serving(scheduled), scheduled.left()
+    before, left = scheduled.serving(), scheduled.left()
     plan, progress = update(scheduled, scaling=Scaling(1, 2, 4.0)), RecordingProgress()
     restored = f"{NOT_MOVED},skip=1"
     with injected_faults(scheduled.emulator, NOT_SCALED, restored), pytest.raises(AwsRefused):
         scheduled.deploy(plan, progress)
     assert any(f"not done: return the schedule gpuproof-{scheduled.name}" in note for note in progress.notes)
     assert not any("gpuproof delete" in note for note in progress.notes)
-    assert serving(scheduled) == before
+    assert scheduled.serving() == before
     assert scheduled.left() == left
 
 

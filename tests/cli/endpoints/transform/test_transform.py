@@ -38,7 +38,7 @@ def test_an_existing_model_stays(cli: CliSandbox, account: Account) -> None:
     done = cli.gpuproof("transform", account.prefix, *places(account), *TYPE, "--format", "json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert (document["status"], document["schema_version"]) == ("Completed", 1)
+    assert (document["status"], document["version"]) == ("Completed", 1)
     assert document["cost_usd"] > 0
     assert account.get("out/x.csv.out") == "<a>"
     assert models(account) == [account.prefix]

@@ -7,7 +7,14 @@ from typing import Any
 
 from gpuproof.account.cleanup.inventory.endpoint_listing import Listing, models_of
 from gpuproof.account.cleanup.inventory.region import Region
-from gpuproof.account.cleanup.resource import ENDPOINT_TAG, HourlyCost, Kind, Resource, is_own
+from gpuproof.account.cleanup.resource import (
+    ENDPOINT_TAG,
+    TRANSFORM_TAG,
+    HourlyCost,
+    Kind,
+    Resource,
+    is_own,
+)
 
 
 def own_parts(region: Region, name: str, listing: Listing) -> dict[str, str]:
@@ -126,6 +133,6 @@ def _free(
         created=created,
         tags=tags,
         owned=is_own(tags),
-        note="no endpoint uses it",
+        note="its transform job has ended" if TRANSFORM_TAG in (tags or {}) else "no endpoint uses it",
         details={"files": "\n".join(files)} if files else {},
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, run_files
+from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, stored_files
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.inventory.workers import Workers, result_of
 from gpuproof.account.cleanup.resource import Inventory, Resource
@@ -31,7 +31,7 @@ COLLECTORS: tuple[Collector, ...] = (
     jobs.collect_clusters,
     ec2.collect_instances,
     ec2.collect_volumes,
-    run_files.collect_run_files,
+    stored_files.collect_files,
 )
 """All groups of resources."""
 

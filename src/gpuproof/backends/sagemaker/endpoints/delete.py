@@ -123,10 +123,11 @@ def delete_endpoint(
     for config in deletion.configs:
         call(config_undo(config))
     for model, bucket in deletion.models:
-        if call(model_undo(model)) and bucket is not None:
-            prefix = f"{ENDPOINTS}{model}/"
-            attempt(
-                f"delete s3://{bucket}/{prefix}",
-                lambda bucket=bucket, prefix=prefix: remover.files(bucket, prefix),
-            )
+        prefix = f"{ENDPOINTS}{model}/"
+        # Its files first: without the model, nobody finds them.
+        if bucket is None or attempt(
+            f"delete s3://{bucket}/{prefix}",
+            lambda bucket=bucket, prefix=prefix: remover.files(bucket, prefix),
+        ):
+            call(model_undo(model))
     return problems

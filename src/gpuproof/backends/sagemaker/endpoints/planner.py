@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.region import check_region
@@ -107,8 +107,31 @@ class EndpointPlanner:
             schedule_role=schedule_role,
             delete_at=None if options.ttl is None else self._clock() + options.ttl.seconds,
             stored_schedule=stored_schedule,
-            warnings=tuple(text for text in (*warnings, *image.notes, role.note, bucket.note) if text),
+            warnings=tuple(
+                text
+                for text in (
+                    *warnings,
+                    *image.notes,
+                    role.note,
+                    bucket.note,
+                    self._kept_schedule(options) if replaces is not None else None,
+                )
+                if text
+            ),
         )
+
+    def _kept_schedule(self, options: EndpointOptions) -> str | None:
+        """When the schedule of an endpoint that is updated without `--ttl` deletes it; None if it has none."""
+        if options.ttl is not None:
+            return None
+        try:
+            found = self._aws.schedule(schedule_name(options.name))
+        except (AwsRefused, AwsUnreachable):
+            return None  # the update does not need it
+        if found is None:
+            return None
+        moment = found["ScheduleExpression"].removeprefix("at(").removesuffix(")").replace("T", " ")
+        return f"its schedule still deletes {options.name} at {moment} UTC; --ttl moves it"
 
     def _instance(self, options: EndpointOptions, region: str) -> tuple[Instance | None, list[str]]:
         """The catalogue's facts about the instance type; None for serverless endpoints and unknown types.

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.remote.run_id import name_in_id
+from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, ENDPOINTS, PREVIOUS_TAG
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
 from gpuproof.backends.sagemaker.endpoints.requests import config_undo, model_undo, update_call
@@ -38,9 +40,10 @@ def remove_older(aws: Aws, remover: Remover, endpoint: str, keep: Collection[str
     for name in configs:
         remover.call(config_undo(name))
     for name, bucket in models:
-        remover.call(model_undo(name))
+        # Its files first: without the model, nobody finds them.
         if bucket is not None:
             remover.files(bucket, f"{ENDPOINTS}{name}/")
+        remover.call(model_undo(name))
     return [*configs, *(name for name, _ in models)]
 
 
@@ -68,8 +71,14 @@ def roll_back_endpoint(
         )
     call = update_call(endpoint, previous)
     progress.step(call.what)
-    execute(aws, call)
-    EndpointWait(aws, endpoint, None, progress, sleep).until_in_service(previous)
-    tags = [{"Key": PREVIOUS_TAG, "Value": found["EndpointConfigName"]}]
-    aws.call("sagemaker", "add_tags", ResourceArn=found["EndpointArn"], Tags=tags)
+    arn, current = found["EndpointArn"], found["EndpointConfigName"]
+    with DeferredInterrupt():
+        execute(aws, call)
+        # Before the end of the update, which an interrupt does not stop.
+        aws.add_tags(arn, {PREVIOUS_TAG: current})
+    try:
+        EndpointWait(aws, endpoint, None, progress, sleep).until_in_service(previous)
+    except DeploymentFailed:
+        aws.add_tags(arn, {PREVIOUS_TAG: previous})
+        raise
     return previous

@@ -11,13 +11,14 @@ from functools import partial
 from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.s3_transfer import ByteCounter
+from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, GpuNotUsed
 from gpuproof.backends.sagemaker.endpoints.plan import PREVIOUS_TAG, EndpointPlan
 from gpuproof.backends.sagemaker.endpoints.previous import remove_older
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
-from gpuproof.backends.sagemaker.endpoints.requests import scaling_calls, update_call
+from gpuproof.backends.sagemaker.endpoints.requests import model_undo, scaling_calls, update_call
 from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict, send
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.errors import GPUproofError
@@ -54,12 +55,14 @@ class _Undo:
         action: does it.
         of_endpoint: whether it deletes the endpoint, or returns it to its old configuration.
         restores: whether it restores what was there before: it deletes nothing that the endpoint needs.
+        remedy: how the user does it; `gpuproof delete` if empty.
     """
 
     what: str
     action: Callable[[], object]
     of_endpoint: bool = False
     restores: bool = False
+    remedy: str = ""
 
 
 class Deployment:
@@ -90,28 +93,37 @@ class Deployment:
         self._has_schedule = False
         self._endpoint_stays = False  # because it could not be deleted
 
-    def run(self) -> Deployed:
+    def run(self, report: Callable[[Deployed], None] = lambda _: None) -> Deployed:
         """Deploy the model.
+
+        Args:
+            report: told about a success, also if an interrupt comes too late to undo it.
 
         Raises:
             GPUproofError: it failed; what was created has been deleted, and what could not be deleted was reported.
         """
-        try:
-            verdict = self._deploy()
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, AwsRefused):
-                raise self._redacted(error) from None
-            raise
-        self._finish()
-        plan, delete_at = self._plan, self._plan.delete_at if self._has_schedule else None
-        return Deployed(plan.name, plan.deployment, verdict, delete_at, tuple(self._notes))
+        with contextlib.ExitStack() as stack:
+            try:
+                verdict = self._deploy()
+                # From here on, the endpoint stays: an interrupt waits until that is reported.
+                stack.enter_context(DeferredInterrupt())
+            except BaseException as error:
+                self._roll_back()
+                if isinstance(error, AwsRefused):
+                    raise self._redacted(error) from None
+                raise
+            self._finish()
+            plan, delete_at = self._plan, self._plan.delete_at if self._has_schedule else None
+            deployed = Deployed(plan.name, plan.deployment, verdict, delete_at, tuple(self._notes))
+            report(deployed)
+            return deployed
 
     def _deploy(self) -> EndpointVerdict | None:
         plan = self._plan
         self._store_files()
         exists = self._aws.describe_model, self._aws.describe_endpoint_config, self._aws.describe_endpoint
-        self._create(plan.create_model, lambda: exists[0](plan.deployment) is not None)
+        self._undo = [_Undo(f"delete the model {plan.deployment}, with its files", self._delete_model)]
+        self._create(plan.create_model, lambda: exists[0](plan.deployment) is not None, undo=False)
         self._create(plan.create_config, lambda: exists[1](plan.deployment) is not None)
         # Before anything costs money.
         if plan.schedule is not None and plan.replaces is None:
@@ -152,13 +164,27 @@ class Deployment:
         if not plan.uploads:
             return
         bucket, prefix = plan.bucket.name, plan.prefix
-        self._add_undo(f"delete s3://{bucket}/{prefix}", lambda: self._remover.files(bucket, prefix))
+        address = f"s3://{bucket}/{prefix}"
+        self._undo.append(
+            _Undo(
+                f"delete {address}", self._delete_files, remedy=f"Delete it: aws s3 rm --recursive {address}"
+            )
+        )
         for path, key in plan.uploads:
             size = path.stat().st_size
             what = f"upload {path.name} ({format_bytes(size)})"
             self._progress.step(what)
             counter = ByteCounter(size, partial(self._progress.transfer, what))
             self._aws.upload_file(bucket, key, path, progress=counter.add)
+
+    def _delete_files(self) -> None:
+        if self._plan.uploads:
+            self._remover.files(self._plan.bucket.name, self._plan.prefix)
+
+    def _delete_model(self) -> None:
+        # Its files first: without the model, nobody finds them.
+        self._delete_files()
+        self._remover.call(model_undo(self._plan.deployment))
 
     def _create(self, call: ApiCall, exists: Callable[[], bool], *, undo: bool = True) -> None:
         """Execute a call; its undo is noted before, because an interrupt may come while it is being made.
@@ -279,25 +305,25 @@ class Deployment:
     def _undo_last(self, undo: _Undo) -> None:
         # Its schedule is what still deletes an endpoint that cannot be deleted now.
         if self._endpoint_stays and not undo.restores:
-            self._report(undo.what, "the endpoint still uses it")
+            self._report(undo, "the endpoint still uses it")
             return
         self._progress.step(undo.what)
         try:
             undo.action()
         except KeyboardInterrupt:
             self._endpoint_stays |= undo.of_endpoint
-            self._report(undo.what, "interrupted again")
+            self._report(undo, "interrupted again")
         except GPUproofError as error:
             self._endpoint_stays |= undo.of_endpoint
-            self._report(undo.what, error.message)
+            self._report(undo, error.message)
 
-    def _report(self, what: str, why: str) -> None:
+    def _report(self, undo: _Undo, why: str) -> None:
         plan, flag = self._plan, self._aws.region_flag
+        remedy = undo.remedy or f"Delete it: gpuproof delete {plan.name}{flag}"
         # `gpuproof delete` would also delete the old model, which serves.
-        remedy = f"Delete it: gpuproof delete {plan.name}{flag}"
-        if plan.replaces is not None:
+        if plan.replaces is not None and not undo.remedy:
             remedy = f"{plan.name} existed before and was not deleted. See what it serves: aws sagemaker describe-endpoint --endpoint-name {plan.name} --region {self._aws.region}"
-        self._progress.report("note", f"not done: {what}: {why.rstrip('.')}. {remedy}")
+        self._progress.report("note", f"not done: {undo.what}: {why.rstrip('.')}. {remedy}")
 
     def _redacted(self, error: AwsRefused) -> AwsRefused:
         """The error without values of environment variables, which AWS quotes when it rejects them."""
