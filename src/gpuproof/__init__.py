@@ -18,16 +18,16 @@ from gpuproof.version import __version__
 if TYPE_CHECKING:
     from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
-    from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+    from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
     from gpuproof.planning.api import plan
     from gpuproof.planning.model_step import plan_step
 
 __all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "plan", "plan_step", "run"]
 
 _HOMES = {
-    "ProcessingJob": "gpuproof.jobs.spec",
+    "ProcessingJob": "gpuproof.jobs.models.script_jobs",
     "GPUproofError": "gpuproof.errors",
-    "TrainingJob": "gpuproof.jobs.spec",
+    "TrainingJob": "gpuproof.jobs.models.script_jobs",
     "plan": "gpuproof.planning.api",
     "plan_step": "gpuproof.planning.model_step",
     "run": "gpuproof.planning.history.observed_run",

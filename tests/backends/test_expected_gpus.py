@@ -8,7 +8,7 @@ import pytest
 
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.catalogue import Catalogue
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 
 
 @pytest.fixture(scope="module")

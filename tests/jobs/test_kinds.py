@@ -11,8 +11,8 @@ from pydantic import Field
 
 from gpuproof.errors import UsageError
 from gpuproof.jobs import TrainingJob, kinds
-from gpuproof.jobs.job_model import JobModel
 from gpuproof.jobs.load import load, load_as, load_jobs
+from gpuproof.jobs.models.job_model import JobModel
 from gpuproof.jobs.schema import json_schema
 from gpuproof.jobs.yaml_file import reader
 

@@ -9,7 +9,7 @@ import pytest
 from gpuproof.errors import ExitCode, InvalidJob, UsageError
 from gpuproof.jobs.distribution.spec import Distribution
 from gpuproof.jobs.load import load, load_jobs
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from gpuproof.units import Duration, GpuRequest, MemoryRange, Money
 
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuproof.jobs import Overrides, load_job, override_job
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from gpuproof.jobs.script_job import ScriptJob, expanded, script_job
-from gpuproof.jobs.spec import TrainingJob
 
 
 @pytest.fixture

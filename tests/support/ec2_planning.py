@@ -14,8 +14,7 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planner import Planner
 from gpuproof.backends.ec2.planning.profile import DEFAULT_NAME, SERVICE
-from gpuproof.jobs.local_paths import resolve_paths
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from support.aws_emulator import REGION, RunningEmulator, running_emulator
 
 _FOREIGN = (
@@ -66,11 +65,11 @@ class EC2PlanningSandbox:
 
     def training(self, **keys: Any) -> TrainingJob:
         """A training job on a `g5.xlarge`."""
-        return resolve_paths(TrainingJob(**self._keys(keys)), self.folder)
+        return TrainingJob(**self._keys(keys)).with_absolute_paths(self.folder)
 
     def processing(self, **keys: Any) -> ProcessingJob:
         """A processing job on a `g5.xlarge`."""
-        return resolve_paths(ProcessingJob(**self._keys(keys)), self.folder)
+        return ProcessingJob(**self._keys(keys)).with_absolute_paths(self.folder)
 
     def plan(self, job: TrainingJob | ProcessingJob | None = None, *, fresh: bool = False) -> EC2Plan:
         """The plan of a job."""

@@ -21,8 +21,7 @@ from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.job_files import collect_source
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.catalogue import Catalogue
-from gpuproof.jobs.local_paths import resolve_paths
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
 from support.faulty_aws import FakeResponse, FaultyAws, Request, query_error
 
@@ -104,7 +103,7 @@ class EC2Sandbox:
             "instance_type": "g5.xlarge",
             "max_duration": "1h",
         }
-        return resolve_paths(TrainingJob(**{**settings, **keys}), self.folder)
+        return TrainingJob(**{**settings, **keys}).with_absolute_paths(self.folder)
 
     def plan(
         self,

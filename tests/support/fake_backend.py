@@ -23,7 +23,7 @@ from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.record import RunRecord, newest_records
 from gpuproof.errors import RunNotFound
 from gpuproof.explain import Explanation, Report
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 
 
 @dataclass(frozen=True)

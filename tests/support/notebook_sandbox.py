@@ -14,7 +14,7 @@ from gpuproof.backends.sagemaker.notebooks.create import CreatedNotebook, create
 from gpuproof.backends.sagemaker.notebooks.plan import NotebookPlan
 from gpuproof.backends.sagemaker.notebooks.planner import plan_notebook
 from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
-from gpuproof.jobs.spec_notebook import NotebookJob
+from gpuproof.jobs.models.notebook import NotebookJob
 from support.aws_emulator import REGION, RunningEmulator
 from support.cli_sandbox import until
 from support.sagemaker_sandbox import RecordingProgress

@@ -13,8 +13,7 @@ from gpuproof.backends.sagemaker.backend import SageMakerBackend
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
 from gpuproof.backends.sagemaker.submission.submission import Submitted, submit_once
 from gpuproof.catalogue import Catalogue
-from gpuproof.jobs.local_paths import resolve_paths
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
 
 SCRIPT = "import sys\nprint('it runs', *sys.argv[1:])\nopen('/opt/ml/model/w', 'w').write('w')\n"
@@ -60,10 +59,10 @@ class SageMakerSandbox:
         return SandboxBackend(aws or self.aws, cache=cache, sleep=lambda _seconds: None)
 
     def training(self, **keys: Any) -> TrainingJob:
-        return resolve_paths(TrainingJob(**self._keys("train.py", keys)), self.folder)
+        return TrainingJob(**self._keys("train.py", keys)).with_absolute_paths(self.folder)
 
     def processing(self, **keys: Any) -> ProcessingJob:
-        return resolve_paths(ProcessingJob(**self._keys("train.py", keys)), self.folder)
+        return ProcessingJob(**self._keys("train.py", keys)).with_absolute_paths(self.folder)
 
     def run(self, job: Job) -> Any:
         """Plan, submit and wait; the final record."""

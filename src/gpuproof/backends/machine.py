@@ -12,8 +12,8 @@ from gpuproof.agent.job import MachineSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuproof.jobs.models.machine import MachineJob
     from gpuproof.jobs.script_job import AnyJob
-    from gpuproof.jobs.spec_machine import MachineJob
 
 
 MACHINE_PROGRAM = "the machine's program"

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from gpuproof.jobs.apply_overrides import override_job
     from gpuproof.jobs.load import load as load_job
     from gpuproof.jobs.load import load_jobs
+    from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
     from gpuproof.jobs.overrides import Overrides
     from gpuproof.jobs.schema import json_schema
-    from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 __all__ = [
     "Job",
@@ -30,9 +30,9 @@ __all__ = [
 
 _MODULES = {
     "Overrides": ("overrides", "Overrides"),
-    "Job": ("spec", "Job"),
-    "ProcessingJob": ("spec", "ProcessingJob"),
-    "TrainingJob": ("spec", "TrainingJob"),
+    "Job": ("models.script_jobs", "Job"),
+    "ProcessingJob": ("models.script_jobs", "ProcessingJob"),
+    "TrainingJob": ("models.script_jobs", "TrainingJob"),
     "json_schema": ("schema", "json_schema"),
     "load_job": ("load", "load"),
     "load_jobs": ("load", "load_jobs"),

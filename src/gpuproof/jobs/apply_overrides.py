@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from gpuproof.errors import UsageError
 from gpuproof.jobs.distribution.launchers import NONE
 from gpuproof.jobs.kinds import KINDS
-from gpuproof.jobs.local_paths import resolve_path, resolve_paths
+from gpuproof.jobs.local_paths import resolve_path
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.overrides import Overrides
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
-from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
 
 JobType = TypeVar("JobType", bound=Job)
@@ -108,7 +108,7 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     if changes.gpu is not None:
         data["instance_type"] = changes.instance_type
     try:
-        return resolve_paths(type(job).model_validate(data), folder)
+        return type(job).model_validate(data).with_absolute_paths(folder)
     except InvalidFields as error:
         sentences = dict.fromkeys(_sentence(problem) for problem in error.field_problems)
         raise UsageError("\n".join(sentences)) from None

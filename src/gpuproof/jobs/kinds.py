@@ -1,6 +1,6 @@
 """The kinds of job that a `gpuproof.yaml` may describe: the one table from which files are read and the schema is made.
 
-A kind is a model in a module of its own, `spec_NAME.py`, that derives from `JobModel`, and a row of `KINDS`.
+A kind is a model in a module of its own, `models/NAME.py`, that derives from `JobModel`, and a row of `KINDS`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.job_model import JobModel
+    from gpuproof.jobs.models.job_model import JobModel
 
 RUN = "gpuproof run"
-"""The command that runs the jobs of `gpuproof.jobs.spec.Job`."""
+"""The command that runs the jobs of `gpuproof.jobs.models.script_jobs.Job`."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ DEFAULT = "training"
 """The kind of a job without the key `kind`."""
 
 KINDS: dict[str, Kind] = {
-    "training": Kind("gpuproof.jobs.spec:TrainingJob", "a training job"),
-    "processing": Kind("gpuproof.jobs.spec:ProcessingJob", "a processing job"),
-    "machine": Kind("gpuproof.jobs.spec_machine:MachineJob", "a machine"),
-    "endpoint": Kind("gpuproof.jobs.spec_endpoint:EndpointJob", "an endpoint", "gpuproof deploy"),
+    "training": Kind("gpuproof.jobs.models.script_jobs:TrainingJob", "a training job"),
+    "processing": Kind("gpuproof.jobs.models.script_jobs:ProcessingJob", "a processing job"),
+    "machine": Kind("gpuproof.jobs.models.machine:MachineJob", "a machine"),
+    "endpoint": Kind("gpuproof.jobs.models.endpoint:EndpointJob", "an endpoint", "gpuproof deploy"),
     "notebook": Kind(
-        "gpuproof.jobs.spec_notebook:NotebookJob", "a notebook instance", "gpuproof notebook create"
+        "gpuproof.jobs.models.notebook:NotebookJob", "a notebook instance", "gpuproof notebook create"
     ),
 }
 """Every kind by the value of the key `kind`."""

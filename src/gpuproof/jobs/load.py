@@ -9,8 +9,8 @@ from typing import TypeVar, get_args
 from gpuproof.errors import UsageError
 from gpuproof.jobs import kinds
 from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
-from gpuproof.jobs.job_model import JobModel
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from gpuproof.jobs.suggestions import did_you_mean
 
 FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")

@@ -7,11 +7,11 @@ from typing import Any
 from gpuproof.jobs import kinds
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import Distribution, SageMakerDistribution
-from gpuproof.jobs.job_model import JobModel
-from gpuproof.jobs.spec_common import KNOWN_FRAMEWORKS
-from gpuproof.jobs.spec_ec2 import MAX_REGIONS, EC2Region, EC2Settings
-from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
-from gpuproof.jobs.spec_sagemaker import SageMakerSettings
+from gpuproof.jobs.models.ec2 import MAX_REGIONS, EC2Region, EC2Settings
+from gpuproof.jobs.models.instance_job import KNOWN_FRAMEWORKS
+from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
+from gpuproof.jobs.models.sagemaker import SageMakerSettings
 from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT, REGION
 
 SCHEMA_ID = "urn:gpuproof:schema:gpuproof.yaml:1"

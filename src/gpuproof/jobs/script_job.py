@@ -15,8 +15,8 @@ from gpuproof.jobs.distribution.launchers import LAUNCHERS, NONE
 from gpuproof.jobs.validators import check_entry_point, derive_job_name
 
 if TYPE_CHECKING:
+    from gpuproof.jobs.models.script_jobs import Job, TrainingJob
     from gpuproof.jobs.overrides import Overrides
-    from gpuproof.jobs.spec import Job, TrainingJob
 
 _FLAGS = ("arguments", "distribution", "instance_count", "processes_per_host")
 """The flags of which such a job has the values."""
@@ -24,7 +24,7 @@ _FLAGS = ("arguments", "distribution", "instance_count", "processes_per_host")
 
 @dataclass(frozen=True)
 class NoResources:
-    """The defaults of `gpuproof.jobs.spec_parts.Resources`: nothing is requested."""
+    """The defaults of `gpuproof.jobs.models.parts.Resources`: nothing is requested."""
 
     gpu: None = None
     gpu_memory: None = None
@@ -37,7 +37,7 @@ class NoResources:
 
 @dataclass(frozen=True)
 class NoSageMakerSettings:
-    """The defaults of `gpuproof.jobs.spec_sagemaker.SageMakerSettings`."""
+    """The defaults of `gpuproof.jobs.models.sagemaker.SageMakerSettings`."""
 
     role: None = None
     bucket: None = None
@@ -55,7 +55,7 @@ class NoSageMakerSettings:
 
 @dataclass(frozen=True)
 class NoEC2Settings:
-    """The defaults of `gpuproof.jobs.spec_ec2.EC2Settings`."""
+    """The defaults of `gpuproof.jobs.models.ec2.EC2Settings`."""
 
     instance_profile: None = None
     bucket: None = None
@@ -136,7 +136,7 @@ class ScriptJob:
 
     def expand(self) -> TrainingJob:
         """The same job as a `TrainingJob`."""
-        from gpuproof.jobs.spec import TrainingJob  # imports pydantic
+        from gpuproof.jobs.models.script_jobs import TrainingJob  # imports pydantic
 
         distribution: Any = None if self.distribution is None else asdict(self.distribution)
         return TrainingJob(
@@ -185,5 +185,5 @@ def _distribution(changes: Overrides, hosts: int) -> ScriptDistribution | None:
 
 
 def expanded(job: AnyJob) -> Job:
-    """A job as one of the models of `gpuproof.jobs.spec`."""
+    """A job as one of the models of `gpuproof.jobs.models.script_jobs`."""
     return job.expand() if isinstance(job, ScriptJob) else job

@@ -24,8 +24,8 @@ from gpuproof.planning.tracing import TraceRequest, trace_two_batch_sizes
 from gpuproof.units import Duration, Memory, UnitError
 
 if TYPE_CHECKING:
+    from gpuproof.jobs.models.script_jobs import TrainingJob
     from gpuproof.jobs.script_job import ScriptJob
-    from gpuproof.jobs.spec import TrainingJob
 
 DEFAULT_GPU = "A10G"
 """What the script is told that it has."""
@@ -206,11 +206,10 @@ def _script(
     arguments: tuple[str, ...] | None,
 ) -> JobScript | Path:
     """The script of a job, or a script without one."""
-    from gpuproof.jobs.local_paths import resolve_paths  # these import pydantic
     from gpuproof.jobs.script_job import expanded
 
     if not isinstance(job, (str, PathLike)):
-        described = resolve_paths(expanded(job), Path.cwd())
+        described = expanded(job).with_absolute_paths(Path.cwd())
         if described.kind != "training":
             raise UsageError(
                 "Only training jobs are planned.", remedy="gpuproof.plan with the path of a script"
@@ -219,7 +218,7 @@ def _script(
     path = Path(job)
     if path.suffix in _JOB_FILES or path.is_dir():
         from gpuproof.jobs.load import load_as
-        from gpuproof.jobs.spec import TrainingJob
+        from gpuproof.jobs.models.script_jobs import TrainingJob
 
         return script_of_job(load_as(path, name, TrainingJob), folders, arguments)
     if name is not None:

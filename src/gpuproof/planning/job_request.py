@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuproof.agent.contract import hyperparameter_arguments
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.planning.contract import Contract
 

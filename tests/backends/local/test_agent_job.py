@@ -15,7 +15,7 @@ from gpuproof.backends.agent_job import job_document
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.local.agent_job import local_job, plan_warnings
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 
 
 def ordered(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:

@@ -6,7 +6,7 @@ import pytest
 
 from gpuproof.backends.local.framework_check import framework_warning, require_framework
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 
 HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
 

@@ -24,7 +24,7 @@ from gpuproof.backends.local.run_folders import RunFolders, agent_alive
 from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.errors import UsageError
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from support.cli_sandbox import until
 from support.nvml_stub import Scenario, build_library
 

@@ -13,7 +13,7 @@ from gpuproof.backends.local import plan as planning
 from gpuproof.backends.local.plan import plan_run
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import ExitCode, GpuRequired, InvalidJob, UsageError
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 
 Script = Callable[[str], Path]
 

@@ -22,7 +22,7 @@ from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.errors import GPUproofError, UsageError
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 
 Script = Callable[[str], Path]
 

@@ -17,7 +17,7 @@ from gpuproof.backends.local.run import LocalRun
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.local.submit import start_run
 from gpuproof.errors import GPUproofError
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 
 Script = Callable[[str], Path]
 

@@ -13,7 +13,7 @@ import pytest
 from gpuproof.cli.endpoints.deploy import add_parser
 from gpuproof.cli.endpoints.job_file import apply_job_file
 from gpuproof.errors import UsageError
-from gpuproof.jobs.spec_endpoint import EndpointJob
+from gpuproof.jobs.models.endpoint import EndpointJob
 from support.aws_emulator import RunningEmulator, running_emulator
 from support.deploy_program import Program
 from support.endpoint_sandbox import IMAGE

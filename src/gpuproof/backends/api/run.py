@@ -9,8 +9,7 @@ from gpuproof.backends.api.output import Logs, RunOutput
 from gpuproof.backends.base import Backend, Plan, PlanOptions, Run
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.registry import load_backend, reject_foreign_flags
-from gpuproof.jobs.local_paths import resolve_paths
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 
 if TYPE_CHECKING:
     from gpuproof.backends.local.plan import LocalPlan
@@ -150,7 +149,7 @@ def run_observed(
     backend_class = load_backend(on)
     flags = {"python": python}
     reject_foreign_flags(on, flags)
-    resolved = resolve_paths(_in_region(job, region), Path.cwd())
+    resolved = _in_region(job, region).with_absolute_paths(Path.cwd())
     output = RunOutput(logs)
     backend = backend_class.open(region=resolved.resources.region, profile=profile, notify=output.step)
     plan = backend.plan(resolved, PlanOptions(fresh=fresh, flags=flags))

@@ -13,8 +13,8 @@ from gpuproof.backends.cheapest.prediction import Predict, Prediction
 from gpuproof.backends.errors import failure_group
 from gpuproof.backends.offer import Offer
 from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from gpuproof.jobs.script_job import expanded
-from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.util.humanize import format_duration, format_usd
 
 if TYPE_CHECKING:

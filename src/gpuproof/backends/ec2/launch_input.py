@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gpuproof.backends.ec2.target import InstanceProfile
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 
 
 class LaunchInput(Protocol):

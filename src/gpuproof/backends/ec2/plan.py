@@ -41,9 +41,9 @@ from gpuproof.backends.remote.output_names import WORK_FOLDER, output_name
 from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
 from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
-from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validators import is_s3
 
 if TYPE_CHECKING:

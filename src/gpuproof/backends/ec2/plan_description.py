@@ -8,7 +8,7 @@ from typing import Any
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.catalogue.prices import DERIVED, is_old, mark
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.settings import today
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_usd

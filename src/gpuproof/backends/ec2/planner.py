@@ -29,8 +29,8 @@ from gpuproof.backends.remote.s3_layout import checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, ProcessingJob
-from gpuproof.jobs.spec_machine import MachineJob
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 
 _CODE_CHANNEL = "code"
 """The channel of the agent and the source on an EC2 host."""

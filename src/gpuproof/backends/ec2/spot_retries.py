@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from gpuproof.backends.ec2.launch_record import InterruptedRun
 from gpuproof.errors import UsageError
-from gpuproof.jobs.spec import Job
-from gpuproof.jobs.spec_ec2 import MAX_RETRIES
+from gpuproof.jobs.models.ec2 import MAX_RETRIES
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.util.humanize import pluralize
 
 

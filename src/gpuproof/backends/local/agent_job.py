@@ -15,8 +15,8 @@ from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.jobs.validators import is_s3
 
 if TYPE_CHECKING:
+    from gpuproof.jobs.models.script_jobs import ProcessingJob
     from gpuproof.jobs.script_job import AnyJob
-    from gpuproof.jobs.spec import ProcessingJob
 
 DEFAULT_GRACE_SECONDS = 300.0
 

@@ -12,7 +12,7 @@ from gpuproof.agent.job import AgentJob, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.machine import MACHINE_PROGRAM, machine_settings
-from gpuproof.jobs.spec import Job, ProcessingJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 
 DEFAULT_GRACE_SECONDS = 900.0
 """The GPU is billed by the second, but loading the data may take some minutes."""

@@ -18,7 +18,7 @@ from gpuproof.backends.remote.results import (
     translated_file_errors,
     write_atomically,
 )
-from gpuproof.jobs.spec import Job, ProcessingJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 from gpuproof.jobs.validators import is_s3
 
 

@@ -28,8 +28,8 @@ from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest, m
 from gpuproof.backends.sagemaker.requests.training import max_wait
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.prices import DERIVED, is_old, mark
+from gpuproof.jobs.models.script_jobs import SageMakerJob, TrainingJob
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import SageMakerJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import today
 from gpuproof.units import Duration

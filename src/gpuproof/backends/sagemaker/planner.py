@@ -30,9 +30,9 @@ from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
 from gpuproof.backends.sagemaker.target import Candidate, Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, SageMakerJob, TrainingJob
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job, ProcessingJob, SageMakerJob, TrainingJob
-from gpuproof.jobs.spec_machine import MachineJob
 from gpuproof.jobs.validators import is_s3
 
 _QUOTA_EXCEEDED = "ResourceLimitExceeded"

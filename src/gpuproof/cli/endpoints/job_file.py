@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.spec_endpoint import EndpointJob
+    from gpuproof.jobs.models.endpoint import EndpointJob
 
 _DESTINATIONS = {"async_output": "asynchronous"}
 """Keys whose flag has another name in the parsed arguments."""
@@ -28,7 +28,7 @@ def apply_job_file(arguments: argparse.Namespace) -> None:
     path = Path(arguments.model)
     if path.suffix in (".yaml", ".yml"):
         from gpuproof.jobs.load import load_as
-        from gpuproof.jobs.spec_endpoint import EndpointJob
+        from gpuproof.jobs.models.endpoint import EndpointJob
 
         _apply(arguments, load_as(path, arguments.job, EndpointJob))
     elif arguments.job is not None:

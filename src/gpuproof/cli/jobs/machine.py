@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.base import Plan, Run
     from gpuproof.backends.machine import JupyterServer
     from gpuproof.backends.record import RunRecord
-    from gpuproof.jobs.spec_machine import MachineJob
+    from gpuproof.jobs.models.machine import MachineJob
     from gpuproof.terminal.console import Console
 
 _POLL_S = {False: 0.2, True: 3.0}

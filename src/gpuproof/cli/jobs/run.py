@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gpuproof.backends.cheapest.choose import Choice
     from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.jobs.models.machine import MachineJob
     from gpuproof.jobs.script_job import AnyJob
-    from gpuproof.jobs.spec_machine import MachineJob
     from gpuproof.terminal.console import Console
 
 

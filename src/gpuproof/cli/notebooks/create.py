@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.sagemaker.notebooks.create import CreatedNotebook
     from gpuproof.backends.sagemaker.notebooks.plan import NotebookPlan
     from gpuproof.cli.arguments import Subparsers
-    from gpuproof.jobs.spec_notebook import NotebookJob
+    from gpuproof.jobs.models.notebook import NotebookJob
 
 _NEVER = ("never", "none", "0")
 
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _job(arguments: argparse.Namespace) -> NotebookJob:
     from gpuproof.jobs import load
-    from gpuproof.jobs.spec_notebook import NotebookJob
+    from gpuproof.jobs.models.notebook import NotebookJob
 
     changes = _changes(arguments)
     target = Path(arguments.target)

@@ -162,7 +162,7 @@ def _job(arguments: argparse.Namespace) -> JobScript | None:
         return None
     from gpuproof.cli.planning.sample_folders import sample_folders
     from gpuproof.jobs.load import load_as
-    from gpuproof.jobs.spec import TrainingJob
+    from gpuproof.jobs.models.script_jobs import TrainingJob
     from gpuproof.planning.job_request import script_of_job
 
     inputs = sample_folders(arguments.input)

@@ -28,7 +28,7 @@ from gpuproof.jobs.distribution.launchers import (
     TORCHRUN,
     launchers_with,
 )
-from gpuproof.jobs.spec_parts import StrictModel
+from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.suggestions import did_you_mean, normalize_key
 from gpuproof.jobs.validation_errors import FieldError, format_value
 

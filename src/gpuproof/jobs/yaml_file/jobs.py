@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuproof.errors import InvalidJob, Problem, UsageError
 from gpuproof.jobs import kinds
-from gpuproof.jobs.job_model import JobModel
+from gpuproof.jobs.models.job_model import JobModel
 from gpuproof.jobs.validation_errors import (
     FieldProblem,
     InvalidFields,

@@ -10,7 +10,7 @@ from gpuproof.backends.api.run import run_observed
 from gpuproof.planning.history.planned_runs import PlannedRuns
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.models.script_jobs import Job
 
 
 @wraps(api.run)

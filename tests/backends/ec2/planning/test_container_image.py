@@ -13,7 +13,7 @@ from gpuproof.backends.ec2.target import DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
 ECR = "763104351884.dkr.ecr.{}.amazonaws.com"

@@ -14,7 +14,7 @@ from gpuproof.backends.ec2.target import ChosenAmi, Zone
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
 CATALOGUE = Catalogue.load()

@@ -12,7 +12,7 @@ from gpuproof.backends.ec2.planner import Planner
 from gpuproof.backends.ec2.tracking.result_locations import results_of
 from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec_machine import MachineJob
+from gpuproof.jobs.models.machine import MachineJob
 from support.ec2_planning import EC2PlanningSandbox
 
 pytestmark = pytest.mark.slow

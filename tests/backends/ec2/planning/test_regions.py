@@ -15,7 +15,7 @@ from gpuproof.backends.ec2.backend import EC2Backend
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.errors import NoCapacity
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
 from support.ec2_planning import EC2PlanningSandbox
 from support.faulty_aws import FakeResponse, FaultyAws, Request, json_error, query_error

@@ -8,7 +8,7 @@ from gpuproof.backends.base import PlanOptions
 from gpuproof.backends.ec2.backend import EC2Backend
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
 pytestmark = pytest.mark.slow

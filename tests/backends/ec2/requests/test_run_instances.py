@@ -12,8 +12,8 @@ from gpuproof.backends.ec2.requests.run_instances import NEW_GROUP, launch_call,
 from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, TrainingJob
-from gpuproof.jobs.spec_parts import Resources
+from gpuproof.jobs.models.parts import Resources
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from gpuproof.units import Money
 
 RUN = "small-20260501-120000-abcd"

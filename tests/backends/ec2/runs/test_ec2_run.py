@@ -16,7 +16,7 @@ from gpuproof.backends.base import Event, Output
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from support.archives import archive
 from support.faulty_aws import FaultyAws, query_error
 

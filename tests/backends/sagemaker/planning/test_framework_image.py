@@ -12,8 +12,8 @@ from gpuproof.backends.sagemaker.planning.image import ChosenImage, choose_image
 from gpuproof.backends.sagemaker.planning.instance_types import Candidate, choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.source.tree import collect
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 REGION = "eu-central-1"
 

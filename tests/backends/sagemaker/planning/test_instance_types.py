@@ -10,7 +10,7 @@ from gpuproof.backends.remote.planning.instance_search import MOST_CANDIDATES
 from gpuproof.backends.sagemaker.planning.instance_types import InstanceChoice, choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 
 REGION = "us-west-2"
 

@@ -21,7 +21,7 @@ from gpuproof.backends.sagemaker.requests.training import training_request
 from gpuproof.backends.sagemaker.target import Candidate, ChosenImage, Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 
 RUN = "train-20260101-120000-ab12"
 ROLE = "arn:aws:iam::123456789012:role/Training"

@@ -13,7 +13,7 @@ import pytest
 
 from gpuproof.backends.base import Notice
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
-from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from support.archives import archive
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ImageRow
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 
 _CUDA_TAG = re.compile(r"-cu(\d{2})(\d)-")
 """The CUDA version in the tag of an AWS image: `2.9-gpu-py312-cu130-ubuntu22.04-ec2`."""

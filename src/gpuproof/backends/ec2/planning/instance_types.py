@@ -18,7 +18,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, Price
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 
 _SAGEMAKER_PREFIX = "ml."
 _ON_DEMAND, _SPOT = "on-demand", "spot"

@@ -19,9 +19,9 @@ from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.regions import partition_of
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
+from gpuproof.jobs.models.ec2 import EC2Region
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job
-from gpuproof.jobs.spec_ec2 import EC2Region
 from gpuproof.util.humanize import format_bytes
 
 _NOT_ENABLED = frozenset(

@@ -13,8 +13,8 @@ from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.hosts import host_names
 from gpuproof.backends.remote.run_id import stamp_in
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RunLayout, launched_run
-from gpuproof.jobs.spec import Job
-from gpuproof.jobs.spec_machine import MachineJob
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job
 
 _NAME_PREFIX = 40
 """Characters of a job's name that are contained in the ids of all its runs."""

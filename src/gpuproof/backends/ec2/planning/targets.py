@@ -21,9 +21,9 @@ from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, InvalidJob
+from gpuproof.jobs.models.ec2 import EC2Region
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job
-from gpuproof.jobs.spec_ec2 import EC2Region
 
 _QUOTA_EXCEEDED = "VcpuLimitExceeded"
 """The error with which EC2 rejects a launch."""

@@ -8,7 +8,7 @@ from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.backends.remote.agent_job import DEFAULT_GRACE_SECONDS, unused_rule
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.jobs.distribution.launchers import NONE
-from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from gpuproof.units import Duration
 
 DEFAULT_DURATION = Duration(86_400)

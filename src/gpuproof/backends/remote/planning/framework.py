@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.errors import InvalidJob
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.jobs.source.tree import SourceTree
-from gpuproof.jobs.spec import Job
 
 PYTORCH = "pytorch"
 TENSORFLOW = "tensorflow"

@@ -9,7 +9,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, JobKind, Market
 from gpuproof.catalogue.prices import hourly_text
 from gpuproof.catalogue.search import InstanceQuery
-from gpuproof.jobs.spec import Job
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.settings import today
 
 MOST_CANDIDATES = 4

@@ -7,10 +7,10 @@ from pathlib import Path
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan
 from gpuproof.errors import InvalidJob
+from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.jobs.output_folders import output_folders
 from gpuproof.jobs.source.secret_files import find_secret_names, find_secrets, reject_secrets
 from gpuproof.jobs.source.tree import SourceTree, collect
-from gpuproof.jobs.spec import Job
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.remote.agent_job import unused_rule
 from gpuproof.backends.remote.upload.input_folder import InputFolder
-from gpuproof.jobs.spec import Job, TrainingJob
-from gpuproof.jobs.spec_machine import MachineJob
+from gpuproof.jobs.models.machine import MachineJob
+from gpuproof.jobs.models.script_jobs import Job, TrainingJob
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_bytes, pluralize
 

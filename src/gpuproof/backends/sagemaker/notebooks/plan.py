@@ -14,7 +14,7 @@ from gpuproof.backends.sagemaker.notebooks.lifecycle_script import LifecycleScri
 from gpuproof.backends.sagemaker.planning.role import ChosenRole
 from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue.prices import hourly_text
-from gpuproof.jobs.spec_notebook import NotebookJob
+from gpuproof.jobs.models.notebook import NotebookJob
 from gpuproof.settings import today
 from gpuproof.util.humanize import format_usd
 from gpuproof.version import __version__

@@ -19,7 +19,7 @@ from gpuproof.backends.sagemaker.requests.limits import check_limits
 from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import UsageError
-from gpuproof.jobs.spec_notebook import NotebookJob
+from gpuproof.jobs.models.notebook import NotebookJob
 
 _QUOTA_EXCEEDED = "ResourceLimitExceeded"
 

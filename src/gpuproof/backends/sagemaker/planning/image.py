@@ -12,7 +12,7 @@ from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE, JOBS
 from gpuproof.catalogue.model import ImageRow, JobKind
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import SageMakerJob
+from gpuproof.jobs.models.script_jobs import SageMakerJob
 from gpuproof.util.versions import version_key
 
 _STAND_INS = {True: "ml.g5.xlarge", False: "ml.m5.xlarge"}

@@ -20,7 +20,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import SageMakerJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import SageMakerJob, TrainingJob
 from gpuproof.util.humanize import join_words
 
 

@@ -9,7 +9,7 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote.run_id import created_after, stamp_in
 from gpuproof.backends.sagemaker.tracking.records import TAG_JOB, TAG_RUN
 from gpuproof.backends.sagemaker.tracking.result_locations import find_checkpoints
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 
 _NAME_PREFIX = 40
 """Characters of a job's name that are contained in the names of all its runs."""

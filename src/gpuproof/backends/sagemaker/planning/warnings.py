@@ -11,7 +11,7 @@ from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.jobs.distribution.launchers import NONE
-from gpuproof.jobs.spec import ProcessingJob, SageMakerJob, TrainingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob, SageMakerJob, TrainingJob
 from gpuproof.units import Duration
 
 

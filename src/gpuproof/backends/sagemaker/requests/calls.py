@@ -12,7 +12,7 @@ from gpuproof.backends.sagemaker.requests.common import JobRequest
 from gpuproof.backends.sagemaker.requests.limits import check_limits
 from gpuproof.backends.sagemaker.requests.processing import processing_request
 from gpuproof.backends.sagemaker.requests.training import training_request
-from gpuproof.jobs.spec import ProcessingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob
 
 
 def create_calls(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuproof.backends.remote.s3_layout import AGENT
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.model import Instance
-from gpuproof.jobs.spec import SageMakerJob
+from gpuproof.jobs.models.script_jobs import SageMakerJob
 from gpuproof.units import Duration
 from gpuproof.version import __version__
 

@@ -7,7 +7,7 @@ from typing import Any
 from gpuproof.backends.remote.output_names import RESERVED, input_name, output_name
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
-from gpuproof.jobs.spec import ProcessingJob
+from gpuproof.jobs.models.script_jobs import ProcessingJob
 
 CODE = "/opt/ml/processing/gpuproof"
 """The container's folder for the agent and the source."""

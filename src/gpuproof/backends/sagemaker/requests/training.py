@@ -8,7 +8,7 @@ from gpuproof.agent.contract import hyperparameter_texts
 from gpuproof.agent.paths import ContractPaths
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
-from gpuproof.jobs.spec import TrainingJob
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from gpuproof.units import Duration
 
 RETRIES = 2

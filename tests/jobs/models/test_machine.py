@@ -9,7 +9,7 @@ import pytest
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs import Overrides, TrainingJob, override_job
 from gpuproof.jobs.load import load
-from gpuproof.jobs.spec_machine import MachineJob
+from gpuproof.jobs.models.machine import MachineJob
 from gpuproof.units import Duration
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.load import load, load_as, load_jobs
+from gpuproof.jobs.models.endpoint import EndpointJob
 from gpuproof.jobs.schema import json_schema
-from gpuproof.jobs.spec_endpoint import EndpointJob
 from gpuproof.jobs.yaml_file import reader
 from gpuproof.units import Duration
 

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.job_model import JobModel
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.spec_common import EMPTY
-from gpuproof.jobs.spec_parts import PathText
-from gpuproof.jobs.spec_sagemaker import BUCKET, ROLE, matching
+from gpuproof.jobs.models.instance_job import EMPTY
+from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.parts import PathText
+from gpuproof.jobs.models.sagemaker import BUCKET, ROLE, matching
 from gpuproof.jobs.validation_errors import FieldError, FieldProblem
 from gpuproof.units import Duration
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.job_model import JobModel
-from gpuproof.jobs.spec_ec2 import EC2Settings
-from gpuproof.jobs.spec_parts import PathOrS3, PathText, Resources
+from gpuproof.jobs.models.ec2 import EC2Settings
+from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.parts import PathOrS3, PathText, Resources
 from gpuproof.jobs.suggestions import did_you_mean
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.job_model import JobModel
-from gpuproof.jobs.spec_sagemaker import (
+from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.sagemaker import (
     BUCKET,
     KMS_KEY,
     MAX_SECURITY_GROUPS,

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from gpuproof.catalogue.regions import partition_of
 from gpuproof.jobs import validators
-from gpuproof.jobs.spec_parts import StrictModel
-from gpuproof.jobs.spec_sagemaker import BUCKET, matching, network_ids
+from gpuproof.jobs.models.sagemaker import BUCKET, matching, network_ids
+from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems
 
 PROFILE = r"^(arn:aws[a-z-]*:iam::\d{12}:(instance-profile|role)/)?[a-zA-Z0-9_+=,.@/-]+$"

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, StrictBool, field_validator
 from gpuproof.jobs import validators
 from gpuproof.jobs.file_hints import is_folder
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.spec_common import EMPTY, Channels, InstanceJob
-from gpuproof.jobs.spec_sagemaker import SageMakerSettings
+from gpuproof.jobs.models.instance_job import EMPTY, Channels, InstanceJob
+from gpuproof.jobs.models.sagemaker import SageMakerSettings
 from gpuproof.jobs.validation_errors import FieldProblem
 from gpuproof.units import Duration
 

@@ -10,8 +10,8 @@ import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs import Overrides, TrainingJob, override_job
+from gpuproof.jobs.models.ec2 import EC2Settings
 from gpuproof.jobs.script_job import NoEC2Settings
-from gpuproof.jobs.spec_ec2 import EC2Settings
 
 
 def training(**keys: Any) -> TrainingJob:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema, model_validator
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.spec_parts import StrictModel
+from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import Duration
 

@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     model_validator,
 )
 
 from gpuproof.jobs import validators
+from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import CountRange, Duration, GpuRequest, MemoryRange, Money
 
@@ -24,13 +23,6 @@ PathText = Annotated[str, BeforeValidator(validators.path_to_text)]
 
 PathOrS3 = Annotated[PathText, AfterValidator(validators.check_path_or_s3)]
 """A local folder or file, or an `s3://` address."""
-
-
-class StrictModel(BaseModel):
-    """A mapping that rejects unknown keys."""
-
-    # Deferred: importing this module builds no validators; using a model builds only its own.
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Resources(StrictModel):

@@ -9,8 +9,8 @@ import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.load import load, load_as
+from gpuproof.jobs.models.notebook import NotebookJob
 from gpuproof.jobs.schema import json_schema
-from gpuproof.jobs.spec_notebook import NotebookJob
 from gpuproof.jobs.yaml_file import reader
 from gpuproof.units import Duration
 

@@ -14,9 +14,9 @@ from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
 from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.spec_common import EMPTY, KNOWN_FRAMEWORKS, Channels, InstanceJob
-from gpuproof.jobs.spec_machine import MACHINE_KEYS, MachineJob
-from gpuproof.jobs.spec_parts import (
+from gpuproof.jobs.models.instance_job import EMPTY, KNOWN_FRAMEWORKS, Channels, InstanceJob
+from gpuproof.jobs.models.machine import MACHINE_KEYS, MachineJob
+from gpuproof.jobs.models.parts import (
     CheckpointField,
     IfGpuUnusedField,
     PathOrS3,
@@ -26,7 +26,7 @@ from gpuproof.jobs.spec_parts import (
     expand_inputs,
     expand_outputs,
 )
-from gpuproof.jobs.spec_sagemaker import SageMakerSettings
+from gpuproof.jobs.models.sagemaker import SageMakerSettings
 from gpuproof.jobs.validation_errors import FieldError, FieldProblem
 from gpuproof.units import Duration
 
