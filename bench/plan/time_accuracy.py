@@ -18,6 +18,8 @@ from gpuproof.planning.time import operator_cost
 from gpuproof.trace.document import Operator
 
 FOLDS = 5
+TIERS = ("calibrated", "one-anchor", "data-sheet")
+"""Of estimates, the best first."""
 _PRIOR = dict.fromkeys(KINDS, TYPICAL)
 Pair = tuple[Row, float]
 """A measured step and its prediction."""
@@ -138,14 +140,17 @@ def anchored(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def spreads(pairs: dict[str, list[Pair]]) -> dict[str, list[float]]:
-    """Factors between which 80 % of the measurements are, by tier; wide enough for the prediction itself."""
+    """Factors between which at least 80 % of the measurements are, by tier; wide enough for the prediction itself.
+
+    Args:
+        pairs: by tier, the best first. A tier is as wide as the one before, which has other measurements, or wider.
+    """
     found: dict[str, list[float]] = {}
+    low = high = 1.0
     for tier, own in pairs.items():
         ratios = sorted(row.step.seconds / value for row, value in own)
-        found[tier] = [
-            round(min(1.0, _quantile(ratios, 0.1)), 3),
-            round(max(1.0, _quantile(ratios, 0.9)), 3),
-        ]
+        low, high = min(low, _quantile(ratios, 0.1)), max(high, _quantile(ratios, 0.9))
+        found[tier] = [round(low, 3), round(high, 3)]
     return found
 
 
@@ -156,13 +161,16 @@ def _quantile(values: Sequence[float], share: float) -> float:
 def time_accuracy(pairs: dict[str, list[Pair]]) -> dict[str, Any]:
     """Median, p90, bias and coverage by tier and table; a model's coverage is that of the other models' limits."""
     result: dict[str, Any] = {}
+    tiers: dict[str, list[Pair]] = {}
     for tier, own in pairs.items():
+        if tier in TIERS:
+            tiers[tier] = own
         by_table: dict[str, list[Pair]] = defaultdict(list)
         for row, value in own:
             by_table[f"{row.step.table} {row.step.gpu.name} {row.step.precision}"].append((row, value))
         result[tier] = {
             **_errors(own),
-            "coverage": _coverage(own),
+            "coverage": _coverage(dict(tiers) if tier in TIERS else {tier: own}),
             "tables": {name: _errors(part) for name, part in sorted(by_table.items())},
         }
     return result
@@ -179,14 +187,19 @@ def _errors(pairs: Sequence[Pair]) -> dict[str, float]:
     }
 
 
-def _coverage(pairs: Sequence[Pair]) -> float:
+def _coverage(pairs: dict[str, list[Pair]]) -> float:
+    """Share of the last tier's measurements within its limits."""
+    tier, own = list(pairs.items())[-1]
     inside = 0
-    for held in _folds([row for row, _ in pairs]):
-        low, high = spreads({"": [pair for pair in pairs if pair[0].step.model not in held]})[""]
+    for held in _folds([row for row, _ in own]):
+        others = {
+            name: [pair for pair in part if pair[0].step.model not in held] for name, part in pairs.items()
+        }
+        low, high = spreads(others)[tier]
         inside += sum(
-            low * value <= row.step.seconds <= high * value for row, value in pairs if row.step.model in held
+            low * value <= row.step.seconds <= high * value for row, value in own if row.step.model in held
         )
-    return round(inside / len(pairs), 3)
+    return round(inside / len(own), 3)
 
 
 def operator_accuracy(

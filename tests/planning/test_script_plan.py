@@ -97,7 +97,7 @@ def test_what_fits_nowhere_has_no_recommendation() -> None:
 
 
 def test_the_cheapest_is_recommended_and_a_deadline_asks_for_a_faster_one() -> None:
-    found = plan(trace(), epochs=100)
+    found = plan(trace(), epochs=1000)
     assert found.recommendation is not None
     cheapest = found.recommendation.offer
     on_demand = [
@@ -108,12 +108,12 @@ def test_the_cheapest_is_recommended_and_a_deadline_asks_for_a_faster_one() -> N
         if offer.priced.market != "spot" and offer.priced.instance.arch == "x86_64"
     ]
     assert cheapest.usd.value == min(offer.usd.value for offer in on_demand)
-    faster = plan(trace(), epochs=100, deadline=cheapest.seconds.high * 0.5).recommendation
+    faster = plan(trace(), epochs=1000, deadline=cheapest.seconds.high * 0.5).recommendation
     assert faster is not None
     assert faster.offer.seconds.high <= cheapest.seconds.high * 0.5
     assert "within the deadline" in faster.reason
-    assert plan(trace(), epochs=100, deadline=1e-6).recommendation is None
-    assert plan(trace(), epochs=100, budget=cheapest.usd.value * 0.9).recommendation is None
+    assert plan(trace(), epochs=1000, deadline=1e-6).recommendation is None
+    assert plan(trace(), epochs=1000, budget=cheapest.usd.value * 0.9).recommendation is None
 
 
 def test_spot_capacity_is_listed_and_recommended_only_if_wanted() -> None:

@@ -11,7 +11,7 @@ from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs import Overrides, TrainingJob, load_jobs, override_job
 from gpuproof.units import Duration
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 CWD = Path("/work-dir")
 
 
