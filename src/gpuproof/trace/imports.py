@@ -17,7 +17,7 @@ class ImportActions(MetaPathFinder):
 
     def __init__(self) -> None:
         self._before: dict[str, Callable[[], None]] = {}
-        self._after: dict[str, Callable[[Any], None]] = {}
+        self._after: dict[str, list[Callable[[Any], None]]] = {}
         self._replaced: dict[str, Callable[[Any], None]] = {}
 
     def install(self) -> None:
@@ -33,7 +33,7 @@ class ImportActions(MetaPathFinder):
         if name in sys.modules:
             action(sys.modules[name])
         else:
-            self._after[name] = action
+            self._after.setdefault(name, []).append(action)
 
     def replace(self, name: str, fill: Callable[[Any], None]) -> None:
         """Import an empty module in place of one that is installed, or that the script itself imports.
@@ -66,11 +66,11 @@ class ImportActions(MetaPathFinder):
         spec = self._found(fullname, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
-        action, execute = self._after[fullname], spec.loader.exec_module
+        execute = spec.loader.exec_module
 
         def run(module: types.ModuleType) -> None:
             execute(module)
-            if self._after.pop(fullname, None) is not None:
+            for action in self._after.pop(fullname, ()):
                 action(module)
 
         spec.loader.exec_module = run  # type: ignore[method-assign]

@@ -26,9 +26,10 @@ _MEMORY_ACTIONS = (
     "_record_memory_history",
 )
 _ACTIONS = (
-    *("init", "_lazy_init", "set_device", "synchronize", "ipc_collect", "manual_seed", "manual_seed_all"),
-    *("seed", "seed_all", "set_rng_state", "set_rng_state_all", "set_stream", "set_sync_debug_mode"),
+    *("init", "_lazy_init", "set_device", "synchronize", "ipc_collect", "set_stream"),
+    "set_sync_debug_mode",
 )
+_SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all")
 _SENSORS = ("utilization", "memory_usage", "temperature", "power_draw", "clock_rate")
 _TYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
@@ -125,6 +126,12 @@ def answer_for(target: TargetGpu, recorder: Recorder) -> None:
         "get_memory_info": free_and_total,
         **dict.fromkeys(_MEMORY_ACTIONS, no_action),
     }
+    random: dict[str, Callable[..., Any]] = {
+        **dict.fromkeys(_SEEDING, no_action),
+        "initial_seed": lambda *_, **__: 0,
+        "get_rng_state": lambda *_, **__: torch.get_rng_state(),
+        "get_rng_state_all": lambda *_, **__: [torch.get_rng_state()],
+    }
     _set(
         torch.cuda,
         **dict.fromkeys(_ACTIONS, no_action),
@@ -132,9 +139,6 @@ def answer_for(target: TargetGpu, recorder: Recorder) -> None:
         is_initialized=lambda *_, **__: True,
         device_count=lambda *_, **__: target.count,
         current_device=lambda *_, **__: 0,
-        initial_seed=lambda *_, **__: 0,
-        get_rng_state=lambda *_, **__: torch.get_rng_state(),
-        get_rng_state_all=lambda *_, **__: [torch.get_rng_state()],
         is_bf16_supported=lambda *_, **__: major >= 8,
         is_tf32_supported=lambda *_, **__: major >= 8,
         get_device_name=lambda *_, **__: target.name,
@@ -159,8 +163,10 @@ def answer_for(target: TargetGpu, recorder: Recorder) -> None:
         cudart=lambda *_, **__: _Runtime(),
         check_error=no_action,
         **memory,
+        **random,
     )
     _set(torch.cuda.memory, **memory)
+    _set(torch.cuda.random, **random)
     _set(torch.cuda.nvtx, **dict.fromkeys(_RANGES, no_action), range=nothing)
     if hasattr(torch, "accelerator"):
         _set(

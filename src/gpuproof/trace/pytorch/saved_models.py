@@ -23,14 +23,17 @@ from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
 _HEADER = b"gpuproof trace\n"
 
 
-def replace_files(gpu: FakeGpu, notes: Notes) -> None:
+def replace_files(gpu: FakeGpu, notes: Notes) -> SavedObjects:
     """Let files be read without a GPU, those of `torch.load` without memory for their tensors; `torch.save` writes shapes.
 
     Args:
         gpu: takes what is loaded onto it.
         notes: takes that a file was not saved.
+
+    Returns:
+        What writes and reads the files of the script.
     """
-    saved = _SavedObjects(gpu)
+    saved = SavedObjects(gpu)
 
     def save(obj: Any, f: Any, *_: Any, **__: Any) -> None:
         notes.add("save", "torch.save was not done.")
@@ -39,9 +42,10 @@ def replace_files(gpu: FakeGpu, notes: Notes) -> None:
     torch.save = save  # type: ignore[assignment]
     _replace_load(gpu, saved)
     _replace_programs()
+    return saved
 
 
-class _SavedObjects:
+class SavedObjects:
     """What a script has saved: a file has the structure, its tensors stay in this process without values.
 
     Args:
@@ -146,7 +150,7 @@ class _SavedObjects:
         return self._gpu.to_gpu(made) if moves else made
 
 
-def _replace_load(gpu: FakeGpu, saved: _SavedObjects) -> None:
+def _replace_load(gpu: FakeGpu, saved: SavedObjects) -> None:
     original: Callable[..., Any] = torch.load
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:

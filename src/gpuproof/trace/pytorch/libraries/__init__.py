@@ -10,16 +10,19 @@ from gpuproof.trace.pytorch.libraries.checkpoints import skip_checkpoints
 from gpuproof.trace.pytorch.libraries.diffusers_models import build_from_config as build_diffusers
 from gpuproof.trace.pytorch.libraries.distributed_training import replace_distributed_training
 from gpuproof.trace.pytorch.libraries.hub import stop_retries
+from gpuproof.trace.pytorch.libraries.safetensors_files import redirect_safetensors
 from gpuproof.trace.pytorch.libraries.transformers_models import build_from_config as build_transformers
+from gpuproof.trace.pytorch.saved_models import SavedObjects
 
 __all__ = ["watch_libraries"]
 
 
-def watch_libraries(notes: Notes) -> None:
+def watch_libraries(notes: Notes, saved: SavedObjects) -> None:
     """Change these libraries when the script imports them.
 
     Args:
         notes: takes what was replaced.
+        saved: the files that the script saves.
     """
     imports = ImportActions()
     stop_retries(imports)
@@ -29,4 +32,5 @@ def watch_libraries(notes: Notes) -> None:
     replace_attention_kernels(imports, notes)
     replace_bitsandbytes(imports, notes)
     replace_distributed_training(imports, notes)
+    redirect_safetensors(imports, notes, saved)
     imports.install()
