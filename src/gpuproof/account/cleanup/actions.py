@@ -74,7 +74,7 @@ def _endpoint(one: Resource) -> tuple[ApiCall, ...]:
         _sagemaker("delete_endpoint_config", f"delete the configuration {name}", EndpointConfigName=name)
         for name in _listed(one, "configs")
     ]
-    # The files before the models: without the model, nobody finds its files.
+    # The files before the models: without its model, a file cannot be found.
     calls += _file_calls(_listed(one, "files"), f"of the endpoint {one.id}")
     return (
         *calls,

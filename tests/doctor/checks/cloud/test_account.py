@@ -53,10 +53,10 @@ def test_a_sagemaker_quota_without_a_known_code_is_found_by_its_name_on_a_later_
     listed = {
         "ml.c5.xlarge for endpoint usage": 4.0,
         "other": 1.0,
-        "ml.g6.2xlarge for training job usage": 0.0,
+        "ml.p2.xlarge for training job usage": 0.0,
     }
     with Account(listed=listed) as account:
-        (finding,) = found(account, "ml.g6.2xlarge")
+        (finding,) = found(account, "ml.p2.xlarge")
     assert finding.code == "D714"
     assert "0 instances" in finding.message
 

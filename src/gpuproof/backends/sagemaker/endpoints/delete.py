@@ -124,7 +124,7 @@ def delete_endpoint(
         call(config_undo(config))
     for model, bucket in deletion.models:
         prefix = f"{ENDPOINTS}{model}/"
-        # Its files first: without the model, nobody finds them.
+        # Its files first: without the model, `gpuproof delete` does not find them.
         if bucket is None or attempt(
             f"delete s3://{bucket}/{prefix}",
             lambda bucket=bucket, prefix=prefix: remover.files(bucket, prefix),

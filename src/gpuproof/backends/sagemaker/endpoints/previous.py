@@ -40,7 +40,7 @@ def remove_older(aws: Aws, remover: Remover, endpoint: str, keep: Collection[str
     for name in configs:
         remover.call(config_undo(name))
     for name, bucket in models:
-        # Its files first: without the model, nobody finds them.
+        # Its files first: without the model, `gpuproof delete` does not find them.
         if bucket is not None:
             remover.files(bucket, f"{ENDPOINTS}{name}/")
         remover.call(model_undo(name))

@@ -122,8 +122,9 @@ class Deployment:
         plan = self._plan
         self._store_files()
         exists = self._aws.describe_model, self._aws.describe_endpoint_config, self._aws.describe_endpoint
+        self._create(plan.create_model, lambda: exists[0](plan.deployment) is not None)
+        # One step from here on: `gpuproof delete` finds the files by their model.
         self._undo = [_Undo(f"delete the model {plan.deployment}, with its files", self._delete_model)]
-        self._create(plan.create_model, lambda: exists[0](plan.deployment) is not None, undo=False)
         self._create(plan.create_config, lambda: exists[1](plan.deployment) is not None)
         # Before anything costs money.
         if plan.schedule is not None and plan.replaces is None:
@@ -182,7 +183,7 @@ class Deployment:
             self._remover.files(self._plan.bucket.name, self._plan.prefix)
 
     def _delete_model(self) -> None:
-        # Its files first: without the model, nobody finds them.
+        # Its files first: without the model, `gpuproof delete` does not find them.
         self._delete_files()
         self._remover.call(model_undo(self._plan.deployment))
 
