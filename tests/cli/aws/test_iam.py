@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from gpuproof.backends.remote.policy_size import size_of
+from gpuproof.backends.remote.iam.policy_size import size_of
 from gpuproof.cli.main import main
 from gpuproof.errors import ExitCode
 

@@ -27,10 +27,10 @@ from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
 from gpuproof.backends.machine import JupyterServer, parse_server
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.remote import verdict as verdicts
 from gpuproof.backends.remote.follow import Snapshot
 from gpuproof.backends.remote.log_source import LogSource
-from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.results import agent_reports
+from gpuproof.backends.remote.results.objects import Results
 from gpuproof.backends.remote.run import RemoteRun
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from gpuproof.catalogue import Catalogue
@@ -341,17 +341,17 @@ class EC2Run(RemoteRun):
         launch = self._launch
         reports, why = {}, "the script never started"
         if record.started is not None or self._reader is not None:
-            reports, why = verdicts.find_reports(
+            reports, why = agent_reports.find_reports(
                 self._aws, self.results, launch.instance_count, self._followed_reports(), lambda: self._tails
             )
-        self._verdict = verdicts.merge_verdicts(reports, launch.instance_count)
+        self._verdict = agent_reports.merge_verdicts(reports, launch.instance_count)
         settled = record_of(
             launch,
             self._instances,
             self._reports,
             now=self._now(),
             verdict=self._verdict,
-            state=verdicts.merge_states(reports, completed=record.status == COMPLETED),
+            state=agent_reports.merge_states(reports, completed=record.status == COMPLETED),
         )
         if self._verdict is not None:
             return settled

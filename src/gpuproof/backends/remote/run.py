@@ -16,12 +16,12 @@ from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
 from gpuproof.backends.machine import JupyterServer
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.remote.deliver import deliver_results, pull_results
 from gpuproof.backends.remote.follow import Snapshot, follow
 from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.logs import LogReader, Tail, read_tails
-from gpuproof.backends.remote.results import Results, find_artifacts
-from gpuproof.backends.remote.verdict import AgentReport
+from gpuproof.backends.remote.results.agent_reports import AgentReport
+from gpuproof.backends.remote.results.deliver import deliver_results, pull_results
+from gpuproof.backends.remote.results.objects import Results, find_artifacts
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import UsageError
 from gpuproof.jobs.script_job import expanded

@@ -16,9 +16,9 @@ from gpuproof.backends.offer import Offer
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.code_channel import code_calls
-from gpuproof.backends.remote.deliver import local_destinations
-from gpuproof.backends.remote.output_names import output_name
 from gpuproof.backends.remote.planning.plan_lines import gpu_text, input_lines, output_lines
+from gpuproof.backends.remote.results.deliver import local_destinations
+from gpuproof.backends.remote.results.output_names import output_name
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import UploadPlan

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.remote import verdict as verdicts
 from gpuproof.backends.remote.follow import Snapshot
-from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.results import agent_reports
+from gpuproof.backends.remote.results.objects import Results
 from gpuproof.backends.remote.run import RemoteRun
 from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
@@ -209,10 +209,10 @@ class SageMakerRun(RemoteRun):
     def _with_verdict(self, record: RunRecord) -> RunRecord:
         reports, why = {}, "the job never started"
         if record.document["instances_started"] is not None:
-            reports, why = verdicts.find_reports(
+            reports, why = agent_reports.find_reports(
                 self._aws, self.results, record.instance_count, self._followed_reports(), lambda: self._tails
             )
-        self._verdict = verdicts.merge_verdicts(reports, record.instance_count)
+        self._verdict = agent_reports.merge_verdicts(reports, record.instance_count)
         if self._verdict is not None and TAG_RUN in self._tags and TAG_VERDICT not in self._tags:
             self._add_tags(verdict_tags(self._verdict))
         description = self._last_description()
@@ -224,7 +224,7 @@ class SageMakerRun(RemoteRun):
             region=self._region,
             now=response_time(description),
             verdict=self._verdict,
-            state=verdicts.merge_states(reports, completed=record.status == COMPLETED),
+            state=agent_reports.merge_states(reports, completed=record.status == COMPLETED),
         )
         if self._verdict is not None or TAG_RUN not in self._tags:
             return settled

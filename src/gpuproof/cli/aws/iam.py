@@ -21,7 +21,7 @@ from gpuproof.errors import ExitCode, UsageError
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
-    from gpuproof.backends.remote.iam_policy import Scope
+    from gpuproof.backends.remote.iam.policy import Scope
     from gpuproof.cli.arguments import Subparsers
 
 _USER_NOTE = "for users who start and view jobs: exactly the calls that GPUproof makes.\n{attach}"
@@ -122,7 +122,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
-    from gpuproof.backends.remote import iam_policy
+    from gpuproof.backends.remote.iam import policy
 
     if arguments.part is not None and arguments.which not in ("user", "cleanup"):
         raise UsageError(
@@ -139,9 +139,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.which = "role"
     scope = _scope(arguments)
     makers = {
-        "user": iam_policy.user_policy,
-        "role": iam_policy.role_policy,
-        "trust": iam_policy.trust_policy,
+        "user": policy.user_policy,
+        "role": policy.role_policy,
+        "trust": policy.trust_policy,
     }
     if arguments.which not in (None, *_NOTES[arguments.on]):
         raise UsageError(
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
         [arguments.which] if arguments.which else [name for name in makers if name in _NOTES[arguments.on]]
     )
     if arguments.which == "user":
-        _print_user_policy("user", _USER_NOTE, iam_policy.user_policy(scope), arguments)
+        _print_user_policy("user", _USER_NOTE, policy.user_policy(scope), arguments)
         return ExitCode.OK
     documents = {name: makers[name](scope) for name in chosen}
     for name in chosen:
@@ -166,7 +166,7 @@ def _print_user_policy(
     which: str, note: str, document: dict[str, Any], arguments: argparse.Namespace
 ) -> None:
     """Print a policy that is attached to users, or one of its parts."""
-    from gpuproof.backends.remote.policy_size import split
+    from gpuproof.backends.remote.iam.policy_size import split
 
     number = arguments.part
     if number is None:
@@ -183,7 +183,7 @@ def _print_user_policy(
 
 def _attach_commands(which: str, document: dict[str, Any], arguments: argparse.Namespace) -> str:
     """The commands that create managed policies, and attach them to a user: an inline policy of a user would be too large."""
-    from gpuproof.backends.remote.policy_size import LARGEST_MANAGED, size_of, split
+    from gpuproof.backends.remote.iam.policy_size import LARGEST_MANAGED, size_of, split
 
     name = "gpuproof-cleanup" if which == "cleanup" else f"gpuproof-{arguments.on}"
     count = len(split(document))
@@ -221,7 +221,7 @@ def _part(text: str) -> int:
 
 def _scope(arguments: argparse.Namespace) -> Scope:
     from gpuproof import settings
-    from gpuproof.backends.remote.iam_policy import Scope
+    from gpuproof.backends.remote.iam.policy import Scope
 
     for address in (*arguments.input, *arguments.output):
         if not address.startswith("s3://"):

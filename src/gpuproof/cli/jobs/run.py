@@ -129,7 +129,7 @@ def _check_machine(job: MachineJob, arguments: argparse.Namespace) -> None:
         and arguments.on not in ("local", "sagemaker")
         and not (arguments.detach or arguments.dry_run)
     ):
-        from gpuproof.cli.jobs.session_programs import require_programs  # most jobs need no session
+        from gpuproof.cli.jobs.sessions.programs import require_programs  # most jobs need no session
 
         require_programs("--jupyter")
 
@@ -187,7 +187,7 @@ def _submit(
                 _introduce_run(current, plan, console)
 
             if plan.job.kind == "machine":
-                from gpuproof.cli.jobs.machine import follow_machine  # most jobs have a script
+                from gpuproof.cli.jobs.sessions.machine import follow_machine  # most jobs have a script
 
                 code = follow_machine(current, plan, console, first=show_first, end=_show_end)
             else:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from gpuproof.cli.arguments import RUN_HELP, add_command
-from gpuproof.cli.jobs.session_programs import require_programs
+from gpuproof.cli.jobs.sessions.programs import require_programs
 from gpuproof.errors import ExitCode, GPUproofError, RunNotFound, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _open_shell(found: EC2Run, host: str) -> NoReturn:
 
 def _forward(found: EC2Run, port: int | None, host: str) -> int:
     """Open a port of an instance here until Ctrl-C; that of its Jupyter server if None."""
-    from gpuproof.cli.jobs.tunnel import Tunnel, local_port
+    from gpuproof.cli.jobs.sessions.tunnel import Tunnel, local_port
     from gpuproof.terminal.console import Console
 
     console = Console()
@@ -79,7 +79,7 @@ def _forward(found: EC2Run, port: int | None, host: str) -> int:
     here = local_port(remote)
     with Tunnel(found.forward_command(remote, here, host), here, lambda text: console.label("note", text)):
         if server is not None:
-            from gpuproof.cli.jobs.machine import jupyter_url  # imports what a shell does not need
+            from gpuproof.cli.jobs.sessions.machine import jupyter_url  # imports what a shell does not need
 
             console.label("jupyter", jupyter_url(server, here))
         else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.launch_record import LaunchRecord
-from gpuproof.backends.remote.output_names import output_name
-from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.results.objects import Results
+from gpuproof.backends.remote.results.output_names import output_name
 from gpuproof.backends.remote.s3_layout import CHECKPOINTS, RunLayout, uri
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuproof.backends.remote.output_names import RESERVED, input_name, output_name
+from gpuproof.backends.remote.results.output_names import RESERVED, input_name, output_name
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
 from gpuproof.jobs.models.script_jobs import ProcessingJob

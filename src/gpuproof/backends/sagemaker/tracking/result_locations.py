@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused, SageMakerKind
-from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.results.objects import Results
 from gpuproof.backends.remote.s3_layout import CHECKPOINTS, uri
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 

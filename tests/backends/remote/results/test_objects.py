@@ -13,8 +13,8 @@ import pytest
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.remote import results
-from gpuproof.backends.remote.results import (
+from gpuproof.backends.remote.results import objects
+from gpuproof.backends.remote.results.objects import (
     Downloads,
     Results,
     find_artifacts,
@@ -155,5 +155,5 @@ def test_leftovers_of_killed_downloads_are_removed(tmp_path: Path) -> None:
     other = tmp_path / ".model.tar.gz.notes.part"
     for path in (leftover, in_use, other):
         path.touch()
-    results._remove_leftovers(tmp_path / "model.tar.gz")
+    objects._remove_leftovers(tmp_path / "model.tar.gz")
     assert sorted(tmp_path.iterdir()) == sorted([in_use, other])

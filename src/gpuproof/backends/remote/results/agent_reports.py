@@ -14,7 +14,7 @@ from typing import Any
 from gpuproof.agent.verdict import HostReport, merge_hosts
 from gpuproof.backends.aws import Aws, AwsRefused, S3Object
 from gpuproof.backends.remote.logs import Tail
-from gpuproof.backends.remote.results import Results
+from gpuproof.backends.remote.results.objects import Results
 
 MOST_ARCHIVE = 2 << 30
 """Largest `output.tar.gz`, in bytes, that is searched for the agent's report; above that, only the log is used."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.remote.verdict import (
+from gpuproof.backends.remote.results.agent_reports import (
     MOST_ARCHIVE,
     AgentReport,
     from_archive,

@@ -11,13 +11,13 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import TransferProgress
 from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.logs import LogReader
-from gpuproof.backends.remote.output_names import output_name
-from gpuproof.backends.remote.results import (
+from gpuproof.backends.remote.results.objects import (
     Downloads,
     Results,
     translated_file_errors,
     write_atomically,
 )
+from gpuproof.backends.remote.results.output_names import output_name
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 from gpuproof.jobs.validators import is_s3
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import gpuproof
-from gpuproof.backends.remote.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
+from gpuproof.backends.remote.iam.policy import Scope, read_actions, role_policy, trust_policy, user_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
 
 ROOMS = ("aws", "remote", "sagemaker", "ec2")
@@ -313,7 +313,7 @@ def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> Non
 def test_every_action_has_a_source() -> None:
     import csv
 
-    table = Path(gpuproof.__file__).parent / "backends" / "remote" / "data" / "actions.csv"
+    table = Path(gpuproof.__file__).parent / "backends" / "remote" / "iam" / "data" / "actions.csv"
     with table.open(newline="") as file:
         for row in csv.DictReader(file):
             assert row["source"].startswith("https://docs.aws.amazon.com/")

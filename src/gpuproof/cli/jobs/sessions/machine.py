@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.follow import follow_run
-from gpuproof.cli.jobs.tunnel import Tunnel, local_port
+from gpuproof.cli.jobs.sessions.tunnel import Tunnel, local_port
 from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
