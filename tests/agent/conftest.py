@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.agent_archive import build_agent
+from gpuproof.backends.agent_job.archive import build_agent
 
 # Enters the private /opt/ml, and replaces itself with the given command.
 _ENTER = """

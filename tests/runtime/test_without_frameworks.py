@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job.archive import agent_file
 from support.runtime_script import Script
 
 pytestmark = pytest.mark.slow

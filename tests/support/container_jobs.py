@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gpuproof.agent.job import AgentJob, ProcessingOutput
 from gpuproof.agent.state import VERSION
-from gpuproof.backends.agent_archive import build_agent
+from gpuproof.backends.agent_job.archive import build_agent
 from support.aws_emulator import RunningEmulator
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8-gpu-py312"

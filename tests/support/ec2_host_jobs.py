@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.job import VERSION, AgentJob, ProcessingOutput
-from gpuproof.backends.agent_archive import build_agent
+from gpuproof.backends.agent_job.archive import build_agent
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.remote.s3_layout import RunLayout, uri
 from support.aws_emulator import REGION, RunningEmulator

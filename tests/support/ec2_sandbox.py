@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.launch_settings import new_cluster_key
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.network import plan_network
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
 from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
-from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.launch_settings import new_cluster_key
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.job_files import collect_source

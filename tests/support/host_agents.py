@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.hosts import Egress, HostNetwork, NetworkUnavailable
-from gpuproof.backends.agent_archive import build_agent
+from gpuproof.backends.agent_job.archive import build_agent
 
 _PATIENCE = 600.0
 _OURS = ("SM_", "TF_", "GPUPROOF_")

@@ -15,8 +15,8 @@ from gpuproof.backends.events import Artifact, Event, Live, Notice, Output, Tran
 from gpuproof.backends.record import RunRecord
 
 if TYPE_CHECKING:
+    from gpuproof.backends.agent_job.machine import JupyterServer
     from gpuproof.backends.api_call import ApiCall
-    from gpuproof.backends.machine import JupyterServer
     from gpuproof.backends.offer import Offer
     from gpuproof.backends.progress import SubmitProgress
     from gpuproof.explain import Explanation, Report

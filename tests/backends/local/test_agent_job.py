@@ -11,8 +11,8 @@ import pytest
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.agent_job import job_document
-from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.document import job_document
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.local.agent_job import local_job, plan_warnings
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob

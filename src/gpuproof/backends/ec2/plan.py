@@ -11,7 +11,8 @@ from gpuproof.agent.contract import script_arguments
 from gpuproof.agent.ec2_host.parameters import HostParameters
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
-from gpuproof.backends.agent_job import job_document, shown_job_document
+from gpuproof.backends.agent_job.document import job_document, shown_job_document
+from gpuproof.backends.agent_job.machine import machine_text
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.ec2.launch_record import LaunchRecord
@@ -31,7 +32,6 @@ from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
 from gpuproof.backends.hosts import host_names
-from gpuproof.backends.machine import machine_text
 from gpuproof.backends.offer import Offer
 from gpuproof.backends.remote.agent_job import container_job, contract_kind
 from gpuproof.backends.remote.bucket import BucketPlan

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuproof.agent.paths import CONTRACT_ROOT
+from gpuproof.backends.agent_job.launch_settings import new_cluster_key
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.profile import find_profile
@@ -15,7 +16,6 @@ from gpuproof.backends.ec2.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.ec2.planning.volume import InputSize
 from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
 from gpuproof.backends.ec2.spot_retries import SpotRetries
-from gpuproof.backends.launch_settings import new_cluster_key
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import find_framework
 from gpuproof.backends.remote.planning.job_files import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.state import COMPLETED
+from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
@@ -25,7 +26,6 @@ from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
-from gpuproof.backends.machine import JupyterServer, parse_server
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.follow import Snapshot
 from gpuproof.backends.remote.log_source import LogSource

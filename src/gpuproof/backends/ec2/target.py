@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.launch_settings import LaunchSettings
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.launch_settings import LaunchSettings
 from gpuproof.backends.offer import Offer
 from gpuproof.catalogue.model import Ami, ImageRow, Instance, Price
 from gpuproof.catalogue.prices import mark

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
-from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.machine import MACHINE_PROGRAM, machine_settings
 from gpuproof.backends.hosts import host_names
-from gpuproof.backends.machine import MACHINE_PROGRAM, machine_settings
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.jobs.validators import is_s3
 

@@ -12,14 +12,19 @@ from gpuproof.agent.contract import script_arguments
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.local_hosts.gpus import distribute_gpus, visible_gpus
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.agent_job import shown_job_document
+from gpuproof.backends.agent_job.document import shown_job_document
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus, reject_unknown_gpus
+from gpuproof.backends.agent_job.launch_settings import (
+    LaunchSettings,
+    launch_settings,
+    new_cluster_key,
+    script_uses,
+)
+from gpuproof.backends.agent_job.machine import machine_text
 from gpuproof.backends.display import DisplayedPlan
-from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus, reject_unknown_gpus
 from gpuproof.backends.interpreter import find_interpreter
-from gpuproof.backends.launch_settings import LaunchSettings, launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
 from gpuproof.backends.local.framework_check import framework_warning, require_framework
-from gpuproof.backends.machine import machine_text
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob

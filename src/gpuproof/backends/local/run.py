@@ -17,13 +17,13 @@ from gpuproof.agent.machine.files import MachineFiles
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.ranks.host_failure import Cause
 from gpuproof.agent.state import FAILED, read_state
+from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
 from gpuproof.backends.local.follow import follow
 from gpuproof.backends.local.host_logs import LogReader, open_logs
 from gpuproof.backends.local.run_folders import RunFolders, agent_alive
-from gpuproof.backends.machine import JupyterServer, parse_server
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.util.file_copy import copy_file

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import IN_PROGRESS, VERSION
-from gpuproof.backends.agent_archive import agent_file
-from gpuproof.backends.agent_job import job_document
+from gpuproof.backends.agent_job.archive import agent_file
+from gpuproof.backends.agent_job.document import job_document
 from gpuproof.backends.local.checkpoints import (
     count_files,
     move_checkpoints,

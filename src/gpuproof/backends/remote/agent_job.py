@@ -10,8 +10,8 @@ from typing import Literal
 
 from gpuproof.agent.job import AgentJob, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
-from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.machine import MACHINE_PROGRAM, machine_settings
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.machine import MACHINE_PROGRAM, machine_settings
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 
 DEFAULT_GRACE_SECONDS = 900.0

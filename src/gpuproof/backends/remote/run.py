@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuproof.agent.state import FAILED
+from gpuproof.backends.agent_job.machine import JupyterServer
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
 from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.hosts import require_host
-from gpuproof.backends.machine import JupyterServer
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.follow import Snapshot, follow
 from gpuproof.backends.remote.log_source import LogSource

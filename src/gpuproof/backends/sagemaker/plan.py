@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
 from gpuproof.agent.job import AgentJob
-from gpuproof.backends.agent_job import job_document, shown_job_document
+from gpuproof.backends.agent_job.document import job_document, shown_job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.display import DisplayedPlan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.agent_job.launch_settings import launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
-from gpuproof.backends.launch_settings import launch_settings, new_cluster_key, script_uses
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import framework_of
 from gpuproof.backends.remote.planning.job_files import (

@@ -43,7 +43,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof agent`."""
-    from gpuproof.backends.agent_archive import build_agent  # not needed for --help
+    from gpuproof.backends.agent_job.archive import build_agent  # not needed for --help
     from gpuproof.util.humanize import format_bytes
 
     output: Path = arguments.output

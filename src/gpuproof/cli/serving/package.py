@@ -121,7 +121,7 @@ def _ask(arguments: argparse.Namespace) -> SampleRequest | None:
 
 
 def _server(arguments: argparse.Namespace) -> list[str]:
-    from gpuproof.backends.agent_archive import agent_file
+    from gpuproof.backends.agent_job.archive import agent_file
     from gpuproof.backends.interpreter import find_interpreter
     from gpuproof.settings import cache_dir
 

@@ -44,7 +44,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof serve`."""
-    from gpuproof.backends.agent_archive import agent_file
+    from gpuproof.backends.agent_job.archive import agent_file
     from gpuproof.backends.interpreter import find_interpreter
     from gpuproof.serve.errors import LoadError
     from gpuproof.serve.model.archive import prepare

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job.archive import agent_file
 
 AGENT = "gpuproof-agent.pyz"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.ec2.requests.run_instances import NEW_GROUP, launch_call, run_instances_request
 from gpuproof.backends.ec2.target import ChosenAmi, EC2Target, InstanceProfile, Zone
-from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.parts import Resources
 from gpuproof.jobs.models.script_jobs import Job, TrainingJob

@@ -12,7 +12,7 @@ from botocore.validate import ParamValidator
 
 from gpuproof.agent.contract import hyperparameter_texts
 from gpuproof.agent.job import UnusedGpuRule
-from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.remote.agent_job import container_job
 from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest
 from gpuproof.backends.sagemaker.requests.limits import check_limits

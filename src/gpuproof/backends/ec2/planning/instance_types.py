@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuproof.backends.expected_gpus import reject_unknown_gpus
+from gpuproof.backends.agent_job.expected_gpus import reject_unknown_gpus
 from gpuproof.backends.remote.planning.instance_search import (
     MOST_CANDIDATES,
     SHOWN,

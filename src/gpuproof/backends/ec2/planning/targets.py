@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.agent_job.launch_settings import launch_settings, script_uses
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami import AmiChooser
 from gpuproof.backends.ec2.planning.container_image import container_image
@@ -14,8 +16,6 @@ from gpuproof.backends.ec2.planning.volume import IMAGE_GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, EC2Target, Zone
 from gpuproof.backends.errors import UnavailableType
-from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
-from gpuproof.backends.launch_settings import launch_settings, script_uses
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.remote.agent_job import unused_rule
 from gpuproof.backends.remote.upload.input_folder import InputFolder
 from gpuproof.jobs.models.machine import MachineJob

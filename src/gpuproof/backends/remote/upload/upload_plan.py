@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job.archive import agent_file
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws.services.s3 import encryption
 from gpuproof.backends.kept_files import remove_unused

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job.archive import agent_file
 
 AGENT = "gpuproof-agent.pyz"
 PYTHON_HOOK, BASH_HOOK = "sitecustomize.py", "bash_env.sh"

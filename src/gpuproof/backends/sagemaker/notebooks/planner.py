@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job.archive import agent_file
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota

@@ -13,8 +13,8 @@ from gpuproof.cli.jobs.sessions.tunnel import Tunnel, local_port
 from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
+    from gpuproof.backends.agent_job.machine import JupyterServer
     from gpuproof.backends.base import Plan, Run
-    from gpuproof.backends.machine import JupyterServer
     from gpuproof.backends.record import RunRecord
     from gpuproof.jobs.models.machine import MachineJob
     from gpuproof.terminal.console import Console

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from gpuproof.backends import agent_archive as room
-from gpuproof.backends.agent_archive import agent_file, build_agent
+from gpuproof.backends.agent_job import archive as room
+from gpuproof.backends.agent_job.archive import agent_file, build_agent
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -181,7 +181,7 @@ def test_every_source_is_there_beside_its_bytecode(agent: Path) -> None:
 def test_it_holds_no_path_of_this_machine(agent: Path) -> None:
     with zipfile.ZipFile(agent) as archive:
         for name in archive.namelist():
-            assert str(Path(room.__file__).parents[2]).encode() not in archive.read(name), name
+            assert str(Path(room.__file__).parents[3]).encode() not in archive.read(name), name
 
 
 def test_it_is_small_enough_to_travel(agent: Path) -> None:

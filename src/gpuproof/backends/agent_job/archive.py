@@ -147,7 +147,7 @@ def _bytecode(name: str, source: bytes) -> bytes:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     for name in _SHARED:
         yield f"gpuproof/{name}", package / name
     for room in HOST_PACKAGES:

@@ -9,8 +9,13 @@ import pytest
 
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.launch.registry import LAUNCHERS
-from gpuproof.backends.agent_job import job_document, shown_job_document
-from gpuproof.backends.launch_settings import LaunchSettings, launch_settings, new_cluster_key, script_uses
+from gpuproof.backends.agent_job.document import job_document, shown_job_document
+from gpuproof.backends.agent_job.launch_settings import (
+    LaunchSettings,
+    launch_settings,
+    new_cluster_key,
+    script_uses,
+)
 from gpuproof.catalogue.model import Price
 from gpuproof.jobs import ProcessingJob, TrainingJob
 from gpuproof.jobs.distribution import launchers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
+from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.catalogue import Catalogue
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 
