@@ -164,3 +164,14 @@ def test_a_moved_file_that_is_written_is_a_copy(tmp_path: Path) -> None:
         "assert open('moved.txt').read() == 'kept!'"
     )
     assert after(tmp_path, body)[1] == BEFORE
+
+
+def test_a_folder_needs_its_parent(tmp_path: Path) -> None:
+    body = (
+        "try:\n    os.mkdir('new/inner')\nexcept FileNotFoundError:\n    print('no parent')\n"
+        "Path('other/inner').mkdir(parents=True)\nassert os.listdir('other') == ['inner']\n"
+        "os.makedirs('third/inner')\nassert os.path.isdir('third')"
+    )
+    printed, found = after(tmp_path, body)
+    assert printed[0] == "no parent"
+    assert found == BEFORE

@@ -144,6 +144,9 @@ class Scratch:
         if name == "mkdir":
             if Path(place).is_dir():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place)
+            if not Path(place).parent.is_dir():
+                # `Path.mkdir(parents=True)` makes the parents then.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
             self._changes.make(place)
         elif place in self._changes.made:
             if name in _REMOVING:

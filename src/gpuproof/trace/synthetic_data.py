@@ -80,6 +80,10 @@ class SyntheticData:
             install(self._add)
         elif importlib.util.find_spec("torchvision") is not None:
             self._replace_torchvision(importlib.import_module("torchvision.datasets"))
+            # Only there is PyTorch.
+            from gpuproof.trace.pytorch.synthetic import install
+
+            install(self._add)
 
     def added_to(self, trace: Trace | TraceFailure) -> Trace | TraceFailure:
         """The trace, whose input took no time that says anything if data were replaced; a failure as it is."""

@@ -22,6 +22,9 @@ _FORCED: dict[str, Any] = {
     "timeout": 0,
 }
 
+UNKNOWN_LENGTH = "_gpuproof_unknown_length"
+"""Attribute of data sets of which it is not known how many samples they have."""
+
 
 @dataclass
 class LoaderUse:
@@ -128,7 +131,16 @@ def _count(use: LoaderUse, source: Any, seconds: float) -> None:
 
 
 def _length(source: Any) -> int | None:
+    if _has_unknown_length(getattr(source, "dataset", None)):
+        return None
     try:
         return len(source)
     except TypeError:
         return None
+
+
+def _has_unknown_length(dataset: Any) -> bool:
+    """Whether a data set is one that is not on this machine, or made of one."""
+    known = getattr(dataset, "__dict__", {})
+    parts = [known.get("dataset"), *(known.get("datasets") or ())]
+    return UNKNOWN_LENGTH in known or any(_has_unknown_length(one) for one in parts if one is not None)

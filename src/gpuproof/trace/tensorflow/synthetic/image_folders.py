@@ -20,6 +20,7 @@ from keras.src.utils import image_dataset_utils
 from gpuproof.trace.failures import CannotTrace
 from gpuproof.trace.notes import is_users
 from gpuproof.trace.tensorflow.folders import is_folder
+from gpuproof.trace.unknown_classes import UnknownClasses, missing_folder
 
 _IMAGES = 1024
 """In place of a folder: enough for some large batches."""
@@ -40,25 +41,6 @@ def replace_missing_folders(note: Callable[[str], None]) -> None:
     """
     _replace_datasets(note)
     _replace_iterators(note)
-
-
-class UnknownClasses(Sequence[str]):
-    """The classes of a folder that is missing.
-
-    Args:
-        folder: the script's name of it.
-    """
-
-    def __init__(self, folder: Any) -> None:
-        self._folder = folder
-
-    def __len__(self) -> int:
-        """Not known."""
-        raise _unknown(self._folder, "which classes it has")
-
-    def __getitem__(self, index: Any) -> Any:
-        """Not known."""
-        raise _unknown(self._folder, "which classes it has")
 
 
 def _replace_datasets(note: Callable[[str], None]) -> None:
@@ -84,7 +66,7 @@ def _replace_datasets(note: Callable[[str], None]) -> None:
         several = isinstance(found, (list, tuple))
         made = [_of_unknown_length(one) for one in (found if several else [found])]
         for dataset in made:
-            dataset.class_names = (list(classes) or UnknownClasses(directory)) if labelled else None
+            dataset.class_names = (list(classes) or UnknownClasses(directory, _REMEDY)) if labelled else None
             dataset.file_paths = []
         return made if several else made[0]
 
@@ -164,9 +146,7 @@ def _with_hidden(kind: type[Any], names: Sequence[str], folder: Any) -> type[Any
 
 
 def _unknown(folder: Any, what: str) -> CannotTrace:
-    return CannotTrace(
-        "missing-data", f"The folder {folder} is not here, so that it is not known {what}.", _REMEDY
-    )
+    return missing_folder(folder, what, _REMEDY)
 
 
 def _text(folder: Any, classes: Sequence[str]) -> str:
