@@ -57,6 +57,7 @@ IMAGE = {
     "trace/synthetic_data.py": {"numpy", "torch", "torchvision"},
     "trace/handler.py": {"numpy", "tensorflow", "torch"},
     "trace/pytorch/": {"torch"},
+    "trace/pytorch/synthetic/": {"numpy", "PIL", "torchvision"},
     "trace/tensorflow/": {"keras", "numpy", "tensorflow"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
