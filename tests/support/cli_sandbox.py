@@ -111,7 +111,7 @@ def _show(words: Collection[str | Path], code: int, output: str, errors: str) ->
     print(f"$ gpuproof {' '.join(map(str, words))}\n{output}{errors}exit code {code}")
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = 300.0) -> Any:
     """Waits until the condition returns a true value, and returns it; fails the test after `seconds`, sized for slow machines."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -99,7 +99,7 @@ class Account:
             job = self.job(name)
             return job if job["TrainingJobStatus"] not in ("InProgress", "Stopping") else None
 
-        return until(poll, f"the end of {name}")
+        return until(poll, f"the end of {name}", 600.0)
 
     def in_state(self, name: str, status: str) -> dict[str, Any]:
         """Wait until a training job has a secondary status; returns the output of Describe."""
@@ -136,7 +136,7 @@ class Account:
             job = client.describe_processing_job(ProcessingJobName=name)
             return job if job["ProcessingJobStatus"] not in ("InProgress", "Stopping") else None
 
-        return until(poll, f"the end of {name}")
+        return until(poll, f"the end of {name}", 600.0)
 
     def log(self, job: str, host: str = "algo-1", group: str = "TrainingJobs") -> list[str]:
         """The lines of the newest log of a job's host."""
