@@ -16,7 +16,7 @@ from gpuproof.backends.aws.services.s3_transfer import PART
 from gpuproof.backends.remote.s3_layout import manifest_key
 from gpuproof.backends.remote.upload import upload_plan
 from gpuproof.backends.remote.upload.content_hash import hash_file, pack_source
-from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder
+from gpuproof.backends.remote.upload.input_folder import hash_folder
 from gpuproof.backends.remote.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.source.tree import SourceFile, SourceTree, collect
@@ -51,15 +51,6 @@ def project(tmp_path: Path) -> Path:
     (root / "run.sh").write_text("true\n")
     (root / "run.sh").chmod(0o750)
     (root / "link.py").symlink_to("lib/net.py")
-    return root
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    root = tmp_path / "data"
-    (root / "a").mkdir(parents=True)
-    for name in ("one", "two", "a/three", "a/ünï cödé+%2F"):
-        (root / name).write_bytes(os.urandom(1000))
     return root
 
 
@@ -316,25 +307,6 @@ def test_large_files_of_a_folder_go_in_parts(faulty: FaultyAws, aws: Aws, bucket
     assert aws.get_bytes(bucket.name, f"{sent.key}big") == (data / "big").read_bytes()
 
 
-def test_a_folder_is_known_by_its_names_and_contents_alone(data: Path) -> None:
-    first = hash_folder(data)
-    os.utime(data / "one", (1, 1))
-    assert hash_folder(data).digest == first.digest
-    (data / "one").rename(data / "uno")
-    second = hash_folder(data)
-    (data / "uno").write_bytes(b"other")
-    assert len({first.digest, second.digest, hash_folder(data).digest}) == 3
-
-
-def test_links_are_followed_and_circles_end(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").write_bytes(b"far")
-    (data / "far").symlink_to(tmp_path / "elsewhere")
-    (data / "a" / "back").symlink_to(data)
-    folder = hash_folder(data)
-    assert folder.files["far"].size == 3
-    assert not any(name.startswith("a/back") for name in folder.files)
-
-
 def test_what_a_killed_packer_left_in_the_cache_is_removed_after_a_day(project: Path, tmp_path: Path) -> None:
     old, new = tmp_path / "cache" / "tmpold", tmp_path / "cache" / "tmpnew"
     for folder in (old, new):
@@ -344,48 +316,6 @@ def test_what_a_killed_packer_left_in_the_cache_is_removed_after_a_day(project: 
     packed = upload_plan._packed(collect(project, "train.py"), tmp_path / "cache")
     assert packed.path.exists()
     assert (old.exists(), new.exists()) == (False, True)
-
-
-def test_a_link_to_a_folder_around_the_input_brings_nothing_along(tmp_path: Path) -> None:
-    (tmp_path / "private").write_text("x")
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    (folder / "a.csv").write_text("1")
-    (folder / "up").symlink_to("..")
-    assert list(hash_folder(folder).files) == ["a.csv"]
-
-
-def test_a_link_to_nothing_is_named(data: Path) -> None:
-    (data / "lost").symlink_to(data / "nothing")
-    with pytest.raises(UsageError, match="lost is a broken link"):
-        hash_folder(data)
-
-
-def test_an_empty_folder_is_not_an_input(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="contains no files"):
-        hash_folder(tmp_path)
-    with pytest.raises(UsageError, match="no such file"):
-        hash_folder(tmp_path / "nothing")
-
-
-def test_names_that_s3_does_not_take_are_named(data: Path) -> None:
-    (data / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
-    with pytest.raises(UsageError, match="not UTF-8"):
-        hash_folder(data)
-
-
-def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
-    deep = tmp_path / Path(*["x" * 200] * 5)
-    deep.mkdir(parents=True)
-    (deep / "file").write_bytes(b"x")
-    with pytest.raises(UsageError, match="bytes; S3 allows"):
-        hash_folder(tmp_path)
-
-
-def test_a_folder_knows_its_size(data: Path) -> None:
-    folder: InputFolder = hash_folder(data)
-    assert folder.total_bytes == 4000
-    assert list(folder.files) == sorted(folder.files)
 
 
 def test_a_large_source_is_uploaded_although_it_is_packed_again_meanwhile(
