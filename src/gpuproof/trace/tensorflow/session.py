@@ -108,14 +108,13 @@ class TensorFlowSession:
         leave_out_pretrained_weights(self.notes)
         self.phases.install()
         self._calls.install()
-        by_script = lambda: not self._calls.inside  # noqa: E731
         if not self._inference:
             self._loop = EagerLoop(
-                self.phases, self.notes, self._use, steps=steps, active=by_script, complete=complete
+                self.phases, self.notes, self._use, steps=steps, active=self._is_by_script, complete=complete
             )
             self._loop.install()
-        FunctionCalls(self.notes, self._is_step, self._record_call, by_script).install()
-        watch_datasets(self._use, scale, by_script)
+        FunctionCalls(self.notes, self._is_step, self._record_call, self._is_by_script).install()
+        watch_datasets(self._use, scale, self._is_by_script)
         self._programs_of: dict[int, RecordedFunction] = {}
 
     def __enter__(self) -> TensorFlowSession:
@@ -135,6 +134,10 @@ class TensorFlowSession:
             program = build_program(concrete.graph, self.phases, self.notes)
             found = self._programs_of[id(concrete)] = RecordedFunction(concrete, program, model)
         return found
+
+    def _is_by_script(self) -> bool:
+        """Whether the script itself computes, not a method of Keras that it has called."""
+        return not self._calls.inside
 
     def _is_step(self, concrete: Any) -> bool:
         if self._loop is not None and self._loop.has_gradients:

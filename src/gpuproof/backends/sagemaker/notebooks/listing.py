@@ -123,7 +123,7 @@ def list_notebooks(
 
 
 def _volume_gb(aws: Aws, name: str) -> int | None:
-    """The size of the volume of an instance; None if it cannot be read, or somebody else deleted the instance."""
+    """The size of the volume of an instance; None if it cannot be read, or the instance was deleted meanwhile."""
     try:
         found = aws.describe_notebook(name)
     except GPUproofError:
