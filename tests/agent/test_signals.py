@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuproof.agent.deadlines import Deadline, Deadlines
 from gpuproof.agent.signals import StopRequest, StopRequested, StopSignals
+from gpuproof.agent.supervisor import Deadline, Deadlines
 
 
 @pytest.fixture

@@ -36,8 +36,6 @@ class Machine:
     """What the contract states about the host.
 
     Args:
-        cpus: logical processors.
-        gpus: GPUs that the driver reports.
         resources: SageMaker's `resourceconfig.json`, if there is one; it takes precedence over the job.
         channels: SageMaker's `inputdataconfig.json`, if there is one.
         torch: the PyTorch version of the job's interpreter; `None` if it has none, or the job is no PyTorch job.

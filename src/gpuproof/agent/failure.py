@@ -86,7 +86,6 @@ def failure_text(
 
     Args:
         error: the error in one line, if it is known better than from the output.
-        traceback: its traceback.
     """
     start = output.rfind(_TRACEBACK)
     message = output[start:].strip() if start >= 0 else output.strip()[-LIMIT // 2 :]

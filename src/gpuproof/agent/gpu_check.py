@@ -46,7 +46,6 @@ def evaluate(
     """Problems and facts, each a sentence.
 
     Args:
-        nvml: what the driver reports.
         cuda: what CUDA reports; None if it was not asked.
         expected: such as `1 A10G`; empty if it is not known.
     """

@@ -75,22 +75,15 @@ class AgentJob:
 
     Args:
         run_id: the run's id, unique on this machine; `TRAINING_JOB_NAME` for the script.
-        job_name: the job's name.
         kind: `training` or `processing`.
-        entry_point: path of the script below the code folder.
-        arguments: follow the hyperparameters on the script's command line.
         hyperparameters: values as in the job description: text, numbers, booleans, lists, mappings or null.
-        channels: names of the input channels (training).
         mounts: inputs, and anything else to show below `/opt/ml`.
-        outputs: output folders of a processing job.
-        environment: variables for the script.
         python: absolute path of the interpreter for the script; in a container, a name such as `python3` suffices.
         framework: `tensorflow`, `pytorch` … or `None`.
         instance_type: as in the job; `None` is this machine.
         hosts: all hosts, in order; `current_host` is one of them.
         expected_gpus: how many GPUs the job requests; `None` if unspecified.
         expected_gpu_name: their model, such as `A10G`.
-        expected_because: what the expectation follows from.
         require_gpu: whether a GPU must work; `None` derives it from the expectation.
         if_gpu_unused: what to do if no GPU works; `None` does nothing.
         max_duration: seconds after which the script is stopped; `None` is no limit.
@@ -101,7 +94,6 @@ class AgentJob:
         launcher: how the script is started; a key of `gpuproof.agent.launch.registry.LAUNCHERS`.
         processes_per_host: processes that the launcher starts on each host; `None` is one per GPU, or one without GPUs.
         max_restarts: how often torchrun restarts all ranks after a failure.
-        mpi_options: additional options for mpirun.
         stall_timeout: seconds without progress on any GPU or in any log after which the job is stopped; `None` is never.
         cluster_key: shared secret of the hosts' agents, in hexadecimal; empty on one host.
         addresses: at which address other hosts reach a host, where that is not its name.

@@ -24,7 +24,6 @@ class Monitor:
     """Samples GPUs and processes while the script runs, and computes the verdict afterwards.
 
     Args:
-        job: states what is expected.
         reaper: process id whose descendants are the script's processes.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
         show: receives a summary of the newest sample, once a second.
@@ -65,11 +64,7 @@ class Monitor:
         return self._sampler.stop()
 
     def verdict(self, telemetry: Telemetry, throughput: Path) -> Verdict:
-        """Judge the telemetry against what the job expects.
-
-        Args:
-            throughput: the folder in which the script's processes counted their examples.
-        """
+        """Judge the telemetry against what the job expects."""
         verdict = judge(self._expectation, self._of_host(telemetry))
         return replace(verdict, throughput=host_throughput(_read_counts(throughput)))
 

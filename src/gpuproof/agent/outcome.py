@@ -21,7 +21,6 @@ class Outcome:
         status: as SageMaker names it.
         why: why the run failed or was stopped; `None` if the script's own exit explains it.
         secondary: SageMaker's secondary status, if it differs from the status.
-        code: why the agent ended the run, for the failure file.
         failed_host: the host that failed first; `None` if that is unknown, or there is only one.
         failed_rank: the rank that failed first; `None` if that is unknown, or there is only one.
         failure_cause: what that failure was due to: a value of `gpuproof.agent.ranks.host_failure.Cause`.
@@ -68,7 +67,6 @@ class Outcome:
         """Write why the run failed to the file that SageMaker reads.
 
         Args:
-            failure: the file; a message that the script has left in it is kept.
             text: what to write without such a message.
             by_agent: whether the text is the agent's own reason for ending the run, which precedes the script's message.
 

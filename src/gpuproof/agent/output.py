@@ -80,7 +80,6 @@ class TimedSink(Sink):
     """A sink that notes, at most once a second, when the output had which length, for `gpuproof logs --since`.
 
     Args:
-        log: the file for output.
         times: the file for the notes; each line is a time in seconds since the epoch and a number of bytes. An error of
             writing it is ignored.
     """
@@ -125,7 +124,6 @@ class OutputLog(threading.Thread):
     A full disk truncates the log but never blocks the script: later output is read and counted, not kept.
 
     Args:
-        readable: the pipe's end to read from; closed at the end.
         sink: receives the bytes; closed at the end too.
         on_output: called whenever there were some.
     """

@@ -19,7 +19,6 @@ class RunPaths:
     """Files of one run.
 
     Args:
-        root: the run's folder.
         contract: the folder that is `/opt/ml`, if it is not in the run's folder; in a container, `/opt/ml` itself.
         shared_logs: the folder of the logs, if it is not in the run's folder: one host of several.
     """
@@ -180,10 +179,6 @@ class ContainerPaths:
 
     Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
     https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
-
-    Args:
-        folder: files that the client sent: the agent, the source tree, the job.
-        base: SageMaker's folder.
     """
 
     folder: Path

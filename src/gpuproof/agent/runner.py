@@ -36,8 +36,6 @@ class Runner:
     """Runs one job.
 
     Args:
-        environment: the environment of the run.
-        job: the job.
         state: the run's state, updated as it changes.
     """
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import select
 import signal
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.agent import state as states
-from gpuproof.agent.deadlines import Deadline, Deadlines
 from gpuproof.agent.failure import StopReason
 from gpuproof.agent.isolation.reaper import Reaper, ReaperLost
 from gpuproof.agent.job import AgentJob
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gpuproof.agent.ranks.host_failure import Failure
     from gpuproof.agent.stall.watch import StallWatch
 
+
 UNUSED = "stopped_for_unused_gpu"
 """Key of `run.json`: whether the run was ended because no GPU did any work."""
 REAPER_KILLED = "the agent's reaper process, which runs the script, was killed"
@@ -35,13 +37,7 @@ class Supervisor:
     """Waits for the script to end, and ends it when that is requested or due.
 
     Args:
-        job: the job; its limits hold from now on.
         state: the run's state, updated as it changes.
-        signals: stop requests.
-        outcome: receives why the script was ended.
-        notes: receives remarks for the user.
-        reaper: runs the script.
-        ranks: the folder in which ranks report failures.
         stall: notices a script that hangs, if the job has a `stall_timeout`.
         session: contact with the other hosts, if there are any.
     """
@@ -211,3 +207,37 @@ class Supervisor:
         self._reaper.signal(signal.SIGTERM)
         self._deadlines.set(Deadline.STOP_GRACE, time.monotonic() + grace)
         self._state.update(status=states.STOPPING, secondary_status="Stopping")
+
+
+class Deadline(enum.Enum):
+    """What becomes due."""
+
+    MAX_DURATION = "max_duration"
+    GPU_GRACE = "gpu_grace"
+    STOP_GRACE = "stop_grace"
+    STALL = "stall"
+
+
+@dataclass
+class Deadlines:
+    """Points in time, in seconds of a monotonic clock; each becomes due once."""
+
+    _at: dict[Deadline, float] = field(default_factory=dict)
+
+    def set(self, deadline: Deadline, at: float) -> None:
+        """Set a deadline; one that is set already keeps the earlier time."""
+        self._at[deadline] = min(at, self._at.get(deadline, at))
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until the next deadline; `None` without one."""
+        return max(0.0, min(self._at.values()) - now) if self._at else None
+
+    def due(self, now: float) -> list[Deadline]:
+        """Remove and return the deadlines that have passed, earliest first."""
+        passed = sorted(
+            (deadline for deadline, at in self._at.items() if at <= now),
+            key=lambda deadline: self._at[deadline],
+        )
+        for deadline in passed:
+            del self._at[deadline]
+        return passed

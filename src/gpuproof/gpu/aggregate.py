@@ -24,7 +24,6 @@ class Aggregator:
     """Adds up samples; `telemetry()` returns the totals so far. Memory use does not grow with the length of the run.
 
     Args:
-        gpus: this machine's GPUs.
         cpu_count: how many cores the job may use.
         first_step_s: the first resolution of the series over time.
     """
@@ -291,7 +290,7 @@ class _WaitingAggregator:
         self._core_seconds[key] = (seconds + waited, cores_seconds + waited * busiest.cores)
         if len(self._core_seconds) > 64:
             # Short-lived workers must not pile up: drop the one with the least time.
-            del self._core_seconds[min(self._core_seconds, key=lambda one: self._core_seconds[one][0])]
+            del self._core_seconds[min(self._core_seconds, key=lambda second: self._core_seconds[second][0])]
 
 
 def _most(a: int | None, b: int | None) -> int | None:

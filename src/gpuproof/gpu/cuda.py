@@ -25,7 +25,6 @@ class NvmlReading:
         gpus: every GPU, regardless of `CUDA_VISIBLE_DEVICES`.
         lost: why a GPU does not respond, by index.
         problem: why NVML cannot be used.
-        code: NVML's return code.
         hung: whether NVML did not respond in time.
     """
 
@@ -57,11 +56,9 @@ class CudaReading:
     """Results of the CUDA driver library, without `CUDA_VISIBLE_DEVICES`.
 
     Args:
-        path: the library that was loaded.
         library_error: why it could not be loaded.
         version: the newest CUDA that it supports, such as (12, 4).
         init: the return code of `cuInit`; `None` if it was not reached.
-        devices: the devices that it reports.
         problem: how the probe failed, with its last step.
         hung: whether it did not respond in time.
     """
@@ -120,9 +117,11 @@ def read_cuda(environment: Mapping[str, str], seconds: float = DRIVER_SECONDS) -
         version=None if version is None else (version // 1000, version % 1000 // 10),
         init=record.get("init"),
         devices=tuple(
-            CudaDevice(one["index"], one["name"], one["memory"], _pair(one["capability"]) or (0, 0))
-            for one in devices
-            if "name" in one
+            CudaDevice(
+                device["index"], device["name"], device["memory"], _pair(device["capability"]) or (0, 0)
+            )
+            for device in devices
+            if "name" in device
         ),
     )
 
@@ -171,8 +170,8 @@ def read_libraries(
     wanted = json.dumps({"names": list(names), "folders": list(folders), "load": load})
     answer = ask(python, "libraries", wanted, environment=environment, seconds=seconds)
     found = tuple(
-        Library(one["name"], one.get("path"), one.get("version"), one.get("error"))
-        for one in answer.of("library")
+        Library(row["name"], row.get("path"), row.get("version"), row.get("error"))
+        for row in answer.of("library")
     )
     return Libraries(found, None if answer.one("done") else _at(answer))
 

@@ -20,7 +20,6 @@ class StackReading:
 
     Args:
         framework: `torch` or `tensorflow`; `None` if only the machine was read.
-        version: the framework's.
         cuda_build: whether the framework was built for NVIDIA GPUs.
         cuda: the CUDA version that it was built with, such as `12.5`.
         architectures: the GPUs that it was compiled for, such as `sm_80`, `compute_90`.
@@ -30,11 +29,8 @@ class StackReading:
         no_driver: whether NVML is not installed.
         driver: the driver's version, such as `550.54.15`.
         driver_cuda: the newest CUDA that the driver (or the cuda-compat library in front of it) supports, such as (12, 4).
-        gpus: the GPUs that NVML sees.
         visible_devices: `CUDA_VISIBLE_DEVICES`, if set.
         expected_gpus: how many GPUs the job requests.
-        instance_type: the job's.
-        said: the framework's own message.
     """
 
     framework: str | None = None
@@ -63,13 +59,7 @@ class StackReading:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why no GPU can be used.
-
-    Args:
-        code: short and stable.
-        reason: the cause, in a sentence.
-        remedy: what to do next.
-    """
+    """Why no GPU can be used."""
 
     code: str
     reason: str

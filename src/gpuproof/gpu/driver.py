@@ -50,7 +50,6 @@ class DriverFiles:
         nouveau: whether the nouveau module is loaded.
         wsl: whether GPUs come through Windows (`/dev/dxg`).
         container: whether this is a container, whose `/sys` shows the host's devices.
-        kernel: the running kernel's release.
         built_for: kernels with an `nvidia` module in `/lib/modules`.
         libraries: versions of the driver's libraries, from their file names, newest last.
     """

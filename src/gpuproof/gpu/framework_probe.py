@@ -21,9 +21,7 @@ class Packages:
     """Relevant packages of an interpreter, read without importing any.
 
     Args:
-        python: its version.
         arch: the interpreter's architecture, `x86_64` or `aarch64`.
-        prefix: its environment's folder.
         virtual: whether that is a virtual or Conda environment.
         writable: whether this user may write there.
         folders: its `sys.path`.
@@ -79,13 +77,10 @@ class FrameworkReading:
         version: as imported; `None` if the import failed.
         cuda: the CUDA version that it was built with, such as `12.6`; `None` for a CPU build.
         cudnn: the cuDNN that it was built with, or for PyTorch the one that it loaded: `9`, `9.1.0`.
-        cudnn_error: the error from loading cuDNN.
         architectures: that it was compiled for: `sm_80`, `compute_90`.
         rocm: whether it is built for AMD's GPUs.
-        devices: the GPUs that it reports.
         numpy_error: why it cannot exchange data with the installed NumPy.
         said: its exception or warning about finding no GPU.
-        log: the lines of its log about GPUs.
         broken: why it cannot be imported.
         problem: how the probe failed, with its last step.
     """
@@ -148,8 +143,8 @@ def read_framework(
         rocm=bool(build.get("hip") or build.get("rocm_build")),
         numpy_error=numpy.get("error"),
         devices=tuple(
-            FrameworkDevice(one["index"], one["name"], _pair(one.get("capability")))
-            for one in devices.get("devices") or ()
+            FrameworkDevice(device["index"], device["name"], _pair(device.get("capability")))
+            for device in devices.get("devices") or ()
         ),
         said=devices.get("said"),
         log=gpu_lines(answer.error),

@@ -20,15 +20,11 @@ class GpuHealth:
     Args:
         ecc: whether error correction is on.
         ecc_volatile: uncorrected memory errors since the driver was loaded.
-        ecc_aggregate: uncorrected memory errors in the GPU's lifetime.
         sram_worn: whether on-chip memory had so many errors that NVIDIA recommends replacing the GPU.
         rows_remapped: memory rows replaced by spare ones, after any kind of error.
         remap_pending: a row (or, before Ampere, a page) will be taken out of use at the next reset.
         remap_failed: no spare row was left.
         pcie_width: lanes in use; they stay while the GPU is idle.
-        pcie_width_max: lanes that GPU and slot could use.
-        pcie_generation: in use now; an idle GPU lowers it.
-        pcie_generation_max: what GPU and slot could use.
         persistence: whether the driver stays loaded while the GPU is unused.
         mig: whether the GPU is partitioned into instances (Multi-Instance GPU).
         mig_pending: the same after the next reset.
@@ -67,7 +63,6 @@ def read_health(pynvml: Any, index: int) -> GpuHealth:
     """Read the condition of one GPU; never raises.
 
     Args:
-        pynvml: the module, with NVML initialised.
         index: in NVML's order.
     """
     p = pynvml

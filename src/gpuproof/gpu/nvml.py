@@ -34,7 +34,6 @@ class NvmlUnavailable(Exception):
     """NVML cannot be used on this machine.
 
     Args:
-        reason: why, for the user.
         code: NVML's return code, `LIBRARY_NOT_FOUND` without a driver; `None` if pynvml is missing.
     """
 

@@ -43,7 +43,6 @@ class Answer:
         records: its records, in order.
         problem: how it failed: `died of SIGSEGV`, `did not respond within 60 s`; `None` if it succeeded.
         hung: whether it was killed at the timeout.
-        error: end of its standard error.
     """
 
     records: tuple[Record, ...] = ()
@@ -79,7 +78,6 @@ def ask(
     Args:
         python: path of the interpreter: the user's, or GPUproof's own.
         probe: name of a module in `probes/`.
-        environment: complete environment of the probe.
         seconds: timeout.
     """
     sources = [_source("probe_record.py"), _source(f"probes/{probe}.py")]

@@ -36,10 +36,8 @@ class TreeReading:
     """One reading of a process and its descendants.
 
     Args:
-        cpu_seconds: user and system time of running processes and of those that have ended and were waited for.
         rss: resident bytes; shared memory counts once per process.
         read_bytes: read from storage so far, not from the page cache; `None` without permission.
-        written_bytes: written to storage so far.
     """
 
     processes: tuple[ProcessReading, ...]
@@ -74,7 +72,6 @@ class CpuUse:
 
     Args:
         cores: cores kept busy by the whole tree, 1.0 being one of them all the time.
-        busiest: the process with the highest use.
         saturated: number of processes that used a whole core or more.
         waits_for_disk: number of processes waiting for a disk at the second reading.
     """
@@ -104,10 +101,6 @@ class ProcessTree:
     `/proc/PID/task/*/children` costs a read per thread, and training processes have hundreds of threads. This reads
     `stat` of each process instead and remembers the processes outside the tree, which never join it: orphans are
     adopted by an ancestor, and the root is expected to be a subreaper.
-
-    Args:
-        root_pid: the process at the top.
-        proc: where the proc file system is mounted.
     """
 
     def __init__(self, root_pid: int, proc: str = "/proc") -> None:

@@ -28,7 +28,6 @@ class Sampler:
     """Samples one job between `start()` and `stop()`, which returns the telemetry; `telemetry()` returns it so far.
 
     Args:
-        root_pid: the process at the top of the job's tree.
         on_sample: called in the sampler's thread after each sample; its exceptions are recorded as problems.
         interval_s: seconds between two samples.
         visible_devices: the job's `CUDA_VISIBLE_DEVICES`, kept in the telemetry.

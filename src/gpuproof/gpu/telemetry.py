@@ -27,7 +27,6 @@ class Sample:
         t: seconds since monitoring began.
         dt: seconds since the previous sample; 0 for the first one, the baseline.
         gpus: one reading per GPU, in NVML's order; empty without NVML.
-        tree: the job's processes.
         cpu: CPU time that they used since the previous sample.
         read_rate: bytes per second that they read from storage since then.
         strangers: ids of processes that use a GPU, are visible here and do not belong to the job.
@@ -86,7 +85,6 @@ class GpuTelemetry:
     Args:
         own: its work for the job's own processes, as far as NVML lists them.
         device: its work for all processes.
-        own_seen: a process of the job used it.
         visible_others_s: seconds in which a process that is visible here and does not belong to the job used it.
         hidden_others_s: the same for processes that are not visible here, such as the host's from within a container.
         processes_listed: NVML supports listing its processes, even if there were none.
@@ -139,8 +137,6 @@ class Waiting:
         one_core_s: waiting while a process of the job kept one core busy and most other cores were free.
         all_cores_s: waiting while the job kept all cores busy.
         disk_s: waiting while a process waited for a disk, or much was read.
-        mean_cores: cores that the job kept busy, on average over the waiting.
-        busiest: the process that kept one core busy for longest, with its mean cores.
         saturated: how many processes kept a core busy each, on average over `one_core_s`.
         read_rate: mean bytes per second from storage over `disk_s`.
     """
@@ -167,10 +163,8 @@ class Telemetry:
         seconds: how long the run was monitored.
         samples: number of samples.
         nvml: whether NVML could be read; `nvml_reason` explains why not.
-        pids_comparable: process ids here are the host's, so an unknown id on a GPU belongs to another job.
         visible_devices: the job's `CUDA_VISIBLE_DEVICES`, if set.
         shm_peak: `/dev/shm` at its fullest.
-        troubles: problems with monitoring itself.
     """
 
     seconds: float = 0.0

@@ -65,7 +65,6 @@ class Accumulation:
 
         Args:
             scaler: as for `backward`.
-            scheduler: a learning rate schedule that steps with the optimizer.
 
         Returns:
             Whether the optimizer stepped.

@@ -20,7 +20,6 @@ class GpuRequired(RuntimeError):
 
     Args:
         reason: why no GPU is usable.
-        remedy: what to do next.
         code: the diagnosis as a stable identifier, such as `driver-too-old`.
     """
 

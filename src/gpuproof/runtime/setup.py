@@ -38,10 +38,7 @@ class Setup:
     """Report of `setup()`.
 
     Args:
-        frameworks: the configured frameworks, by import name.
-        applied: settings in effect.
         not_applied: settings that could not be applied, and why.
-        precision: data type to compute in.
     """
 
     frameworks: tuple[str, ...]

@@ -25,8 +25,6 @@ class LoadError(Exception):
 
     Args:
         message: what was searched for and where, or what the handler raised.
-        remedy: what to do.
-        details: the handler's traceback, for the log.
     """
 
     def __init__(self, message: str, remedy: str | None = None, details: str = "") -> None:

@@ -27,7 +27,6 @@ class Request:
     """A request as received. Only `notes` may be modified; not frozen, because creating a frozen one takes four times as long.
 
     Args:
-        body: the payload.
         content_type: the `Content-Type` header; empty if missing.
         accept: the `Accept` header; empty if missing.
         custom_attributes: `X-Amzn-SageMaker-Custom-Attributes`.
@@ -57,9 +56,7 @@ class Response:
 
     Args:
         body: the payload, or an iterator over its pieces if the handler streams.
-        content_type: its media type.
         custom_attributes: `X-Amzn-SageMaker-Custom-Attributes` of the response, if the handler set it.
-        headers: other headers that the handler set.
         status: the HTTP status; 200 unless the handler set another.
     """
 

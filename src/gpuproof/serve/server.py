@@ -38,13 +38,7 @@ def main(words: list[str]) -> int:
 
 
 def serve(settings: Settings, model_dir: Path, options: Options | None = None) -> int:
-    """Serve a model until SIGTERM or SIGINT, and return the exit code.
-
-    Args:
-        settings: settings from environment and flags.
-        model_dir: the model's folder; ignored with the multi-model API.
-        options: further options.
-    """
+    """Serve a model until SIGTERM or SIGINT, and return the exit code."""
     chosen = options or Options()
     # As early as possible: the kernel drops unhandled signals to the first process of a container.
     received: list[int] = []

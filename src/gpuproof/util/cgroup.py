@@ -16,11 +16,7 @@ _PAUSE_SECONDS = 0.005
 
 
 def group_name(run_id: str, host: str = "") -> str:
-    """How the name of a run's control group begins.
-
-    Args:
-        host: one of several hosts on this machine, which have a group each.
-    """
+    """How the name of a run's control group begins."""
     return f"gpuproof-{run_id}{'.' if host else ''}{host}"
 
 

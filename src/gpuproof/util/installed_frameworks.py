@@ -58,7 +58,6 @@ def first_version(module: str, versions: Mapping[str, str]) -> str | None:
 
     Args:
         module: such as `tensorflow`.
-        versions: installed versions by distribution name.
     """
     return next((versions[name] for name in FRAMEWORK_DISTRIBUTIONS[module] if name in versions), None)
 

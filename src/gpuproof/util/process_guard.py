@@ -37,12 +37,7 @@ class JsonLines:
 
 
 class GuardClient:
-    """The parent's end of a guard process.
-
-    Args:
-        pid: the guard's process id.
-        channel: the socket to it.
-    """
+    """The parent's end of a guard process."""
 
     def __init__(self, pid: int, channel: socket.socket) -> None:
         self.pid = pid
@@ -76,11 +71,7 @@ class GuardClient:
 
 
 class Guard:
-    """Base class of the guard's side: the loop that reads messages and notices children that have ended.
-
-    Args:
-        channel: the socket to the parent.
-    """
+    """Base class of the guard's side: the loop that reads messages and notices children that have ended."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel

@@ -16,20 +16,20 @@ def nearest_words(word: str, known: Iterable[str], count: int = 1, cutoff: float
     """
     plain, words = word.lower(), list(known)
     scored: list[tuple[float, str]] = []
-    for one in words:
-        longest = max(len(one), len(plain), 1)
+    for candidate in words:
+        longest = max(len(candidate), len(plain), 1)
         # Words of very different lengths cannot be near; comparing letters takes longer.
-        if 1 - abs(len(one) - len(plain)) / longest < cutoff:
+        if 1 - abs(len(candidate) - len(plain)) / longest < cutoff:
             continue
-        score = 1 - edit_distance(plain, one.lower()) / longest
+        score = 1 - edit_distance(plain, candidate.lower()) / longest
         if score >= cutoff:
-            scored.append((-score, one))
+            scored.append((-score, candidate))
     if scored:
-        return [one for _, one in sorted(scored)[:count]]
+        return [candidate for _, candidate in sorted(scored)[:count]]
     from difflib import get_close_matches  # 3 ms; finds beginnings and ends of longer words
 
-    by_plain = {one.lower(): one for one in words}
-    return [by_plain[one] for one in get_close_matches(plain, by_plain, count, cutoff)]
+    by_plain = {candidate.lower(): candidate for candidate in words}
+    return [by_plain[match] for match in get_close_matches(plain, by_plain, count, cutoff)]
 
 
 def edit_distance(first: str, second: str) -> int:

@@ -34,20 +34,12 @@ class TooFewHosts(ValueError):
 
 
 def worker_config(hosts: Sequence[str], index: int, address: Address) -> TfConfig:
-    """One worker on each host, without a chief: worker 0 is the chief.
-
-    Args:
-        index: of this host.
-    """
+    """One worker on each host, without a chief: worker 0 is the chief."""
     return _config({WORKER: [address(host, WORKER_PORT) for host in hosts]}, WORKER, index)
 
 
 def parameter_server_config(hosts: Sequence[str], index: int, address: Address) -> TfConfig:
-    """The first host as master, the others as workers, and a parameter server next to each of them.
-
-    Args:
-        index: of this host.
-    """
+    """The first host as master, the others as workers, and a parameter server next to each of them."""
     cluster = {
         MASTER: [address(hosts[0], MASTER_PORT)],
         PARAMETER_SERVER: [address(host, SERVER_PORT) for host in hosts],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.idle.jupyter_activity import server_at
-from gpuproof.agent.idle.shell_sessions import shell_is_open
+from gpuproof.agent.idle.watch import shell_is_open
 from support.jupyter import TOKEN, Server, jupyter_server, wait_until
 from support.nvml_stub import Scenario, build_library
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.agent.machine.main import RECORD, copy_source
 from gpuproof.agent.machine.server_command import server_command, server_environment
-from gpuproof.agent.machine.work_folder import RECORD, copy_source
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from gpuproof.agent.output import Sink, appending_to
 from gpuproof.agent.ranks.watched import is_watcher
-from gpuproof.agent.stall.stack_traces import find_py_spy, print_stack_traces
+from gpuproof.agent.stall.watch import find_py_spy, print_stack_traces
 from gpuproof.util.process_tree import descendants
 
 pytestmark = pytest.mark.slow

@@ -36,7 +36,6 @@ class PackResult:
     Args:
         files: files and links in the archive; folders are not counted.
         bytes: size of their content before compression.
-        sha256: of the archive itself, in hexadecimal.
         notes: a sentence for each file that was left out, or that changed while it was read.
     """
 

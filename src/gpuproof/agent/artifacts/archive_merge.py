@@ -15,7 +15,6 @@ def merge_archives(archives: Sequence[Path], merged: Path) -> PackResult:
 
     Args:
         archives: in the order of the hosts.
-        merged: the file to write.
 
     Raises:
         ArtifactError: an archive cannot be read, or the merged one cannot be written.

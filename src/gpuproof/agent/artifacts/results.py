@@ -18,8 +18,6 @@ class Results:
     """The results of a script.
 
     Args:
-        artifacts: the archives, by file name.
-        notes: remarks for the user.
         problem: why the results could not be delivered; they are still in the run's folder then.
         empty_model: a remark that the script saved no model; with several hosts, often only one of them saves it.
     """

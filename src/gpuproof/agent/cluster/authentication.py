@@ -21,11 +21,7 @@ def proof(key: str, role: str, host: str, coordinators: str, members: str) -> st
     """The proof of one side.
 
     Args:
-        key: the job's secret.
         role: the side that proves, so that neither can send the other's proof back.
-        host: the host that connects.
-        coordinators: the challenge of the agent that listens.
-        members: the challenge of the agent that connects.
     """
     text = "\0".join(["gpuproof-cluster-1", role, host, coordinators, members])
     return hmac.new(key.encode(), text.encode(), "sha256").hexdigest()

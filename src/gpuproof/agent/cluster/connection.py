@@ -19,7 +19,6 @@ class Connection:
     """A connected socket that sends and receives messages without waiting.
 
     Args:
-        channel: the socket, which becomes non-blocking.
         lines: receives the bytes.
     """
 

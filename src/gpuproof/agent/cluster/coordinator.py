@@ -46,11 +46,8 @@ class Coordinator(Link):
     """Keeps contact with the agents of all other hosts.
 
     Args:
-        host: this host.
         hosts: all hosts, this one included.
-        key: the job's secret.
         address: where to listen; empty is all addresses of this host.
-        port: the port.
         timing: how long to wait for what.
         idle: returns the seconds since the script of this host made progress, or `None` if it is not running.
 
@@ -190,16 +187,16 @@ class Coordinator(Link):
         self._send(self._state.lost(host, time.monotonic(), why))
 
     def _send(self, outgoing: list[Outgoing]) -> None:
-        for one in outgoing:
-            hosts = [*self._members, self._host] if one.host is None else [one.host]
+        for item in outgoing:
+            hosts = [*self._members, self._host] if item.host is None else [item.host]
             for host in hosts:
                 if host == self._host:
-                    event = to_event(one.message)
+                    event = to_event(item.message)
                     if event is not None and event.kind is not Kind.FINISH:
                         self._publish(event)
                 elif host in self._members:
                     try:
-                        self._members[host].send(one.message)
+                        self._members[host].send(item.message)
                         self._wait_for(host)
                     except ConnectionLost as error:
                         self._lose(host, str(error))

@@ -36,7 +36,6 @@ class Outgoing:
     """A message to send.
 
     Args:
-        message: the message.
         host: to whom; `None` is all hosts.
     """
 

@@ -21,7 +21,6 @@ class Event:
 
     Args:
         kind: a message to all hosts.
-        failure: why to stop.
     """
 
     kind: Kind

@@ -34,11 +34,8 @@ class Member(Link):
     """Keeps contact with the agent of the first host.
 
     Args:
-        host: this host.
         coordinator: the first host.
-        key: the job's secret.
         address: where the first host's agent listens.
-        port: its port.
         timing: how long to wait for what.
         idle: returns the seconds since the script of this host made progress, or `None` if it is not running.
     """

@@ -35,11 +35,7 @@ class RunningScript(Protocol):
 
 
 class Session:
-    """Contact with the other hosts, from before the script's start until all hosts have ended.
-
-    Args:
-        link: the thread that keeps the contact.
-    """
+    """Contact with the other hosts, from before the script's start until all hosts have ended."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -79,7 +75,6 @@ class Session:
         """Report why this host ends; all hosts are stopped.
 
         Args:
-            status: the run's final status.
             secondary: SageMaker's secondary status, if it differs.
             code: why the agent ends it, if it does.
             host: this host; `None` if the reason concerns all of them.
@@ -109,8 +104,6 @@ class Session:
 
         Args:
             failures: why it failed; not reported if this host has reported before why it ends.
-            host: this host.
-            signals: stop requests.
 
         Returns:
             Why all hosts were stopped, or `None` if all have ended by themselves.

@@ -16,12 +16,10 @@ class Timing:
 
     Args:
         rendezvous: within which the agents of all hosts have to reach the first host's.
-        heartbeat: between two messages of a host that has nothing else to send.
         lost: without any message, after which a host counts as lost. Longer than a machine pauses for memory or disk.
         own: after a failure, within which an earlier one may be reported by another host.
         consequence: the same if all failures so far may be consequences of another one: launchers need seconds to notice.
         absent: after a failure before the start, how long a host that has not reported yet can still connect and learn of it.
-        stacks: for printing stack traces.
         stall: without progress on any host, after which the job is stopped; `None` is never.
     """
 

@@ -43,13 +43,7 @@ def send_signal(process: subprocess.Popen[bytes], number: int) -> bool:
 
 @dataclass(frozen=True)
 class JobCommand:
-    """How a job is started.
-
-    Args:
-        words: the command.
-        environment: its variables.
-        send: sends signals to the job.
-    """
+    """How a job is started."""
 
     words: Sequence[str]
     environment: Mapping[str, str]
@@ -60,8 +54,6 @@ class JobProcess:
     """The running job.
 
     Args:
-        command: how it is started.
-        log: reads the output.
         clock: seconds, of a monotonic clock.
 
     Raises:
@@ -89,11 +81,7 @@ class JobProcess:
         log.read(process.stdout)
 
     def stop(self, *, in_a_hurry: bool) -> None:
-        """Ask it to end, and kill it after some time; only the first request counts.
-
-        Args:
-            in_a_hurry: leave less time.
-        """
+        """Ask it to end, and kill it after some time; only the first request counts."""
         if self._kill_at is None:
             now = self._clock()
             self._kill_at = now + (_SHORT_GRACE_S if in_a_hurry else _GRACE_S)
@@ -138,7 +126,6 @@ def job_environment(code: Path, parameters: HostParameters, outer: Mapping[str, 
 
     Args:
         code: has `environment.json`, if the job has variables.
-        outer: the environment of this program.
 
     Raises:
         OSError: the variables cannot be read.
@@ -155,7 +142,6 @@ def direct_hosts(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[s
     """The variables with which programs reach the other hosts without a proxy: gRPC would ask a proxy for their names.
 
     Args:
-        environment: the variables of the job.
         hosts: names of all hosts.
     """
     given = {name.lower(): value for name, value in environment.items() if name.lower().endswith("_proxy")}

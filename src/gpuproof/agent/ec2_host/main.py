@@ -57,13 +57,7 @@ def main() -> int:
 
 
 class EC2Host:
-    """One host of a job.
-
-    Args:
-        parameters: what user data passes on.
-        state: a folder in memory, which the watchdog reads.
-        metadata: the metadata service.
-    """
+    """One host of a job."""
 
     def __init__(self, parameters: HostParameters, state: Path, metadata: Metadata) -> None:
         self._parameters = parameters

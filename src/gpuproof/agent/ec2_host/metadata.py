@@ -16,11 +16,7 @@ _HEADER = "X-aws-ec2-metadata-token"
 
 
 class Metadata:
-    """A client of the metadata service; a service that cannot be reached knows nothing.
-
-    Args:
-        address: the service's.
-    """
+    """A client of the metadata service; a service that cannot be reached knows nothing."""
 
     def __init__(self, address: str = _ADDRESS) -> None:
         self._address = address

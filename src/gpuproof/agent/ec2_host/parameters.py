@@ -16,13 +16,9 @@ class HostParameters:
     """What the host has to know before it can read the job; it contains no secrets.
 
     Args:
-        run_id: the run.
-        region: the region of bucket and logs.
-        bucket: the run's bucket.
         prefix: the run's prefix in the bucket, `gpuproof/runs/RUN_ID/`.
         kind: `training` or `processing`.
         machine: whether the job is a machine for interactive work.
-        agent_sha256: digest of the agent file, in hexadecimal.
         max_duration: seconds after the start of user data at which the instance shuts down, whatever the job does.
         silence: seconds without a sign of life of the host's program after which the instance shuts down.
         instance_type: such as `g5.xlarge`.
@@ -36,14 +32,12 @@ class HostParameters:
         log_group: the group of CloudWatch Logs; the stream is `RUN_ID/HOST`.
         pythons: folders with a `python3` for the script, in the order in which they are tried; `PATH` if none exists.
         env_python: version of Python of an environment that uv makes for the script, such as `3.11`; empty for none.
-        env_packages: requirements of that environment.
         image: container image in which the job runs; empty for the AMI's own environment.
         driver_wait: seconds to wait for the NVIDIA driver.
         gpus: GPUs that the instance type has; 0 if the job needs none.
         gpu_name: their model in the catalogue, such as `A10G`; empty if unknown.
         gpu_memory: memory of each in bytes; 0 if unknown.
         min_driver: the oldest NVIDIA driver on which the framework can use a GPU; empty if unknown.
-        min_driver_for: what needs it, for the user.
         retry_for: seconds for which calls to AWS that failed are repeated.
         watch_interval: seconds between two looks at the instance's tags and at notices of its interruption.
         checkpoint_interval: seconds between two uploads of checkpoints.

@@ -32,12 +32,7 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """A reason to end the job.
-
-    Args:
-        reason: its kind.
-        text: a sentence for the user.
-    """
+    """A reason to end the job."""
 
     reason: Reason
     text: str
@@ -80,8 +75,6 @@ class Watch:
     """Gives signs of life and finds reasons to end the job, whenever something waits.
 
     Args:
-        parameters: the host's.
-        metadata: the metadata service.
         alive: the file that the watchdog reads: the uptime in whole seconds.
         clock: the uptime in seconds.
         started: the uptime when user data started, from which on `max_duration` counts; now if None.

@@ -76,8 +76,6 @@ class LocalEnvironment:
 
     Args:
         paths: the folder of the run or host, with the source tree in place.
-        job: the job.
-        state: the run's state.
     """
 
     packs = True

@@ -48,8 +48,6 @@ class ContainerJob:
     """A job in a container, with what SageMaker states about it.
 
     Args:
-        job: the job.
-        config: what SageMaker states about this host.
         source: the packed source tree; `None` if it is unpacked in the container already.
         reports: whether verdict and state are written for the client.
     """
@@ -98,10 +96,7 @@ class ContainerEnvironment:
     """A run in SageMaker's container: `/opt/ml` exists, standard output is the log, and the container ends with the run.
 
     Args:
-        container: the paths of the container.
         paths: a private working folder, and `/opt/ml`.
-        container_job: the job.
-        state: the run's state.
     """
 
     packs = False

@@ -55,7 +55,6 @@ class ToolkitRequest:
     """What the hyperparameters of such a job specify.
 
     Args:
-        program: path of the script below the source tree.
         submit_directory: the location of the packed source: an `s3://` address, or a path in the container (network
             isolation); `None` if the image itself contains the source.
         job_name: the job's name as the SDK knows it.
@@ -63,7 +62,6 @@ class ToolkitRequest:
         hyperparameters: all of them, converted back from text.
         launcher: of the `distribution`; a key of `gpuproof.agent.launch.registry.LAUNCHERS`.
         processes_per_host: of that launcher; `None` is one per GPU, or one without GPUs.
-        mpi_options: additional options for mpirun.
     """
 
     program: str
@@ -81,7 +79,6 @@ def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, 
 
     Args:
         hyperparameters: as `CreateTrainingJob` takes them and `hyperparameters.json` holds them.
-        environment: the container's variables, which the toolkit reads in place of missing hyperparameters.
 
     Raises:
         InvalidContainerJob: no script is named, or the job requires a launcher that only AWS's images have.

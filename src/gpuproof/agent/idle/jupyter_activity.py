@@ -88,12 +88,12 @@ def server_at(url: str, token: str = "") -> JupyterServer:
 
 def read_activity(kernels: list[Any], terminals: list[Any]) -> JupyterActivity:
     """The activity in the answers of `GET /api/kernels` and `GET /api/terminals`."""
-    running = [one for one in kernels if isinstance(one, dict)]
-    marks = [(f"kernel {one.get('id')}", str(one.get("last_activity"))) for one in running]
+    running = [kernel for kernel in kernels if isinstance(kernel, dict)]
+    marks = [(f"kernel {kernel.get('id')}", str(kernel.get("last_activity"))) for kernel in running]
     marks += [
-        (f"terminal {one.get('name')}", str(one.get("last_activity")))
-        for one in terminals
-        if isinstance(one, dict)
+        (f"terminal {terminal.get('name')}", str(terminal.get("last_activity")))
+        for terminal in terminals
+        if isinstance(terminal, dict)
     ]
-    busy = sum(one.get("execution_state") not in _IDLE_STATES for one in running)
+    busy = sum(kernel.get("execution_state") not in _IDLE_STATES for kernel in running)
     return JupyterActivity(busy, frozenset(marks))

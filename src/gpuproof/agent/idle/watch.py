@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Callable
 
 from gpuproof.agent.idle.decision import IdleTracker, JupyterActivity, Look
-from gpuproof.agent.idle.gpu_activity import GpuActivity
 from gpuproof.agent.idle.jupyter_activity import JupyterServer
-from gpuproof.agent.idle.shell_sessions import shell_is_open
+from gpuproof.gpu.nvml import Nvml, NvmlUnavailable
+
+WORKER = "ssm-session-wor"
+"""The first 15 characters of `ssm-session-worker`, which the kernel keeps of a program's name. Systems Manager's agent starts one
+for each session: https://github.com/aws/amazon-ssm-agent (`agent/appconfig/constants_unix.go`, `SSMSessionWorkerName`)."""
+
+
+def shell_is_open(proc: Path = Path("/proc")) -> bool:
+    """Whether a session of Systems Manager runs a program, such as a shell; one that only forwards a port runs none."""
+    parents: set[int] = set()
+    workers: set[int] = set()
+    for folder in proc.iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # it has just ended
+        # The name may contain spaces and parentheses: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        if name == WORKER:
+            workers.add(int(folder.name))
+        parents.add(int(rest.split()[1]))
+    return bool(workers & parents)
+
 
 _GPU_INTERVAL_S = 2.0
 _LOOK_INTERVAL_S = 20.0
@@ -22,7 +46,6 @@ class IdleWatch:
         timeout: seconds without activity after which the machine is idle.
         jupyter: the server to ask; `None` without one.
         clock: monotonic clock, in seconds.
-        gpus: reads the GPUs.
         shell: whether a shell is open.
     """
 
@@ -78,3 +101,35 @@ def _either(one: bool | None, other: bool | None) -> bool | None:
     if one or other:
         return True
     return None if one is None or other is None else False
+
+
+class GpuActivity:
+    """The work of all GPUs of the machine, whichever process does it.
+
+    A process that only holds memory does no work.
+    """
+
+    def __init__(self) -> None:
+        self._nvml: Nvml | None = None
+
+    def works(self) -> bool | None:
+        """Whether any GPU works now; False on a machine without a driver, `None` if the GPUs cannot be read."""
+        if self._nvml is None:
+            try:
+                self._nvml = Nvml.open()
+            except NvmlUnavailable as unavailable:
+                # Without pynvml, nothing is known.
+                return False if unavailable.library_missing else None
+        readings = [self._nvml.read(gpu.index) for gpu in self._nvml.gpus()]
+        if any(reading.utilization for reading in readings):
+            return True
+        if any(reading.error or reading.utilization is None for reading in readings):
+            self.close()  # a driver that was loaded again needs a new session
+            return None
+        return False
+
+    def close(self) -> None:
+        """End the session with NVML."""
+        if self._nvml is not None:
+            self._nvml.close()
+            self._nvml = None

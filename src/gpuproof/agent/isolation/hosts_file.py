@@ -17,12 +17,7 @@ _STAGE = "/etc"
 
 
 def hosts_file(addresses: Mapping[str, str], machine: str) -> str:
-    """The content of a host's `/etc/hosts`.
-
-    Args:
-        addresses: the hosts' addresses by name; they replace the machine's own entries for these names.
-        machine: the content of the machine's own file, which is kept.
-    """
+    """The content of a host's `/etc/hosts`."""
     lines = [f"{address}\t{name}" for name, address in addresses.items()]
     kept: list[str] = []
     for line in machine.splitlines():

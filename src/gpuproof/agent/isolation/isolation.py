@@ -39,8 +39,6 @@ class Isolation:
         reaper: the process that starts it.
         mode: `namespace`, `proot`, `environment` or `container`.
         contract: the contract's folders as the script sees them.
-        prefix: precedes the script's command.
-        note: a remark for the user.
         names_resolve: whether the names of the job's hosts resolve to their addresses.
     """
 

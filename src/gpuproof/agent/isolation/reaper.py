@@ -34,9 +34,6 @@ class Launch:
     """How to start the script.
 
     Args:
-        command: program and arguments.
-        environment: the whole environment.
-        folder: working directory.
         group: name of a control group for the script, if this host has them.
         wrapped: whether the program starts the script as its own child, as proot does, and does not pass signals on.
     """
@@ -56,7 +53,6 @@ class Reaper(GuardClient):
     """The agent's end of the reaper.
 
     Args:
-        pid: the backstop's process id.
         output: file descriptor from which the script's standard output and error can be read.
     """
 
@@ -132,7 +128,6 @@ def _backstop(run: Callable[[], None], files: Sequence[int]) -> None:
     """Fork: the child runs the reaper; this process waits for its end and kills what it leaves behind.
 
     Args:
-        run: the reaper's program.
         files: descriptors that only the reaper keeps: the agent learns of its end when they are closed.
     """
     adopt_orphans()

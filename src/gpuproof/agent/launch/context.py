@@ -21,7 +21,6 @@ class LaunchContext:
 
     Args:
         job: the job; `hosts`, `current_host` and the launcher's options are in it.
-        paths: the files of the run on this host.
         machine: processors and GPUs of this host, and SageMaker's `resourceconfig.json`.
         script: the command that starts one process of the script, such as `["/usr/bin/python3", "train.py", "--lr", "1"]`.
         interface: the network interface between the hosts, if this host has it.
@@ -70,7 +69,6 @@ class HostLaunch:
     """What to start on this host.
 
     Args:
-        command: program and arguments.
         environment: the launcher's variables; those that the user has set, in the job or around it, take precedence.
         files: files for the launcher's programs, with their content; only the user who runs the job may read them.
         programs: programs that must be on the script's `PATH`, with what to do if one is missing.

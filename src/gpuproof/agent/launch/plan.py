@@ -40,9 +40,6 @@ def plan_launch(
 ) -> Launch:
     """Return what the reaper starts.
 
-    Args:
-        inherited: environment variables that the script inherits, besides the contract's and the job's own.
-
     Raises:
         NotStarted: a program that the launcher needs is missing.
         OSError: a file for the launcher's programs could not be written.

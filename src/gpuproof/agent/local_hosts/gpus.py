@@ -9,7 +9,6 @@ def visible_gpus(count: int, setting: str | None) -> tuple[str, ...]:
     """The GPUs that a script may use, as entries of `CUDA_VISIBLE_DEVICES`.
 
     Args:
-        count: GPUs of this machine.
         setting: the value of `CUDA_VISIBLE_DEVICES`; `None` if it is not set.
     """
     if count == 0:

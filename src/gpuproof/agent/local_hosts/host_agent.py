@@ -28,10 +28,6 @@ class HostAgent:
     """The agent of one host.
 
     Args:
-        run: the run's folder.
-        job: the run's job.
-        host: the host's name.
-        network: the hosts' network.
         gpus: the host's GPUs, as entries of `CUDA_VISIBLE_DEVICES`; `None` if this machine has none.
     """
 

@@ -55,8 +55,8 @@ def merge_end(states: Mapping[str, State]) -> dict[str, Any]:
     """How a run ended whose hosts have all ended: like the host that was the first not to complete."""
     host = first_failure(states)
     state = {} if host is None else states[host]
-    started = [one["script_started"] for one in states.values() if one.get("script_started")]
-    ended = [one["script_ended"] for one in states.values() if one.get("script_ended")]
+    started = [state["script_started"] for state in states.values() if state.get("script_started")]
+    ended = [state["script_ended"] for state in states.values() if state.get("script_ended")]
     return {
         **({"script_started": min(started)} if started else {}),
         **({"script_ended": max(ended)} if ended else {}),
@@ -79,11 +79,7 @@ def first_failure(states: Mapping[str, State]) -> str | None:
 
 
 def merge_notes(notes: Mapping[str, Sequence[str]]) -> list[str]:
-    """The notes of all hosts, each once; with the names of its hosts, unless all have it.
-
-    Args:
-        notes: by host.
-    """
+    """The notes of all hosts, each once; with the names of its hosts, unless all have it."""
     hosts: dict[str, list[str]] = {}
     for host, those in notes.items():
         for note in those:
@@ -121,7 +117,7 @@ def _named(host: str | None, state: State, states: Mapping[str, State]) -> str |
     if host is None or reason is None:
         return None
     # All hosts stop for the same reason if the user asked for it.
-    same = all(one.get("failure_reason") == reason for one in states.values())
+    same = all(state.get("failure_reason") == reason for state in states.values())
     return reason if same or host in reason else f"{host}: {reason}"
 
 

@@ -16,7 +16,6 @@ class LocalNetwork:
     """The network of several hosts.
 
     Args:
-        addresses: at which address each host is reached.
         environment: variables for the programs on all hosts, such as the proxy that leads out of their networks.
         note: a remark for the user, or nothing.
         own: the hosts' own networks; `None` if all hosts are in the machine's.

@@ -30,12 +30,7 @@ class MergedResults:
 def merge_results(
     job: AgentJob, paths: RunPaths, artifacts: Mapping[str, Mapping[str, Any]]
 ) -> MergedResults:
-    """Merge the results of all hosts and deliver them; of files with the same name, the first host's is kept.
-
-    Args:
-        job: the job of the whole run, with its destinations.
-        artifacts: each host's archives, from its state.
-    """
+    """Merge the results of all hosts and deliver them; of files with the same name, the first host's is kept."""
     merged = MergedResults()
     try:
         if job.kind == "training":
@@ -70,8 +65,8 @@ def _merge_archives(
             "sha256": result.sha256,
         }
         # All of their content is in the hosts' `ml` folders, too.
-        for one in packed:
-            one.unlink()
+        for path in packed:
+            path.unlink()
     if job.output is None:
         return
     # After merging everything: the destination may be unwritable. The layout is SageMaker's below S3OutputPath.

@@ -40,10 +40,7 @@ class HostSupervisor:
     """Runs one job on several hosts of this machine.
 
     Args:
-        paths: the run's folder, with each host's source tree in place.
-        job: the job.
         state: the run's state, updated as those of the hosts change.
-        lock: descriptor of the run's lock.
     """
 
     def __init__(self, paths: RunPaths, job: AgentJob, state: RunState, lock: int) -> None:

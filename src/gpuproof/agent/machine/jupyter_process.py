@@ -28,7 +28,6 @@ class JupyterProcess:
     """A Jupyter server on the loopback interface.
 
     Args:
-        work: the folder that it shows.
         packages: the folder that it was installed into, if that is not the interpreter's own.
 
     Raises:

@@ -34,10 +34,6 @@ def machine_command(
 def install_jupyter(python: str, packages: Path, log: Sink) -> None:
     """Install JupyterLab for this run, if the interpreter has no Jupyter server.
 
-    Args:
-        packages: the folder of packages that were installed for this run.
-        log: receives pip's output.
-
     Raises:
         RequirementsConflict: it would replace the framework.
         RequirementsFailed: pip failed.

@@ -21,11 +21,6 @@ def server_command(work: Path, port: int, version_of: Callable[[str], str] | Non
     """The command that starts the interpreter's Jupyter server on the loopback interface; None if it has none.
 
     The token is not in it, because every process could read it there: the server takes it from `JUPYTER_TOKEN`.
-
-    Args:
-        work: the folder that it shows.
-        port: where it listens.
-        version_of: the version of a distribution.
     """
     module = next((name for name in MODULES if importlib.util.find_spec(name) is not None), None)
     if module is None:
@@ -49,7 +44,6 @@ def server_environment(packages: Path | None, token: str) -> dict[str, str]:
 
     Args:
         packages: the folder that it was installed into, if that is not the interpreter's own.
-        token: what a browser needs to use it.
     """
     variables = {"JUPYTER_TOKEN": token}
     if packages is not None and (share := packages / "share" / "jupyter").is_dir():

@@ -23,13 +23,7 @@ class NotAuthenticated(Exception):
 
 
 class Channel:
-    """One end of a connection.
-
-    Args:
-        connection: the socket; both numbers have been exchanged.
-        key: secret of this connection.
-        sends: the direction in which this end sends.
-    """
+    """One end of a connection."""
 
     def __init__(self, connection: socket.socket, stream: _Lines, key: bytes, sends: bytes) -> None:
         self._connection = connection

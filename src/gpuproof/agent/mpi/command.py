@@ -34,11 +34,7 @@ def mpirun_command(
     """Return mpirun's command line.
 
     Args:
-        config: the job.
-        version: Open MPI's major version.
         environment: the first host's variables: those that SageMaker's toolkit passes on are passed on to all ranks.
-        script: the command of one rank.
-        mpirun: its path.
         agent: the program that mpirun starts in place of ssh.
     """
     debug, options = _split_options(config.options)

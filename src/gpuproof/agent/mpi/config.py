@@ -19,16 +19,13 @@ class MpiConfig:
 
     Args:
         hosts: all hosts; mpirun runs on the first.
-        current_host: this host.
         folder: where mpirun is searched for if it is not on `PATH`: the folder of the script's interpreter.
         processes: ranks per host.
-        options: the user's options for mpirun.
         interface: the network interface between the hosts; empty if Open MPI chooses.
         variables: more variables for all ranks.
         shared_network: whether all hosts are processes in one network.
         addresses: where hosts can be reached, if not by name.
         ports: port of each host but the first.
-        key: shared secret of the hosts, in hexadecimal.
         patience: seconds that hosts wait for each other at the start.
     """
 

@@ -17,9 +17,6 @@ class Events(Generic[_Event]):
 
     A main thread that waits for a lock would not notice a signal that arrives just before; it waits for a pipe here, into which
     the signal handler of the interpreter writes.
-
-    Args:
-        stop: the event of SIGTERM.
     """
 
     def __init__(self, stop: _Event) -> None:

@@ -35,11 +35,7 @@ _FOUND, _DONE, _FAILED, _LOST, _STOP = "found", "done", "failed", "lost", "stop"
 
 
 class MpiHost:
-    """The program of one host.
-
-    Args:
-        config: the job.
-    """
+    """The program of one host."""
 
     def __init__(self, config: MpiConfig) -> None:
         self._config = config

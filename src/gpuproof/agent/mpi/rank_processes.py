@@ -15,7 +15,6 @@ def signal_ranks(pids: list[int], number: int = signal.SIGTERM) -> None:
 
     Args:
         pids: children of mpirun or its daemon: the ranks, or the processes that watch them and ignore signals.
-        number: of the signal.
     """
     for pid in pids:
         for target in (children(pid) if is_watcher(pid) else []) or [pid]:

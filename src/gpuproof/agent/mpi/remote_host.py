@@ -31,8 +31,6 @@ class RemoteHost:
     """One of the other hosts.
 
     Args:
-        host: its name.
-        config: the job.
         events: receives `REACHED` or `MISSING`; then `ENDED` once the host has sent its failures, or `LOST`.
     """
 

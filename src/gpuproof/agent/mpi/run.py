@@ -41,13 +41,7 @@ _STOPPED = 128 + signal.SIGTERM
 
 
 class MpiRun:
-    """The first host's program.
-
-    Args:
-        config: the job.
-        path: the file that the configuration was read from.
-        script: the command of one rank.
-    """
+    """The first host's program."""
 
     def __init__(self, config: MpiConfig, path: Path, script: Sequence[str]) -> None:
         self._config = config

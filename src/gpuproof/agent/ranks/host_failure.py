@@ -71,10 +71,8 @@ class Failure:
     Args:
         time: when it happened, in Unix time.
         message: what happened, such as `ValueError: no data`.
-        cause: what it was due to.
         host: where it happened; `None` if it concerns all hosts.
         rank: the process among all processes, if there are several.
-        status: the run's final status.
         secondary: SageMaker's secondary status, if it differs.
         code: a value of `StopReason`, if the agent itself ends the run for this reason.
         traceback: the exception's traceback, on its own host only.
@@ -143,7 +141,6 @@ def exception_cause(exception: str, message: str) -> Cause:
 
     Args:
         exception: its class, with or without its module; or the name of a signal.
-        message: the exception's text.
     """
     name = exception.rpartition(".")[2]
     if name in _STOP_SIGNALS:

@@ -22,16 +22,13 @@ class RankReport:
     """One rank of a distributed script.
 
     Args:
-        host: the host's name.
         rank: index of the process among all processes.
         local_rank: its index on its host.
-        pid: its process id.
         attempt: how often the ranks had been restarted before.
         started: when it started, in Unix time.
         ended: when the script reached its end, in Unix time; `None` if it has not.
         time: when it failed, in Unix time; `None` if it has not.
         type: the exception's class, such as `ValueError`; `SystemExit` for `sys.exit(1)`; a signal's name, such as `SIGKILL`.
-        message: the exception's text.
         traceback: the traceback, without the frames of this package.
         code: exit code, or minus the number of the signal that killed it; `None` if unknown.
     """
@@ -85,7 +82,6 @@ class RankReport:
 
         Args:
             code: exit code, or minus the number of the signal that killed it.
-            time: in Unix time.
         """
         if code >= 0:
             return self.failing(time, "SystemExit", str(code), code=code)

@@ -19,11 +19,7 @@ _MPI_PEER_CODES = frozenset({14, 16, 17, 74, 75, 76, 77})
 
 
 def rank_failures(job: AgentJob, folder: Path) -> list[Failure]:
-    """The failures that ranks of this host have reported so far.
-
-    Args:
-        folder: with the reports.
-    """
+    """The failures that ranks of this host have reported so far."""
     if not folder.is_dir():
         return []
     from gpuproof.agent.ranks.report import read_reports  # only with a launcher whose ranks report
@@ -67,7 +63,6 @@ def exit_failure(job: AgentJob, code: int, output: str, message: Path) -> Failur
 
     Args:
         code: exit code, or minus the number of the signal that killed it.
-        output: the end of its output.
         message: the file in which the script itself may have said why.
     """
     try:

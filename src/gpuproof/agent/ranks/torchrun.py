@@ -51,11 +51,7 @@ def run_torchrun(words: list[str]) -> int:
 
 
 class ChildWatch(threading.Thread):
-    """Notes when ranks end with a signal or another exit code than 0, and adds it to their reports at once.
-
-    Args:
-        folder: the folder of the reports.
-    """
+    """Notes when ranks end with a signal or another exit code than 0, and adds it to their reports at once."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(name="rank-watch", daemon=True)

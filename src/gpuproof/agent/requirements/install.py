@@ -35,10 +35,8 @@ def install_requirements(
     """Install the packages that a requirements file requires and the interpreter lacks into a separate folder.
 
     Args:
-        python: the script's interpreter.
         requirements: the file; relative paths in it start at its folder, as in SageMaker.
         packages: the folder for `PYTHONPATH` (its `bin` for `PATH`); not created if nothing is missing.
-        log: receives pip's output.
         protected: distributions that must not be replaced if the interpreter has them.
 
     Returns:

@@ -39,8 +39,6 @@ class Pin:
     """One package to install.
 
     Args:
-        name: of the distribution.
-        version: exactly this one.
         url: its source, if the file names it by URL; the part after the `@` in PEP 508.
         hash: `sha256:...` of the archive; empty if unknown to pip.
     """
@@ -53,13 +51,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The script's interpreter.
-
-    Args:
-        pip: the command that runs a pip for it.
-        frameworks: versions of its protected distributions.
-        bounds: their installed dependencies: name, specifier, dependent distribution.
-    """
+    """The script's interpreter."""
 
     pip: Sequence[str]
     frameworks: Mapping[str, str]
@@ -125,11 +117,6 @@ def explain_conflict(
     lines: Sequence[str], frameworks: Mapping[str, str], bounds: Sequence[tuple[str, str, str]]
 ) -> str | None:
     """Translate pip's report of a conflict into a sentence about the framework that causes it.
-
-    Args:
-        lines: pip's output.
-        frameworks: versions of the protected distributions that are installed.
-        bounds: their dependencies: name, specifier, dependent distribution.
 
     Returns:
         The sentence; None if no framework is involved.

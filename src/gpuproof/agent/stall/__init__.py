@@ -1,6 +1,6 @@
 """Detection of a script that hangs: no progress on any GPU or in its log for `stall_timeout`.
 
-`progress.py` notes when there was progress, and `stack_traces.py` prints where all processes are before they are stopped.
+`progress.py` notes when there was progress, and `watch.py` prints where all processes are before they are stopped.
 """
 
 FAULTHANDLER_VARIABLE = "PYTHONFAULTHANDLER"

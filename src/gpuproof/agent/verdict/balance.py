@@ -79,12 +79,17 @@ def skews(hosts: Sequence[HostVerdict], seconds: float) -> list[Bottleneck]:
     waited = _wait(END_SKEW, "after its script had ended", [(host.end_wait_s, host.host) for host in hosts])
     ends = [waited or _end_skew([(host.ended, host.host) for host in hosts])]
     found = (_first_that_matters(some, matters) for some in (starts, ends))
-    return [one for one in found if one is not None]
+    return [finding for finding in found if finding is not None]
 
 
 def _first_that_matters(found: Iterable[Bottleneck | None], matters: float) -> Bottleneck | None:
     return next(
-        (one for one in found if one is not None and float(one.numbers["seconds"] or 0) >= matters), None
+        (
+            bottleneck
+            for bottleneck in found
+            if bottleneck is not None and float(bottleneck.numbers["seconds"] or 0) >= matters
+        ),
+        None,
     )
 
 

@@ -33,7 +33,7 @@ def bottlenecks(
     if not any(gpu.touched for gpu in gpus):
         return ()
     found = [*_waits(waiting), _shm(shm), _throttling(gpus)]
-    return tuple(one for one in found if one is not None)
+    return tuple(bottleneck for bottleneck in found if bottleneck is not None)
 
 
 def _waits(waiting: Waiting) -> list[Bottleneck]:
@@ -44,7 +44,7 @@ def _waits(waiting: Waiting) -> list[Bottleneck]:
         (waiting.all_cores_s, _all_cores),
         (waiting.disk_s, _disk),
     ]
-    candidates.sort(key=lambda one: -one[0])
+    candidates.sort(key=lambda candidate: -candidate[0])
     found = [build(waiting) for seconds, build in candidates if seconds >= _POINTS_TO * waiting.waiting_s]
     return found or [_unexplained(waiting)]
 

@@ -77,11 +77,11 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
     fullest = max(read.values(), key=_shm_share)
     remedies = [read[name].remedy for name in names if name in read and read[name].remedy]
     limits = [
-        replace(one, host=name)
+        replace(bottleneck, host=name)
         for name in names
         if name in read
-        for one in read[name].bottlenecks
-        if one.kind != IMBALANCE
+        for bottleneck in read[name].bottlenecks
+        if bottleneck.kind != IMBALANCE
     ]
     seconds = max(verdict.seconds for verdict in read.values())
     uneven = imbalance(gpus)
@@ -100,7 +100,9 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         cpu_count=_total([host.cpu_count for host in hosts]),
         shm_peak=fullest.shm_peak,
         shm_total=fullest.shm_total,
-        driver_version=", ".join(sorted({one.driver_version for one in read.values() if one.driver_version}))
+        driver_version=", ".join(
+            sorted({verdict.driver_version for verdict in read.values() if verdict.driver_version})
+        )
         or None,
         seconds=seconds,
         samples=sum(verdict.samples for verdict in read.values()),
@@ -230,12 +232,12 @@ def _processes(found: Sequence[ProcessSummary]) -> ProcessSummary | None:
     if not found:
         return None
     return ProcessSummary(
-        peak_rss=max(one.peak_rss for one in found),
-        mean_cpu_percent=sum(one.mean_cpu_percent for one in found),
-        cpu_seconds=sum(one.cpu_seconds for one in found),
-        read_bytes=_total([one.read_bytes for one in found]),
-        written_bytes=_total([one.written_bytes for one in found]),
-        peak_processes=sum(one.peak_processes for one in found),
+        peak_rss=max(process_summary.peak_rss for process_summary in found),
+        mean_cpu_percent=sum(process_summary.mean_cpu_percent for process_summary in found),
+        cpu_seconds=sum(process_summary.cpu_seconds for process_summary in found),
+        read_bytes=_total([process_summary.read_bytes for process_summary in found]),
+        written_bytes=_total([process_summary.written_bytes for process_summary in found]),
+        peak_processes=sum(process_summary.peak_processes for process_summary in found),
     )
 
 

@@ -64,9 +64,7 @@ class GpuVerdict:
         judged_by: the process ids that NVML lists, or the device's own counters.
         active_window: first and last use.
         mean_utilization: percent over the active window; `p90_utilization` likewise.
-        headroom: memory that was free at the fullest moment.
         throttle: reasons for lowered clocks, each with its share of the working time from 0 to 1.
-        series: utilization over the whole run.
         others_present: a process that does not belong to the job used it.
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
         host: the host it belongs to; `None` in the verdict of a single host.
@@ -105,8 +103,6 @@ class Bottleneck:
     Args:
         kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`; `imbalance` between GPUs; with
             several hosts, `start-skew` or `end-skew` between them.
-        sentence: what was measured and what to try.
-        numbers: the measurements behind it.
         host: the host where it was measured; `None` in the verdict of a single host, or if it concerns all hosts.
     """
 
@@ -194,15 +190,12 @@ class Verdict:
     """The verdict on a run.
 
     Args:
-        outcome: one of this module's five words.
-        reason: the verdict in a sentence.
         remedy: what to check next, if something is wrong.
         gpus_expected: number of GPUs expected to work; `gpus_working` of those that did; `gpus_present` of all.
         gpu_requirement_met: `False` if GPUs are required and too few did any work, `None` if unknown, `True`
             otherwise.
         seconds: how long the run was monitored; `samples` how often.
         shm_peak, shm_total: `/dev/shm`, in bytes.
-        notes: further remarks.
         throughput: what the script reported; `None` if it reported nothing.
         hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
             their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
@@ -263,7 +256,9 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
     known.update(
         expectation=Expectation(**_known(Expectation, value["expectation"])),
         gpus=tuple(_gpu(gpu) for gpu in value["gpus"]),
-        bottlenecks=tuple(Bottleneck(**_known(Bottleneck, one)) for one in value["bottlenecks"]),
+        bottlenecks=tuple(
+            Bottleneck(**_known(Bottleneck, bottleneck)) for bottleneck in value["bottlenecks"]
+        ),
         processes=_processes(value),
         notes=tuple(value["notes"]),
         throughput=_throughput(value),
@@ -305,7 +300,7 @@ def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
 
 
 def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+    names = {field.name for field in fields(kind)}
     return {name: item for name, item in value.items() if name in names}
 
 

@@ -24,8 +24,10 @@ def host_throughput(documents: Iterable[Mapping[str, Any]]) -> Throughput | None
         return None
     seconds = max(count.last for count in counts) - min(count.first for count in counts)
     ranks = [
-        RankThroughput(one.rank, one.examples, one.last - one.first, one.counted / (one.last - one.first))
-        for one in sorted(counts, key=lambda one: (one.rank is None, one.rank or 0, one.first))
+        RankThroughput(
+            count.rank, count.examples, count.last - count.first, count.counted / (count.last - count.first)
+        )
+        for count in sorted(counts, key=lambda count: (count.rank is None, count.rank or 0, count.first))
     ]
     return Throughput(
         examples_per_s=sum(count.counted for count in counts) / seconds,
@@ -40,9 +42,9 @@ def job_throughput(hosts: Sequence[Throughput]) -> Throughput | None:
     if not hosts:
         return None
     return Throughput(
-        examples_per_s=sum(one.examples_per_s for one in hosts),
-        examples=sum(one.examples for one in hosts),
-        seconds=max(one.seconds for one in hosts),
+        examples_per_s=sum(host.examples_per_s for host in hosts),
+        examples=sum(host.examples for host in hosts),
+        seconds=max(host.seconds for host in hosts),
     )
 
 
@@ -79,9 +81,9 @@ def _count(document: Mapping[str, Any]) -> _Count | None:
     """The counts of one process; `None` for those of a single step, and for anything that a script may have written."""
     rank = document.get("rank")
     numbers = [document.get(name) for name in ("examples", "first_examples", "first", "last")]
-    if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers):
+    if not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
         return None
-    examples, first_examples, first, last = (float(one) for one in numbers if one is not None)
+    examples, first_examples, first, last = (float(number) for number in numbers if number is not None)
     if last <= first or examples <= first_examples:
         return None
     return _Count(

@@ -26,7 +26,6 @@ class Reading:
     Args:
         switches: number of NVSwitches.
         manager_runs: whether Fabric Manager runs; `None` if the host's processes are not visible.
-        gpus: each GPU's label, fabric state and NVML return code of the registration.
         driver: version of the driver, which Fabric Manager's must equal.
     """
 

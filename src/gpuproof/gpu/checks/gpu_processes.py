@@ -85,7 +85,7 @@ def evaluate(uses: tuple[GpuUse, ...]) -> Iterator[Finding]:
 
 def _shared(use: GpuUse) -> Finding:
     who = "a process" if len(use.processes) == 1 else f"{len(use.processes)} processes"
-    shown = tuple(_describe(one) for one in use.processes[:_MAX_SHOWN])
+    shown = tuple(_describe(process) for process in use.processes[:_MAX_SHOWN])
     return Finding(
         "D635",
         Severity.WARNING if _is_busy(use) else Severity.NOTE,
@@ -94,7 +94,7 @@ def _shared(use: GpuUse) -> Finding:
         (*shown, *_figures(use)),
         "Wait for them, end them if they are yours (kill PID), or choose another GPU with CUDA_VISIBLE_DEVICES.",
         Location(device=use.label),
-        tuple(value for one in use.processes for value in (one.name, one.user) if value),
+        tuple(value for process in use.processes for value in (process.name, process.user) if value),
     )
 
 

@@ -40,22 +40,14 @@ class GpuState:
 
 @dataclass(frozen=True)
 class Gpus:
-    """All GPUs that NVML lists.
-
-    Args:
-        driver: version of the driver.
-    """
+    """All GPUs that NVML lists."""
 
     states: tuple[GpuState, ...]
     driver: str | None = None
 
 
 def read_gpu_states(environment: Mapping[str, str]) -> Gpus | None:
-    """Read the GPUs; `None` if NVML is unusable or lists none.
-
-    Args:
-        environment: the variables of the process that calls the driver.
-    """
+    """Read the GPUs; `None` if NVML is unusable or lists none."""
     # In its own process: a broken driver can hang or crash the process that calls it.
     answer = ask(sys.executable, "health", environment=own_environment(environment), seconds=DRIVER_SECONDS)
     states = tuple(_state(record) for record in answer.of("gpu"))
@@ -73,4 +65,4 @@ def _state(record: Record) -> GpuState:
 
 def _tuple(value: Any) -> Any:
     """Turn JSON lists back into tuples."""
-    return tuple(_tuple(one) for one in value) if isinstance(value, list) else value
+    return tuple(_tuple(item) for item in value) if isinstance(value, list) else value

@@ -113,7 +113,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 
 def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
     known = known_xids().get(event.number)
-    evidence = tuple(_line(one) for one in (event, *followers))
+    evidence = tuple(_line(follower) for follower in (event, *followers))
     where = Location(device=label)
     programs = tuple(_programs((event, *followers)))
     if known is None:

@@ -23,7 +23,7 @@ def main() -> None:
         rocm_build=bool(info.get("is_rocm_build")),
         cuda=info.get("cuda_version"),
         cudnn=info.get("cudnn_version"),
-        architectures=[str(one) for one in info.get("cuda_compute_capabilities") or ()],
+        architectures=[str(capability) for capability in info.get("cuda_compute_capabilities") or ()],
     )
     emit("step", name="tf.config.list_physical_devices('GPU')")
     try:

@@ -26,9 +26,6 @@ class TrainingLoop(Protocol):
 def keras_callback(checkpoint: TrainingLoop, model: Any) -> Any:
     """Create the callback for the Keras version that the model belongs to.
 
-    Args:
-        model: the Keras model among the checkpoint's states.
-
     Raises:
         ValueError: there is no Keras model.
     """

@@ -36,12 +36,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class SavedCheckpoint:
-    """One checkpoint on disk.
-
-    Args:
-        folder: of the checkpoint.
-        kinds: kind of each state, by name.
-    """
+    """One checkpoint on disk."""
 
     folder: Path
     progress: Progress
@@ -51,11 +46,7 @@ class SavedCheckpoint:
 def write(
     root: Path, progress: Progress, kinds: dict[str, str], fill: Callable[[Path], None]
 ) -> SavedCheckpoint:
-    """Write the next checkpoint.
-
-    Args:
-        fill: writes the states into a given folder.
-    """
+    """Write the next checkpoint."""
     folder = root / f"{_PREFIX}{_next_number(root):08d}"
     with staged_folder(folder) as unfinished:
         fill(unfinished)

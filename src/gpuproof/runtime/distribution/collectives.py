@@ -53,7 +53,6 @@ def reduce(data: Any, reduction: str = "sum", scale: float = 1.0) -> Any:
     Args:
         data: a tensor of the same shape in each process, a number, or a list, tuple or dictionary of them.
         reduction: `sum`, `mean` or `none`.
-        scale: the result is multiplied by it.
 
     Raises:
         ValueError: an unknown reduction.

@@ -20,7 +20,6 @@ def guard_fit(strategy: Any, name: str, hosts: int) -> None:
     Building a model, `predict`, `strategy.run`, gradients and saving all work.
 
     Args:
-        name: of the strategy, for the message.
         hosts: number of processes of the cluster; with one, `fit` works and nothing changes.
     """
     if hosts < 2:

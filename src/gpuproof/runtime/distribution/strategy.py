@@ -85,7 +85,6 @@ def choose_kind(
 
     Args:
         kind: the script's choice, if it made one.
-        gpus: visible to this process.
         config: `TF_CONFIG`; empty if not set.
         launcher: the job's, such as `mirrored`; `None` outside a job.
         processes: number of hosts, or of ranks if a launcher has set them.

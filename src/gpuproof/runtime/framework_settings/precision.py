@@ -21,7 +21,6 @@ class Precision:
 
     Args:
         dtype: `bfloat16`, `float16` (needs loss scaling) or `float32` (mixed precision is off).
-        why: the reason, for people.
         as_asked: whether it is the requested precision.
     """
 

@@ -14,7 +14,6 @@ class Setting:
 
     Args:
         setting: its name, such as `memory growth of TensorFlow`.
-        value: the requested value.
         problem: why it was not applied; `None` if it was.
     """
 

@@ -15,7 +15,6 @@ def to_array(value: Any, dtype: Any = None) -> Any:
     """Convert a list of numbers to an array, and an object with such lists to arrays by name; return others unchanged.
 
     Args:
-        value: Python values.
         dtype: the arrays' dtype; numpy's choice if None.
 
     Raises:
@@ -50,7 +49,6 @@ def not_numbers(data: Any, place: str = "") -> RequestError:
     """400 for a body that holds something other than the arrays of numbers that the model requires, with the position.
 
     Args:
-        data: Python values read from the body.
         place: their position in the body, such as `['a']`.
     """
     if error_position.depth(data) > _MAX_DIMENSIONS:

@@ -49,16 +49,13 @@ class Codec:
     """One body format.
 
     Args:
-        media_type: its media type.
         read: reads it; `None` if it is only written.
         write: writes it; `None` if it is only read.
         aliases: further media types; `text/*` stands for all subtypes.
-        suffixes: file suffixes, with the media type of each, for recorded requests.
         stream_rank: preference among the formats of a streamed response, 1 first; 0 if it cannot be streamed.
         holds_arrays: whether it is one of the formats for arrays of numbers.
         named_arrays: whether it can hold several arrays by name.
         read_values: reads it as Python values; `None` for binary formats.
-        to_rows: restores the rows of an array, for a format in which a single row has one dimension.
         schema: OpenAPI schema of a request body; `None` to omit it from the description.
     """
 

@@ -20,9 +20,6 @@ def read(body: Body, *, numbers_only: bool = False) -> Any:
 
     Integers become int64, other numbers float64, empty fields NaN. If any field is not a number, all become texts.
 
-    Args:
-        numbers_only: reject texts.
-
     Raises:
         RequestError: 400; names the row that differs in length, or the field that is not a number.
     """

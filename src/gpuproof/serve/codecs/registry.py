@@ -65,7 +65,6 @@ def read_body(body: Body, content_type: str, dtype: Any = None, *, plain_objects
     """Read a body: an array if it holds numbers, else Python values, text or the bytes themselves.
 
     Args:
-        body: the payload.
         content_type: its media type; a missing one stands for JSON, as sent by SageMaker's runtime.
         dtype: dtype of arrays that are read from text; numpy's choice if None.
         plain_objects: return a JSON object unchanged instead of converting its lists to arrays.

@@ -26,7 +26,6 @@ class Spec:
     """One input of a model.
 
     Args:
-        name: its name in the signature.
         dtype: numpy dtype; `object` for texts.
         shape: sizes, `None` for a size that may vary; `None` for any rank.
     """
@@ -93,7 +92,6 @@ def read(body: Any, specs: Sequence[Spec], *, is_lines: bool = False) -> TensorR
 
     Args:
         body: the JSON as Python values: an object with `instances` or `inputs`, a list of instances, or one instance.
-        specs: the inputs of the requested signature.
         is_lines: the body is a list with the values of JSON lines.
 
     Raises:

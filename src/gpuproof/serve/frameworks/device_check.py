@@ -21,7 +21,6 @@ class ModelPart:
     """A model found in the object that `model_fn` returned.
 
     Args:
-        name: its class.
         on_cpu: bytes of parameters in host memory.
         on_gpu: bytes of parameters on GPUs.
     """
@@ -49,7 +48,6 @@ def check_device(
 
     Args:
         model: the object that `model_fn` returned.
-        device: the device that the worker should use.
         location: what loaded it: `describe_location` of the handler's `model_fn`, or `DEFAULT`.
         before: bytes used on the GPU before the model was loaded.
         after: bytes used on the GPU after the model was loaded.
@@ -73,8 +71,6 @@ def evaluate_device(
     """Evaluate on which device a model's parameters are.
 
     Args:
-        parts: the models with parameters that were found.
-        device: the device that the worker should use.
         location: the handler's `model_fn`, with file and line, or what else loaded the model.
         before: bytes used on the GPU before the model was loaded.
         after: bytes used on the GPU after the model was loaded.

@@ -23,9 +23,6 @@ _KEY = re.compile(r"Key: [\w.-]+[.,][^\[\n]{0,150}")
 def read(tf: Any, body: Any, specs: Sequence[Spec], method: str) -> TensorRequest:
     """Convert `{"examples": [{"x": 1.0}, …], "context": {…}}` to serialized `tf.train.Example`s.
 
-    Args:
-        specs: the inputs of the requested signature.
-
     Raises:
         RequestError: 400.
     """

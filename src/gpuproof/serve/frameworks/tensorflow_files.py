@@ -59,9 +59,6 @@ def choose_model(folder: Path, wanted: str = "") -> Path | None:
 
     Prefers a SavedModel, because it does not depend on the classes it was built from.
 
-    Args:
-        wanted: the name of one of several SavedModels.
-
     Raises:
         LoadError: the selected SavedModel does not exist, or there are several Keras files and none is selected.
     """

@@ -27,7 +27,6 @@ class Target:
     Args:
         model: the model's name; empty for the default one.
         version: its version; empty for the latest one.
-        method: method of TensorFlow Serving's REST API.
     """
 
     model: str = ""
@@ -56,7 +55,6 @@ class ModelSet(Generic[_T]):
     """Models by name and version.
 
     Args:
-        models: the models.
         default: name of the model for clients that name none.
         aliases: other names of the default model.
     """

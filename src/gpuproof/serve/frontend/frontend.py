@@ -50,12 +50,10 @@ class Options:
     """Options of the server that have no environment variable.
 
     Args:
-        access_log: write an access log.
         load_once: do not retry if the model cannot be loaded; wait until its files change and it is reloaded.
         leave_on_failure: do not retry if the model cannot be loaded; exit instead of reporting it on `/ping`.
         grace_s: how long a worker may exceed the timeout before it is killed, in seconds.
         limits: timeouts and memory limit of the HTTP server.
-        ready_fd: descriptor to which the port is written once the server listens.
         with_parent: end the server when the process that started it ends.
     """
 
@@ -253,15 +251,21 @@ class Frontend:
 
     def _require_gpu(self, assignments: list[DeviceAssignment]) -> None:
         """Make the server unhealthy if it requires a GPU and there is none."""
-        if self._settings.require_gpu and not any(one.device.kind == "cuda" for one in assignments):
+        if self._settings.require_gpu and not any(
+            assignment.device.kind == "cuda" for assignment in assignments
+        ):
             self._core.trouble = (
                 "a GPU is required, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
             log(f"the server stays unhealthy: {self._core.trouble}")
 
     def _monitor_gpus(self, assignments: list[DeviceAssignment], loop: asyncio.AbstractEventLoop) -> None:
-        self._devices = [one.device.kind for one in assignments]
-        indexes = {one.device.nvml_index for one in assignments if one.device.nvml_index is not None}
+        self._devices = [assignment.device.kind for assignment in assignments]
+        indexes = {
+            assignment.device.nvml_index
+            for assignment in assignments
+            if assignment.device.nvml_index is not None
+        }
         self._gpus = GpuMonitor(
             sorted(indexes),
             lambda: self._answered,

@@ -21,7 +21,6 @@ class InferenceCore:
     """The models of the server, and the requests for their predictions.
 
     Args:
-        settings: limits and timeouts.
         observe: called with the record of each completed request.
     """
 

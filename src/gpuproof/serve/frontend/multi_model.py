@@ -40,11 +40,7 @@ class ModelManager:
     """Loads and unloads models.
 
     Args:
-        core: holds the loaded models.
-        supervisor: runs their workers.
-        assign: returns the device assignments for one more model.
         memory: returns available and total memory, in bytes.
-        log: writes a line to the log.
     """
 
     def __init__(

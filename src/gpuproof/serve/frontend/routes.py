@@ -46,7 +46,6 @@ class Router:
     """Routes requests to predictions, health, metrics and the multi-model API.
 
     Args:
-        core: holds the models.
         metrics: returns the lines of `/metrics`.
         store: loads and unloads models; `None` if a single model is served.
         verdict: returns the verdict about the GPU; `None` if there is none.

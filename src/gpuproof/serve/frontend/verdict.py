@@ -28,7 +28,6 @@ def server_verdict(
     Args:
         devices: the kind of each worker's device: `cuda` or `cpu`.
         problems: why a model is on the CPU, or what else makes the server unhealthy.
-        gpus: samples of the GPUs that workers use.
         answered: number of requests that were answered.
 
     Returns:

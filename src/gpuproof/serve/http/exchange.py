@@ -19,7 +19,6 @@ class Exchange(ABC):
         path: the path as sent, without the query.
         query: the part after the `?`.
         headers: names in lower case; repeated headers are joined by `, `.
-        body: the complete payload.
     """
 
     def __init__(

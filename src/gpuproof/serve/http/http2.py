@@ -18,11 +18,7 @@ _MOST = 64 * 1024
 
 
 class Refusal:
-    """The server's side of a connection that ends with the client's first request.
-
-    Args:
-        message: the reason, for the body of the response.
-    """
+    """The server's side of a connection that ends with the client's first request."""
 
     def __init__(self, message: str) -> None:
         self.done = False

@@ -52,8 +52,6 @@ class Listener:
     """The listening sockets of a server.
 
     Args:
-        clients: the open connections.
-        log: writes a line to the log.
         capacity: number of connections with full service; by default, as many as the limit on open files permits.
     """
 

@@ -27,11 +27,9 @@ class HttpServer:
     """Listens on a port and owns all connections.
 
     Args:
-        application: handles the requests.
         limits: timeouts and memory limit.
         on_rejected: called for each request that is rejected before it is complete.
         memory: where large bodies are received, if the workers share it.
-        log: writes a line to the log.
         capacity: number of connections with full service; by default, as many as the limit on open files permits.
     """
 

@@ -65,7 +65,6 @@ class Phases(NamedTuple):
     Args:
         taken: when the worker took it from its socket, on the clock of `time.monotonic`, which all processes share.
         decode: in the handler's `input_fn`.
-        batch: waiting for the other requests of its batch.
         predict: in `predict_fn`, for the whole batch.
         encode: in `output_fn`.
         batch_size: how many requests were computed together; 0 if none was computed.
@@ -89,7 +88,6 @@ class SharedBody(NamedTuple):
     """Location of a large body in shared memory, and of the array that was decoded from it.
 
     Args:
-        offset: of the body.
         length: of the body, in bytes.
         array: offset of the array of 32-bit floats that the decoder has read from the body.
         shape: shape of that array; empty if there is none.

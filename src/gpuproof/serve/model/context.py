@@ -176,8 +176,6 @@ def serving_context(
     """The context of one request.
 
     Args:
-        model: the requested model's name.
-        target: what the client asks for.
         rest: URL of TensorFlow Serving's REST API, up to the port.
     """
     at = f"/versions/{target.version}" if target.version else ""

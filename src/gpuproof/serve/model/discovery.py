@@ -22,10 +22,8 @@ class HandlerLocation:
 
     Args:
         file: its file; `None` if there is none and the defaults apply.
-        module: the name to import it by.
         paths: folders to prepend to `sys.path`, in this order.
         requirements: the handler's `requirements.txt`, if there is one.
-        searched: the paths that were searched.
     """
 
     file: Path | None

@@ -40,9 +40,7 @@ def load_model(folder: Path, settings: Settings, device: Device, name: str = "mo
 
     Args:
         folder: the model's folder, `/opt/ml/model` in a container.
-        settings: the server's settings.
         device: the device to use; `CUDA_VISIBLE_DEVICES` must be set before.
-        name: the model's name in the multi-model API.
 
     Raises:
         LoadError: there is nothing to serve, or the handler failed; includes its traceback.

@@ -29,12 +29,7 @@ _STOP_TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """A request to send to the server.
-
-    Args:
-        body: its payload.
-        content_type: the payload's media type.
-    """
+    """A request to send to the server."""
 
     body: bytes
     content_type: str = "application/json"
@@ -48,9 +43,6 @@ class ServeCheck:
         ok: whether the server became healthy and answered a request.
         ready_s: seconds from start to a healthy `/ping`; `None` if it never was.
         status: HTTP status of the response; `None` if no request was sent.
-        answer: beginning of the response's body.
-        answer_type: media type of the response.
-        seconds: duration of the request.
         request: the request that was sent, if it was guessed.
         message: what went wrong, or could not be checked.
         log: last lines of the server's log.
@@ -72,9 +64,6 @@ def build(folder: Path, archive: Path, extra: Mapping[str, Path] | None = None) 
 
     A SavedModel goes into `1/`, where TensorFlow Serving's container expects it. Caches and version control are
     excluded.
-
-    Args:
-        extra: further files to pack, by their names in the archive.
 
     Raises:
         LoadError: the folder cannot be read, or the archive cannot be written.
@@ -109,7 +98,6 @@ def check(
         folder: the model, as unpacked from the archive.
         server: the server's command, up to and including `serve`.
         sample: the request to send; guesses a row of numbers if None.
-        environ: the server's environment.
         startup_s: timeout for loading, in seconds.
         timeout_s: timeout for the response, in seconds.
     """

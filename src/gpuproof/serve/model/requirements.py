@@ -30,7 +30,6 @@ def install_missing(
     All workers of a machine share the folder: the first one installs, the others wait.
 
     Args:
-        requirements: the file.
         folders: folders of the handler, which may contain packages (`code/lib`).
         store: parent of such folders; in the folder for temporary files if None.
 
@@ -77,7 +76,9 @@ def is_satisfied(requirements: Path, folders: Sequence[Path] = ()) -> bool:
 
 def _is_installed(name: str, version: str | None, folders: Sequence[Path]) -> bool:
     places = [*map(str, folders), *sys.path]
-    there = next((one.version for one in metadata.distributions(name=name, path=places)), None)
+    there = next(
+        (distribution.version for distribution in metadata.distributions(name=name, path=places)), None
+    )
     if there is None:
         # Copied there without the metadata that pip writes.
         return any(_holds_module(folder, name) for folder in folders if folder.name == LIB)

@@ -27,14 +27,9 @@ class ServedModel(Model):
     """A model that follows AWS's handler contract.
 
     Args:
-        name: its name in the multi-model API.
         folder: the model's folder, which was passed to `model_fn`.
         model: the object that `model_fn` returned.
-        hooks: the handler's functions.
-        framework: provides the defaults of missing functions.
-        modules: the handler's modules.
         device_report: result of the device check after loading.
-        loaded_by: what loaded the model, for messages.
     """
 
     def __init__(

@@ -47,7 +47,6 @@ def prediction_error(error: BaseException, data: Any = None) -> RequestError | N
     Only known messages count: others may contain paths, and may be caused by the model itself.
 
     Args:
-        error: the error that the model raised.
         data: the model's input, for its shape if the error does not contain it.
     """
     if is_out_of_memory(error):

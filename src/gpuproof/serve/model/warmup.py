@@ -25,7 +25,6 @@ def warm_up(model: Model, source: str, log: Callable[[str], None]) -> None:
     Args:
         source: a file with a request's body, or a folder of such files; `auto` generates zeros in the shape that the
             model's error messages ask for; nothing is done if it is empty.
-        log: writes a line to the log.
 
     Raises:
         LoadError: there is no such file, or the model fails to respond to one of them.

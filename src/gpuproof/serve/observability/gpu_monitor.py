@@ -79,7 +79,6 @@ class GpuMonitor:
     """Samples GPUs in a thread.
 
     Args:
-        indexes: NVML indexes of the GPUs that workers use.
         answered: returns the number of predictions so far.
         warn: called with the reason if the GPUs cannot be monitored.
         on_unused: called once with a warning if GPUs are unused.

@@ -55,11 +55,7 @@ class Histogram:
 
 
 class Counter:
-    """Counts by label values.
-
-    Args:
-        names: names of the labels.
-    """
+    """Counts by label values."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

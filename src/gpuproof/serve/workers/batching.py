@@ -59,10 +59,8 @@ def compute(
     """Compute the response of every task.
 
     Args:
-        call_user_code: calls the user's functions.
         respond: called with each task and its outcome, in any order.
         flush: called when no response follows immediately.
-        log: writes text to the log.
     """
     _BatchRun(model, call_user_code, respond, flush, log).run(tasks)
 

@@ -39,10 +39,6 @@ class DecoderClient:
 
     Args:
         spawner: starts it.
-        command: its command; one argument is added.
-        environ: its environment.
-        memory: shared memory that holds the bodies.
-        log: writes a line to the log.
     """
 
     def __init__(

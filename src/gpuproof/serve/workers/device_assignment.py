@@ -26,7 +26,6 @@ class DeviceAssignment:
 
     Args:
         device: as the worker sees it.
-        environment: environment variables that the worker is started with.
     """
 
     device: Device
@@ -39,7 +38,6 @@ def assign_devices(
     """One assignment for each worker to start.
 
     Args:
-        environ: the server's own environment.
         gpus: number of GPUs in NVML.
         cpus: number of cores that this process may use.
     """

@@ -14,7 +14,6 @@ class ModelHealth:
     Args:
         wanted: how many workers it should have.
         loaded: slots whose worker has loaded the model at least once.
-        lost: why slots were abandoned.
         crashing: slots whose workers keep crashing, and how.
         misplaced: slots whose model is on the CPU although there is a GPU, and what to do about it.
     """
@@ -43,8 +42,6 @@ class ModelState:
 
     Args:
         name: `model`, or its name under the multi-model API.
-        url: the folder it was loaded from.
-        dispatcher: its queue and its workers.
         health: whether it can be served.
     """
 

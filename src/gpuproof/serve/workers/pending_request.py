@@ -15,9 +15,6 @@ class PendingRequest:
     """A prediction request. Times are in seconds on `time.monotonic`'s clock.
 
     Args:
-        number: its id in frames.
-        exchange: the client's request and response.
-        fields: its fields in frames.
         accepted: when it was received completely.
         deadline: when the response is due.
         on_done: called once with the request when it is over, however it ended.

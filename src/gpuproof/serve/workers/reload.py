@@ -11,12 +11,7 @@ from gpuproof.serve.workers.worker_client import WorkerClient
 
 @dataclass(frozen=True)
 class ReloadPlan:
-    """How to reload a model.
-
-    Args:
-        start: slots in which to start new workers.
-        kill: workers to kill at once, because they are still loading.
-    """
+    """How to reload a model."""
 
     start: list[Slot]
     kill: list[WorkerClient]
@@ -30,7 +25,6 @@ def plan_reload(slots: Sequence[Slot], abandoned: Sequence[Slot]) -> ReloadPlan:
 
     Args:
         slots: the model's slots that have a worker. Those whose worker is to be killed are marked as abandoned.
-        abandoned: the model's slots that were abandoned.
     """
     plan = ReloadPlan([], [])
     current = [slot for slot in slots if not slot.abandoned]

@@ -46,12 +46,7 @@ class Slot:
         return Slot(self.index, self.assignment, self.model, self.folder, replaces=replaces)
 
     def record_exit(self, worker: WorkerClient, message: Mapping[str, Any]) -> None:
-        """Count an unexpected exit.
-
-        Args:
-            worker: the worker that has ended.
-            message: the spawner's message about its end.
-        """
+        """Count an unexpected exit."""
         self.crashes = 1 if worker.answered else self.crashes + 1
         if worker.loaded:
             # The model can be loaded: the slot is not abandoned, however many requests kill its workers.

@@ -34,10 +34,7 @@ class Spawner(GuardClient):
         """Start a worker or a decoder; `{"started": NUMBER, "pid": PID}` or `{"ended": NUMBER, …}` follows.
 
         Args:
-            number: identifies the process in messages.
             command: program and arguments; the last is JSON, to which the names and numbers of descriptors are added.
-            environment: the whole environment.
-            descriptors: file descriptors by name, inherited by the process.
         """
         message = {
             "spawn": number,

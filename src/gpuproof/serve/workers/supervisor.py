@@ -50,14 +50,10 @@ class Supervisor:
     """All workers of a server. Receives the events of workers (`WorkerEvents`).
 
     Args:
-        settings: limits and timeouts.
         models: the models being served, by name; `serve` adds to it.
         spawner: starts the processes.
         command: starts the server's own program; the kind of process and one argument are added.
-        environ: environment of the processes, to which their device assignments add.
-        events: callbacks.
         grace_s: how long a worker may exceed the timeout before it is killed, in seconds.
-        memory: shared memory for large bodies.
         load_once: abandon a slot at the first failure to load a model that has never been loaded.
     """
 

@@ -65,9 +65,7 @@ class WorkerClient(asyncio.BufferedProtocol):
     Args:
         number: its unique number, which is not reused.
         slot: index of its slot.
-        status: the status that it publishes in shared memory.
         timeout_s: how long a streamed response may pause.
-        events: receives its events.
         memory: shared memory for large bodies, if the worker has it too.
     """
 

@@ -97,10 +97,7 @@ class WorkerProcess:
     """The main loop of a worker.
 
     Args:
-        channel: the socket to the frontend.
-        status: where it publishes its status.
         timeout_s: how long one call of a user's function may take, in seconds.
-        memory: shared memory with large bodies.
         max_payload: maximum size of a body in bytes.
     """
 

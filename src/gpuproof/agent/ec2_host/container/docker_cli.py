@@ -56,7 +56,6 @@ class Docker:
         """Run `docker WORDS`, and return what it printed.
 
         Args:
-            content: standard input.
             seconds: how long it may take.
             on_line: called with each line of the output as it comes.
 

@@ -17,8 +17,6 @@ class EcrImage:
 
     Args:
         host: name of the registry, such as `763104351884.dkr.ecr.us-east-1.amazonaws.com`.
-        account: id of its account.
-        region: its region.
         name: repository with tag or digest.
 
     Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html

@@ -32,8 +32,6 @@ class ImagePull:
     """The pull of one image.
 
     Args:
-        image: its name.
-        aws: the client, for the password of ECR.
         wait: called meanwhile.
         retry_for: seconds for which a pull that failed is repeated.
         credentials: a folder in memory, which has the password while the image is pulled.

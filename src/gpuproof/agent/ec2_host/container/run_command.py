@@ -48,7 +48,6 @@ def start_failure(code: int, lines: Sequence[str]) -> list[str]:
     """Why a container did not start; empty if the exit code is one of the job.
 
     Args:
-        code: the exit code of docker run.
         lines: its last output.
     """
     if code not in _NOT_STARTED:

@@ -55,10 +55,6 @@ class ClusterHosts:
     """The other hosts of a job.
 
     Args:
-        aws: the client.
-        parameters: this host's.
-        metadata: the metadata service.
-        folder: a folder for what the other hosts have written.
         wait: called between looks at S3.
         clock: seconds, of a monotonic clock.
     """

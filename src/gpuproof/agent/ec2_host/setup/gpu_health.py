@@ -35,7 +35,6 @@ def read_findings(
     """What is wrong with the GPUs, worst first; empty if nothing is, or if NVML does not answer.
 
     Args:
-        environment: the variables of the process that calls the driver.
         root: the folder that holds `/dev`, `/proc` and `/sys`.
     """
     gpus = read_gpu_states(environment)

@@ -23,7 +23,6 @@ def make_environment(folder: Path, python: str, packages: Sequence[str], wait: W
     """Make an environment, and return the folder with its `python3`.
 
     Args:
-        folder: where it is made.
         python: its version, such as `3.11`; uv downloads it if the machine has none.
         packages: requirements, such as `torch==2.3.*`.
         wait: called while programs run.

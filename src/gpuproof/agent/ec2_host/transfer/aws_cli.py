@@ -27,7 +27,6 @@ class AwsFailed(Exception):
     """A call failed.
 
     Args:
-        message: what the CLI printed.
         code: AWS's error code; empty if there was no response.
     """
 
@@ -52,9 +51,6 @@ class AwsCli:
 
     def run(self, *words: str, content: bytes | None = None) -> str:
         """Run `aws WORDS` until it succeeds, and return its output.
-
-        Args:
-            content: standard input.
 
         Raises:
             AwsFailed: it still fails after the time for repetitions, or for a reason that does not pass.

@@ -42,11 +42,7 @@ class Checkpoints:
             aws.run(*_SYNC, self._address, str(self._folder))
 
     def poll(self, *, at_once: bool = False) -> None:
-        """Start an upload in the background if it is time, and none is running.
-
-        Args:
-            at_once: it is time.
-        """
+        """Start an upload in the background if it is time, and none is running."""
         if not self._address or (self._process is not None and self._process.poll() is None):
             return
         if at_once or self._clock() >= self._next:

@@ -17,7 +17,6 @@ class LogCopy:
     """The whole output so far, as one object.
 
     Args:
-        file: the output on the disk.
         address: the `s3://` address of the object.
         interval: seconds between two uploads.
         clock: seconds, of a monotonic clock.

@@ -39,9 +39,7 @@ class LogStream:
     Args:
         retry_for: seconds for which calls that failed are repeated.
         group: the log group; created if there is none.
-        stream: the stream's name.
         copy: a file for the whole output; as much is kept as the disk has room for.
-        scratch: a folder in memory for requests.
         clock: seconds since the epoch.
     """
 

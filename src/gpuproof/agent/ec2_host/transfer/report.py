@@ -29,7 +29,6 @@ class End:
         ended: when the job had ended and the results were uploaded.
         interrupted: whether EC2 takes the instance away.
         stopped: whether the user stopped it.
-        notes: remarks for the user.
         findings: what the checks of the GPUs have found before the job.
     """
 
@@ -50,8 +49,6 @@ class Reports:
     """Writes the reports of one host.
 
     Args:
-        parameters: the host's.
-        instance: the instance's id.
         clock: seconds since the epoch.
     """
 

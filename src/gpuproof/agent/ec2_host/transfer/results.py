@@ -24,8 +24,6 @@ class HostResults:
     """The results of one host.
 
     Args:
-        aws: the client.
-        parameters: the host's.
         ml: `/opt/ml`.
         wait: called while the archives are packed.
     """
