@@ -45,7 +45,7 @@ IMAGE = {
     "agent/ranks/torchrun.py": {"torch"},
     "runtime/distribution/process_group.py": {"torch"},
     "runtime/models/torch_inference.py": {"torch"},
-    "serve/carried/": {"sagemaker_inference"},
+    "serve/shims/": {"sagemaker_inference"},
     "serve/codecs/": {"numpy", "orjson", "scipy", "simdjson"},
     "serve/frameworks/": {"numpy"},
     "serve/frameworks/tensorflow_signatures.py": {"keras"},
@@ -114,8 +114,8 @@ def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Pa
 
 @pytest.mark.parametrize("path", [path for path in MODULES if "serve" in path.parts])
 def test_the_server_starts_without_the_images_packages(path: Path) -> None:
-    carried = IMAGE["serve/carried/"] if "carried" in path.parts else set()
-    assert list(_foreign(imports(path, at_once=True), ALLOWED | carried)) == []
+    shims = IMAGE["serve/shims/"] if "shims" in path.parts else set()
+    assert list(_foreign(imports(path, at_once=True), ALLOWED | shims)) == []
 
 
 def _foreign(names: Iterator[str], allowed: set[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.backends.errors import AmbiguousRun
-from gpuproof.backends.local.store import LocalRunStore
+from gpuproof.backends.local.backend import LocalRunStore
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.registry import find_run, find_run_in, load_backend, reject_foreign_flags
 from gpuproof.backends.sagemaker.backend import SageMakerBackend

@@ -13,7 +13,7 @@ from support.runtime_script import Script
 
 pytestmark = pytest.mark.slow
 
-CARRIED = "gpuproof/runtime/carried"
+SHIMS = "gpuproof/runtime/shims"
 OLDEST = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
 
 
@@ -27,7 +27,7 @@ def bare(request: pytest.FixtureRequest, script: Script, agent: Path, tmp_path: 
     made = [str(request.param), "-m", "venv", "--without-pip", "--symlinks", str(tmp_path / "bare")]
     subprocess.run(made, check=True)
     script.python = str(tmp_path / "bare" / "bin" / "python")
-    script.environment["PYTHONPATH"] = f"{agent}/{CARRIED}"
+    script.environment["PYTHONPATH"] = f"{agent}/{SHIMS}"
     return script
 
 
@@ -59,18 +59,18 @@ for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):
     assert output.split() == ["NoFramework", "ModuleNotFoundError", "ModuleNotFoundError", "TypeError"]
 
 
-def test_an_installed_gpuproof_goes_before_the_carried_one(script: Script, agent: Path) -> None:
+def test_an_installed_gpuproof_precedes_the_shim(script: Script, agent: Path) -> None:
     output = script(
         "import gpuproof, gpuproof.runtime as rt, pynvml\nprint(gpuproof.TrainingJob.__name__, gpuproof.__version__)\n"
         "print(any('.pyz' in str(module.__file__) for module in (gpuproof, rt, pynvml)))",
-        PYTHONPATH=f"{agent}/{CARRIED}",
+        PYTHONPATH=f"{agent}/{SHIMS}",
     )
     assert output == "TrainingJob 0.1.0\nFalse\n"
 
 
 def test_a_users_own_module_of_that_name_goes_before_both(script: Script, agent: Path) -> None:
     (script.folder / "gpuproof.py").write_text("MINE = 1")
-    output = script("import gpuproof; print(gpuproof.MINE)", PYTHONPATH=f"{agent}/{CARRIED}")
+    output = script("import gpuproof; print(gpuproof.MINE)", PYTHONPATH=f"{agent}/{SHIMS}")
     assert output == "1\n"
 
 

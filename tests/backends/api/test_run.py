@@ -13,7 +13,7 @@ import pytest
 
 import gpuproof
 from gpuproof import settings
-from gpuproof.backends.local.store import local_run_store
+from gpuproof.backends.local.backend import local_run_store
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
 
 

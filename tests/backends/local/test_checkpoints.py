@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.local.checkpoints import (
+from gpuproof.backends.local.submit import (
     count_files,
     move_checkpoints,
     previous_run,

@@ -18,10 +18,9 @@ import pytest
 from gpuproof.agent.state import read_state
 from gpuproof.backends.base import Live, Output
 from gpuproof.backends.local import backend as backend_module
-from gpuproof.backends.local.backend import LocalBackend
+from gpuproof.backends.local.backend import LocalBackend, LocalRunStore
 from gpuproof.backends.local.run import LocalRun
 from gpuproof.backends.local.run_folders import RunFolders, agent_alive
-from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.errors import UsageError
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob

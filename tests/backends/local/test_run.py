@@ -16,10 +16,9 @@ import pytest
 
 from gpuproof.agent.paths import RunPaths
 from gpuproof.backends.local import backend as backend_module
-from gpuproof.backends.local.backend import LocalBackend
+from gpuproof.backends.local.backend import LocalBackend, LocalRunStore
 from gpuproof.backends.local.run import LocalRun
 from gpuproof.backends.local.run_folders import RunFolders
-from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob

@@ -309,7 +309,7 @@ def test_unloading_takes_the_handler_away(tmp_path: Path) -> None:
     assert "inference" in sys.modules
     model.unload()
     assert "inference" not in sys.modules
-    assert [path for path in sys.path if path not in before and "carried" not in path] == []
+    assert [path for path in sys.path if path not in before and "shims" not in path] == []
 
 
 def test_a_stream_whose_client_goes_away_runs_its_finally(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
 from gpuproof.util.cgroup import group_name
 
 # Makes `import gpuproof.runtime` work in the script, also from within the agent's archive; see the package in it.
-_CARRIED = Path(__file__).parents[2] / "runtime" / "carried"
+_SHIMS = Path(__file__).parents[2] / "runtime" / "shims"
 
 
 def plan_launch(
@@ -155,7 +155,7 @@ def _environment(
         environment["PATH"] = f"{paths.packages / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
     if environment.get("PYTHONPATH"):
         folders.append(environment["PYTHONPATH"])
-    folders.append(str(_CARRIED))
+    folders.append(str(_SHIMS))
     environment["PYTHONPATH"] = os.pathsep.join(folders)
     return environment
 

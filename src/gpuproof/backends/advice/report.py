@@ -87,17 +87,17 @@ def _scaling(record: RunRecord, verdict: Verdict) -> ScalingEfficiency | None:
 def _earlier(record: RunRecord, runs: RunStore, most: int) -> Iterator[Measured]:
     """Earlier completed runs of the same job, newest first."""
     same = (
-        one
-        for one in runs.records()
-        if one.job_name == record.job_name
-        and one.kind == record.kind
-        and one.status == COMPLETED
-        and one.created < record.created
+        earlier
+        for earlier in runs.records()
+        if earlier.job_name == record.job_name
+        and earlier.kind == record.kind
+        and earlier.status == COMPLETED
+        and earlier.created < record.created
     )
-    for one in islice(same, most):
-        document = runs.run(one).verdict
+    for earlier in islice(same, most):
+        document = runs.run(earlier).verdict
         try:
-            measured = None if document is None else Measured.of(one.id, Verdict.from_json(document))
+            measured = None if document is None else Measured.of(earlier.id, Verdict.from_json(document))
         except ValueError:
             continue
         if measured is not None:

@@ -32,7 +32,6 @@ class Rightsizing:
     """A cheaper choice of instances.
 
     Args:
-        instance: the instance type.
         count: the number of instances.
         saving: USD per hour.
         is_derived: whether a price is derived from similar ones.
@@ -111,18 +110,18 @@ def rightsize(
         use=kind,
         arch=current.arch,
     )
-    found = [
-        one
+    choices = [
+        choice
         for candidate in catalogue.search(query)
         if candidate.status == "offered"
         and candidate.gpu_memory >= current.gpu_memory
         and candidate.fraction == 1.0
         if (of_it := catalogue.price(candidate.name, region, kind)) is not None
-        for one in _choices(candidate, of_it, current, price, count, needs, verdict)
+        for choice in _choices(candidate, of_it, current, price, count, needs, verdict)
     ]
-    usual = [one for one in found if one.slowdown == 1.0]
-    slower = [one for one in found if one.slowdown > 1.0 and _costs_less(one, price, count)]
-    return max(usual or slower, key=lambda one: one.saving, default=None)
+    usual = [choice for choice in choices if choice.slowdown == 1.0]
+    slower = [choice for choice in choices if choice.slowdown > 1.0 and _costs_less(choice, price, count)]
+    return max(usual or slower, key=lambda choice: choice.saving, default=None)
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class _Needs:
 
     @staticmethod
     def of(verdict: Verdict, count: int) -> _Needs | None:
-        kinds = {one.kind for one in verdict.bottlenecks}
+        kinds = {bottleneck.kind for bottleneck in verdict.bottlenecks}
         working = [gpu for gpu in verdict.gpus if gpu.worked]
         hosts: dict[str | None, list[float]] = {}
         for gpu in working:
@@ -149,7 +148,7 @@ class _Needs:
                 return None
             hosts.setdefault(gpu.host, []).append(gpu.mean_utilization / 100)
         summaries = [host.processes for host in verdict.hosts] if verdict.hosts else [verdict.processes]
-        cores = [one.mean_cpu_percent / 100 for one in summaries if one is not None]
+        cores = [summary.mean_cpu_percent / 100 for summary in summaries if summary is not None]
         if kinds & _UNSURE or len(cores) < count or verdict.processes is None:
             return None
         return _Needs(

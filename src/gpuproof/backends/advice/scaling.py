@@ -15,9 +15,7 @@ class Measured:
     """A run with its measured throughput.
 
     Args:
-        run: its id.
         gpus: GPUs that worked, all of the same model.
-        model: their model.
         examples_per_s: of all of them.
     """
 
@@ -89,10 +87,12 @@ def scaling_efficiency(now: Measured, earlier: Iterable[Measured]) -> ScalingEff
     Args:
         earlier: earlier runs of the same job, newest first.
     """
-    comparable = [one for one in earlier if one.gpus < now.gpus and one.model == now.model]
+    comparable = [
+        measured for measured in earlier if measured.gpus < now.gpus and measured.model == now.model
+    ]
     if not comparable:
         return None
-    before = min(comparable, key=lambda one: one.gpus)
+    before = min(comparable, key=lambda measured: measured.gpus)
     return ScalingEfficiency(
         (now.examples_per_s / now.gpus) / (before.examples_per_s / before.gpus), now, before
     )

@@ -89,9 +89,6 @@ def agent_file(cache: Path) -> Path:
     """The path of the agent's file; it is rebuilt if the sources have changed.
 
     Files of other versions of GPUproof and Python, which may run at the same time, stay until they are no longer used.
-
-    Args:
-        cache: the folder that it is kept in.
     """
     sources = list(_sources())
     digest = hashlib.sha256(sys.version.encode())

@@ -20,7 +20,6 @@ class ExpectedGpus:
     Args:
         count: number of GPUs; `None` if the job does not mention GPUs.
         name: their model, such as `A10G`; `None` if any model is accepted.
-        because: the setting that it follows from, for the user.
         unknown: the instance type, if the catalogue does not know it, so that nothing is expected.
     """
 

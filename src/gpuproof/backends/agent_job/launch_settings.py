@@ -27,10 +27,8 @@ class LaunchSettings:
         launcher: a key of `gpuproof.agent.launch.registry.LAUNCHERS`.
         processes_per_host: processes that the launcher starts on each host; `None` is one per GPU, or one without GPUs.
         max_restarts: how often torchrun restarts all ranks.
-        mpi_options: additional options for mpirun.
         stall_timeout: seconds without progress after which the job is stopped; `None` is never.
         because: why `auto` stands for this launcher; empty if the job names it.
-        notes: what the user should know about the choice.
     """
 
     launcher: str = NONE
@@ -97,7 +95,6 @@ def launch_settings(
     Args:
         uses: what its script uses; see `script_uses`.
         gpus: number of GPUs of each host.
-        price: of one host.
     """
     stall_timeout = None if job.stall_timeout is None else float(job.stall_timeout.seconds)
     hosts, wanted = job.instance_count, job.distribution if job.kind == "training" else None

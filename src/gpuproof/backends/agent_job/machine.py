@@ -25,8 +25,6 @@ class JupyterServer:
     """The Jupyter server of a run.
 
     Args:
-        port: where it listens, on the loopback interface of its machine.
-        token: what a browser needs to use it.
         forward: the command that forwards a local port to it, given that port; None if it runs on this machine.
     """
 

@@ -38,9 +38,6 @@ def local_job(
     """The agent's job on this machine.
 
     Args:
-        paths: the run's folder.
-        python: the script's interpreter.
-        expected: the GPUs that the job asks for.
         gpus_here: number of GPUs of this machine; without any, the rule about unused GPUs does not apply.
         checkpoints: the folder that is mounted at `/opt/ml/checkpoints`.
         sources: the folder, file or S3 prefix of each input; a prefix is only for display and cannot be mounted.

@@ -10,14 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from gpuproof.backends.base import Flag, PlanOptions
-from gpuproof.backends.local.store import LocalRunStore, local_run_store
-from gpuproof.settings import boto3_session, cache_dir
+from gpuproof.backends.local.run_folders import RunFolders
+from gpuproof.backends.record import RunRecord, newest_records
+from gpuproof.settings import boto3_session, cache_dir, state_dir
 
 if TYPE_CHECKING:
     from gpuproof.backends.local.plan import LocalPlan
     from gpuproof.backends.local.run import LocalRun
     from gpuproof.backends.progress import SubmitProgress
     from gpuproof.jobs.script_job import AnyJob
+
 
 _IMAGE_DECIDES = "on the other backends the container image decides."
 _IMAGE = "Leave it out, or choose an image: --image, --framework-version."
@@ -128,3 +130,25 @@ class LocalBackend:
         if self._store is None:
             self._store = local_run_store()
         return self._store
+
+
+class LocalRunStore(RunFolders):
+    """The local runs; implements `gpuproof.backends.base.RunStore`."""
+
+    backend = "local"
+    notes: tuple[str, ...] = ()
+
+    def newest(self, count: int) -> tuple[list[RunRecord], int]:
+        """The newest `count` runs and all that have not ended, newest first; and the number of runs left out."""
+        return newest_records(self.records(), count)
+
+    def run(self, record: RunRecord) -> LocalRun:
+        """The run of a record."""
+        from gpuproof.backends.local.run import LocalRun  # not needed to list runs
+
+        return LocalRun(self, record.id)
+
+
+def local_run_store() -> LocalRunStore:
+    """The runs below the user's state directory."""
+    return LocalRunStore(state_dir() / "runs")

@@ -25,8 +25,6 @@ def follow(store: RunFolders, run_id: str, reader: LogReader, *, live: bool = Fa
 
     Args:
         store: the folders of all runs.
-        run_id: the run's id.
-        reader: reads its output from the current position.
         live: also yield `Live` samples.
 
     Raises:

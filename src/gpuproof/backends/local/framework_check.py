@@ -23,7 +23,6 @@ def require_framework(job: AnyJob, installed: Mapping[str, str], python: str) ->
 
     Args:
         installed: versions by import name, from `gpuproof.util.installed_frameworks.installed_frameworks`.
-        python: the script's interpreter.
 
     Raises:
         InvalidJob: the interpreter lacks the framework, and neither `requirements.txt` nor `setup.py` may install it.

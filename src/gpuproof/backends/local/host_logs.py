@@ -49,7 +49,6 @@ class SingleLog:
     """Reads the log of one host, byte by byte.
 
     Args:
-        path: the log.
         offset: bytes to skip at the beginning.
     """
 
@@ -74,7 +73,6 @@ class MergedLogs:
     What the hosts printed within the same second may change places.
 
     Args:
-        paths: the run's files.
         starts: the hosts in their order, each with the number of bytes to skip in its log.
     """
 
@@ -120,7 +118,6 @@ class _Block:
 
     Args:
         time: when they were printed.
-        content: the lines, with the host's name.
         end: where they end in the host's log, in bytes.
     """
 

@@ -51,14 +51,10 @@ class LocalPlan(DisplayedPlan):
 
     Args:
         job: the job, with absolute paths.
-        python: the script's interpreter.
-        expected: the GPUs that the job asks for.
         gpus_here: number of GPUs of this machine.
         sources: the folder, file or S3 prefix of each input; S3 prefixes are downloaded before the run starts.
-        tree: the source files.
         isolation: `auto`, or the name of one isolation method.
         fresh: start without an earlier run's checkpoints.
-        launch: the launcher and its options.
         cluster_key: the secret of the hosts' agents; empty on one host.
         warnings: what the user should know before the run starts.
     """

@@ -41,7 +41,6 @@ class LocalRun(DisplayedRun):
 
     Args:
         store: the folders of all runs.
-        run_id: its id.
     """
 
     backend = "local"
@@ -155,7 +154,6 @@ class LocalRun(DisplayedRun):
 
         Args:
             destination: the folder, created if needed.
-            extract: unpack each archive into a folder of its name.
 
         Returns:
             The files and folders that were created.
@@ -205,18 +203,13 @@ class LocalRun(DisplayedRun):
         record = self.record
         if record.status != FAILED:
             return ()
-        found = self.report().explanations
+        explanations = self.report().explanations
         if record.document.get("failure_cause") != Cause.OWN.value:
-            return found
-        return tuple(one for one in found if not one.is_symptom)
+            return explanations
+        return tuple(explanation for explanation in explanations if not explanation.is_symptom)
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
-        """The report on its logs.
-
-        Args:
-            instance_type: assume that this machine is of this type.
-            region: assume that this machine is in this region.
-        """
+        """The report on its logs."""
         from gpuproof.explain.local_context import local_context  # not needed to list or follow runs
         from gpuproof.explain.sources import explain_run
 

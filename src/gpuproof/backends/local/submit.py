@@ -9,22 +9,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.state import IN_PROGRESS, VERSION
+from gpuproof.agent.state import COMPLETED, IN_PROGRESS, VERSION
 from gpuproof.backends.agent_job.archive import agent_file
 from gpuproof.backends.agent_job.document import job_document
-from gpuproof.backends.local.checkpoints import (
-    count_files,
-    move_checkpoints,
-    previous_run,
-    restore_checkpoints,
-)
 from gpuproof.backends.local.plan import LocalPlan
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
@@ -41,11 +35,6 @@ if TYPE_CHECKING:
 def download_inputs(plan: LocalPlan, aws: Aws, cache: Path, progress: SubmitProgress) -> LocalPlan:
     """Download the inputs that are on S3 and not in the cache yet, and return the plan with local folders instead.
 
-    Args:
-        aws: the client.
-        cache: the user's cache folder.
-        progress: receives the progress of the downloads.
-
     Raises:
         GPUproofError: AWS refused, or the disk is full; no partial input is left.
     """
@@ -54,8 +43,8 @@ def download_inputs(plan: LocalPlan, aws: Aws, cache: Path, progress: SubmitProg
     downloaded = download_all(plan.remote_inputs, aws, cache, progress)
     return replace(
         plan,
-        sources={**plan.sources, **{name: one.folder for name, one in downloaded.items()}},
-        warnings=(*plan.warnings, *(note for one in downloaded.values() for note in one.notes)),
+        sources={**plan.sources, **{name: input_.folder for name, input_ in downloaded.items()}},
+        warnings=(*plan.warnings, *(note for input_ in downloaded.values() for note in input_.notes)),
     )
 
 
@@ -64,7 +53,6 @@ def start_run(plan: LocalPlan, store: RunFolders, cache: Path) -> RunPaths:
 
     Args:
         plan: without inputs on S3; see `download_inputs`.
-        cache: the user's cache folder.
 
     Raises:
         GPUproofError: the folder could not be created; nothing of it is left.
@@ -107,8 +95,6 @@ def start_agent(
     """Start the agent in a session of its own, so that it outlives the terminal, and pass it the lock.
 
     Args:
-        agent: the agent's file.
-        lock: descriptor of the run's lock.
         python: the agent's interpreter. Not the script's, which may be too old or broken.
         several_hosts: whether to start the supervisor of several hosts, which starts an agent for each of them.
     """
@@ -144,11 +130,7 @@ def _link_agent(agent: Path, target: Path) -> None:
 
 
 def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
-    """Write the files of the run's folder.
-
-    Args:
-        left: the folder of checkpoints to continue from.
-    """
+    """Write the files of the run's folder."""
     job, agent_job = plan.job, plan.agent_job(paths)
     paths.logs.mkdir()
     several = len(agent_job.hosts) > 1
@@ -200,3 +182,51 @@ def _checkpoint_notes(left: Path | None) -> list[str]:
         return []
     files = pluralize(count_files(left), "checkpoint file")
     return [f"/opt/ml/checkpoints starts with {files} of {left.parent.name} (--fresh starts without)"]
+
+
+def previous_run(
+    records: Iterable[RunRecord], job_name: str, source_dir: str, left_any: Callable[[RunRecord], bool]
+) -> RunRecord | None:
+    """The run whose checkpoints a new run of the job continues from.
+
+    It is the newest run of the same name and source folder that has ended and left checkpoints, unless a newer run
+    completed or was started with `--fresh`.
+
+    Args:
+        records: all runs, newest first.
+        left_any: whether a run left checkpoints.
+    """
+    for record in records:
+        if record.job_name != job_name or record.document.get("source_dir") != source_dir:
+            continue
+        if record.status == COMPLETED:
+            return None
+        if record.has_ended and left_any(record):
+            return record
+        if record.document.get("fresh"):
+            return None
+    return None
+
+
+def count_files(folder: Path) -> int:
+    """The number of files below a folder; 0 if it does not exist."""
+    return sum(1 for path in folder.rglob("*") if path.is_file())
+
+
+def move_checkpoints(left: Path | None, paths: RunPaths) -> None:
+    """Move an earlier run's checkpoints into a new run's folder, or create that folder empty.
+
+    Args:
+        left: the earlier run's folder of checkpoints, which may not exist.
+    """
+    if left is not None and left.is_dir():
+        # Atomic on one file system: an interrupt leaves them in one folder or the other.
+        left.rename(paths.checkpoints)
+        return
+    paths.checkpoints.mkdir()
+
+
+def restore_checkpoints(left: Path | None, paths: RunPaths) -> None:
+    """Undo `move_checkpoints` after the new run could not be started."""
+    if left is not None and not left.exists() and paths.checkpoints.is_dir():
+        paths.checkpoints.rename(left)

@@ -13,7 +13,7 @@ from gpuproof.serve.errors import LoadError
 from gpuproof.serve.model.discovery import HandlerLocation
 from gpuproof.serve.model.tracebacks import format_handler_traceback
 
-CARRIED = Path(__file__).resolve().parent.parent / "carried"
+SHIMS = Path(__file__).resolve().parent.parent / "shims"
 """Provides `sagemaker_inference` to handlers if it is not installed."""
 
 _ERROR = "The handler cannot be imported"
@@ -72,9 +72,9 @@ def import_handler(found: HandlerLocation, modules: HandlerModules) -> ModuleTyp
         LoadError: it cannot be imported; includes its traceback and, for a missing module, what to install.
     """
     modules.activate()
-    if str(CARRIED) not in sys.path:
+    if str(SHIMS) not in sys.path:
         # At the end, so that an installed toolkit takes precedence.
-        sys.path.append(str(CARRIED))
+        sys.path.append(str(SHIMS))
     if found.file is None:
         return None
     spec = importlib.util.spec_from_file_location(found.module, found.file)

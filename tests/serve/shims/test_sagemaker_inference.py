@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.model.importer import CARRIED
+from gpuproof.serve.model.importer import SHIMS
 
 
 def run(expression: str, **environment: str) -> Any:
@@ -19,7 +19,7 @@ def run(expression: str, **environment: str) -> Any:
     code = f"import json; from sagemaker_inference import environment, logging, parameters, utils; print(json.dumps({expression}))"
     given = {name: value for name, value in os.environ.items() if not name.startswith("SAGEMAKER_")}
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(CARRIED)!r}); {code}"],
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(SHIMS)!r}); {code}"],
         env={**given, **environment},
         capture_output=True,
         text=True,

@@ -24,7 +24,7 @@ def _find_installed():
 
 _spec = _find_installed()
 if _spec is None or _spec.loader is None:
-    # .../gpuproof/runtime/carried/gpuproof: the agent's package is three folders up.
+    # .../gpuproof/runtime/shims/gpuproof: the agent's package is three folders up.
     __path__ = [str(_entry.parents[1])]
     sys.path.append(str(_entry.parents[2]))
 else:
