@@ -80,14 +80,14 @@ def main() -> int:
             found[name] = _median(readings)
     print(f"{platform.machine()}, {os.cpu_count()} cores, {arguments.rounds} rounds, load {load:.1f} before")
     print(f"{ENDPOINTS} endpoints in {REGIONS} regions (aim: under {AIM_S:g} s)")
-    for name, one in found.items():
+    for name, reading in found.items():
         print(
-            f"{name:<12} {one.seconds:5.1f} s   processor: command {one.client_cpu:.1f} s, emulator {one.emulator_cpu:.1f} s   "
-            f"{one.requests} requests, {one.throttled} throttled"
+            f"{name:<12} {reading.seconds:5.1f} s   processor: command {reading.client_cpu:.1f} s, emulator {reading.emulator_cpu:.1f} s   "
+            f"{reading.requests} requests, {reading.throttled} throttled"
         )
     if arguments.save:
         _save(found, load, arguments)
-    return 0 if all(one.seconds < AIM_S for one in found.values()) else 1
+    return 0 if all(reading.seconds < AIM_S for reading in found.values()) else 1
 
 
 @dataclass
@@ -120,7 +120,7 @@ def _measure(server: Server, words: list[str], *faults: str) -> Reading:
     seconds = time.monotonic() - began
     cpu = _children_cpu() - used
     after = server.send(faults=[])
-    count = Counter(one["kind"] for one in json.loads(done.stdout)["resources"])["endpoint"]
+    count = Counter(load["kind"] for load in json.loads(done.stdout)["resources"])["endpoint"]
     if done.returncode or count != ENDPOINTS:
         raise SystemExit(f"gpuproof cleanup listed {count} endpoints:\n{done.stderr}")
     return Reading(seconds, cpu, after["cpu"] - before["cpu"], after["requests"], after["throttled"])
@@ -137,7 +137,7 @@ def _median(readings: list[Reading]) -> Reading:
     return Reading(
         *(
             statistics.median(values)
-            for values in zip(*(asdict(one).values() for one in readings), strict=True)
+            for values in zip(*(asdict(reading).values() for reading in readings), strict=True)
         )
     )
 
@@ -171,7 +171,7 @@ def serve(folder: Path) -> None:
 
     with support.emulated_account(folder) as account:
         described = account.client("ec2", "us-east-1").describe_regions()["Regions"]
-        regions = sorted(one["RegionName"] for one in described)
+        regions = sorted(region["RegionName"] for region in described)
         if len(regions) < REGIONS:
             raise SystemExit(f"the emulator has only {len(regions)} regions")
         regions = regions[:REGIONS]
@@ -185,7 +185,7 @@ def serve(folder: Path) -> None:
         print(json.dumps({"environment": account.environment, "regions": regions}), flush=True)
         for line in sys.stdin:
             answered = account.application._requests  # noqa: SLF001 - counted where they are recorded
-            rejected = sum(one["status"] == 400 for one in answered)
+            rejected = sum(answer["status"] == 400 for answer in answered)
             answer = {"cpu": time.process_time(), "requests": len(answered), "throttled": rejected}
             answered.clear()
             account.emulator.context.faults.clear()
@@ -202,7 +202,7 @@ def _save(found: dict[str, Reading], load: float, arguments: argparse.Namespace)
     document = {
         "endpoints": ENDPOINTS,
         "regions": REGIONS,
-        "readings": {name: asdict(one) for name, one in found.items()},
+        "readings": {name: asdict(reading) for name, reading in found.items()},
         "rounds": arguments.rounds,
         "rate": arguments.rate,
         "latency_ms": arguments.latency,

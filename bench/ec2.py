@@ -99,7 +99,9 @@ def _with_gpuproof(emulator: Emulator, folder: Path) -> Reading:
     )
     if done.returncode:
         raise SystemExit(f"gpuproof run failed:\n{done.stdout}{done.stderr}")
-    launched = next(one["time"] for one in emulator.requests if one["operation"] == "RunInstances")
+    launched = next(
+        request["time"] for request in emulator.requests if request["operation"] == "RunInstances"
+    )
     return Reading(launched - began, _first_line(done.stdout) - launched)
 
 
@@ -116,7 +118,9 @@ def _plain(emulator: Emulator) -> Reading:
         InstanceInitiatedShutdownBehavior="terminate",
     )
     instance = made["Instances"][0]["InstanceId"]
-    launched = next(one["time"] for one in emulator.requests if one["operation"] == "RunInstances")
+    launched = next(
+        request["time"] for request in emulator.requests if request["operation"] == "RunInstances"
+    )
     while _state(ec2, instance) != "terminated":
         if time.time() > began + LONGEST_S:
             raise SystemExit("the instance did not end")
@@ -136,7 +140,8 @@ def _first_line(output: str) -> float:
 
 def _median(readings: list[Reading]) -> Reading:
     return Reading(
-        statistics.median(one.request for one in readings), statistics.median(one.boot for one in readings)
+        statistics.median(reading.request for reading in readings),
+        statistics.median(reading.boot for reading in readings),
     )
 
 

@@ -149,7 +149,7 @@ def compare(
         after: with it.
     """
     rows: list[dict[str, Any]] = []
-    for step in {one.key: one for one in truth.steps}.values():
+    for step in {measured.key: measured for measured in truth.steps}.values():
         trace = traces[step.key]
         row: dict[str, Any] = {"model": step.model, "precision": step.precision, "batch": step.batch}
         row["unsteady"] = step.unsteady
@@ -175,8 +175,8 @@ def errors_of(rows: Sequence[dict[str, Any]], quantity: str) -> dict[str, dict[s
         return {}
     found: dict[str, dict[str, float]] = {}
     for when in ("before", "after"):
-        signed = [one[when] / one["measured"] - 1 for one in own]
-        sizes = sorted(abs(one) for one in signed)
+        signed = [row[when] / row["measured"] - 1 for row in own]
+        sizes = sorted(abs(error) for error in signed)
         p90 = sizes[math.ceil(0.9 * len(sizes)) - 1]
         found[when] = {"median": median(sizes), "p90": p90, "bias": median(signed), "rows": len(sizes)}
     return found
@@ -186,11 +186,11 @@ def report(document: dict[str, Any]) -> str:
     """The rows as a table, and the errors below."""
     lines = [f"{document['gpu']}, PyTorch {document['torch']}, {document['day']}", ""]
     lines += [
-        render_table(_HEADERS, [_row(one) for one in document["rows"]], tuple(range(2, len(_HEADERS)))),
+        render_table(_HEADERS, [_row(row) for row in document["rows"]], tuple(range(2, len(_HEADERS)))),
         "",
     ]
-    lines += [f"not measured: {one}" for one in document["skipped"]]
-    lines += [f"note: {one}" for one in document["warnings"]]
+    lines += [f"not measured: {name}" for name in document["skipped"]]
+    lines += [f"note: {warning}" for warning in document["warnings"]]
     for quantity in QUANTITIES:
         if not document["errors"][quantity]:
             lines.append(f"{quantity}: not measured")

@@ -281,7 +281,7 @@ def _measure(folder: Path, path: str, processes: int, runs: int) -> Measured:
     assert isinstance(errors, list)
     files = document["files"]
     assert isinstance(files, int)
-    codes = Counter(str(one["code"]) for one in findings)
+    codes = Counter(str(finding["code"]) for finding in findings)
     return Measured(statistics.median(seconds), memory, files, codes, len(errors))
 
 

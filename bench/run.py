@@ -139,7 +139,7 @@ def bench_start_and_end(sandbox: Sandbox, rounds: int) -> None:
             }
             for _, stamps, states in readings
         ]
-        print(f"  {name:<20} {statistics.median(one[end] - one[start] for one in times):6.3f} s")
+        print(f"  {name:<20} {statistics.median(run[end] - run[start] for run in times):6.3f} s")
 
 
 def bench_output(sandbox: Sandbox, rounds: int) -> None:

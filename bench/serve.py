@@ -233,7 +233,8 @@ def _numbers(output: Any) -> list[float]:
 
 def _close(given: list[float], wanted: list[float]) -> bool:
     return len(given) == len(wanted) and all(
-        math.isclose(one, other, rel_tol=1e-2, abs_tol=1e-3) for one, other in zip(given, wanted, strict=True)
+        math.isclose(left, other, rel_tol=1e-2, abs_tol=1e-3)
+        for left, other in zip(given, wanted, strict=True)
     )
 
 

@@ -67,7 +67,7 @@ def main() -> int:
                     _write(results / f"{stem}.json", tables)
     print(as_markdown(tables))
     rows = [row.served for table in tables for row in table.rows]
-    failed = sum(one.failed for row in rows for readings in row.readings.values() for one in readings)
+    failed = sum(reading.failed for row in rows for readings in row.readings.values() for reading in readings)
     return 1 if failed or any(row.skipped for row in rows) else 0
 
 

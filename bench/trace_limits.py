@@ -122,7 +122,7 @@ def main() -> int:
 def measure(script: Path, size: str) -> Row:
     """Trace one model twice."""
     request = TraceRequest(
-        script, arguments=tuple(str(one) for one in SIZES[size]), max_memory=2 * MAX_MEMORY
+        script, arguments=tuple(str(argument) for argument in SIZES[size]), max_memory=2 * MAX_MEMORY
     )
     traces: list[Trace] = []
     seconds: list[float] = []

@@ -68,9 +68,9 @@ def section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     yield f"{(parser.description or '').strip()}\n"
     # argparse has no public list of a parser's arguments.
     for group in parser._action_groups:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        actions = [one for one in group._group_actions if one.help != argparse.SUPPRESS]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        children = [one for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        rows = [row(one) for one in actions if one not in children and one.dest != "help"]
+        actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        children = [action for action in actions if isinstance(action, argparse._SubParsersAction)]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        rows = [row(action) for action in actions if action not in children and action.dest != "help"]
         if rows:
             title = {"positional arguments": "argument", "options": "option"}.get(
                 group.title or "", group.title

@@ -70,7 +70,7 @@ def command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
         yield ".TP"
         value = metavar(action)
         takes_value = action.nargs != 0
-        names = [f"\\fB{escaped(one)}\\fR" for one in action.option_strings]
+        names = [f"\\fB{escaped(string)}\\fR" for string in action.option_strings]
         written = ", ".join(names) + (f" \\fI{escaped(value)}\\fR" if takes_value and names else "")
         yield written or f"\\fI{escaped(value)}\\fR"
         yield escaped(action.help or "")

@@ -104,10 +104,10 @@ def shorten(texts: dict[str, str]) -> tuple[dict[str, str], list[str]]:
 def _best_run(texts: list[list[str]]) -> list[str]:
     long = [text for text in texts if len(text) >= LONG]
     tried: set[tuple[str, ...]] = set()
-    for place, one in enumerate(long):
+    for place, entry in enumerate(long):
         for other in long[place + 1 :]:
-            match = difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match()
-            tried.add(tuple(one[match.a : match.a + match.size]))
+            match = difflib.SequenceMatcher(None, entry, other, autojunk=False).find_longest_match()
+            tried.add(tuple(entry[match.a : match.a + match.size]))
     return list(max(tried, key=lambda run: _saved(run, long), default=())) if tried else []
 
 

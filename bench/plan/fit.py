@@ -91,7 +91,7 @@ def rows_of(steps: Sequence[MeasuredStep], base: Coefficients | None = None) -> 
             network_gbps=step.network_gbps,
             coefficients=unit,
         )
-        starts = sum(one.kernels * one.calls for one in step.trace.operators) * kernel_s
+        starts = sum(operator.kernels * operator.calls for operator in step.trace.operators) * kernel_s
         found.append(Row(step.seconds, estimate.by_class, starts + estimate.communication_s, step))
     return found
 
@@ -117,8 +117,8 @@ def neusight_rates(folder: Path) -> dict[str, dict[str, Any]]:
     """FP32 rates of GPUs: the share of the bandwidth, of the peak, and slowdowns of bmm, norm and softmax."""
     gpus = Catalogue.load().tables.gpus
     by_gpu: dict[str, list[tables.OperatorTime]] = defaultdict(list)
-    for one in tables.neusight(folder):
-        by_gpu[one.device].append(one)
+    for measured in tables.neusight(folder):
+        by_gpu[measured.device].append(measured)
     found: dict[str, dict[str, Any]] = {}
     for device, (name, peak, bandwidth) in NEUSIGHT.items():
         gpu = gpus[name]._replace(fp32_tflops=peak, bandwidth=float(bandwidth))

@@ -43,7 +43,7 @@ def measured_launches(measurements: Path, traces: Path) -> list[Launches]:
     for (model, gpu), by_batch in sorted(times.items()):
         trace = stored_trace(traces / f"convnet-inference-{model}-float32.json")
         if trace and by_batch.keys() == {_SMALL, _LARGER} and by_batch[_LARGER] < _SAME * by_batch[_SMALL]:
-            calls = sum(one.calls for one in trace.operators if one.kernels)
+            calls = sum(operator.calls for operator in trace.operators if operator.kernels)
             found.append(Launches(model, gpu, calls, by_batch[_SMALL]))
     return found
 
@@ -65,7 +65,7 @@ def launch_accuracy(rows: Sequence[Launches]) -> dict[str, Any]:
     """Errors of each model by the others, and what a call takes on the host of each GPU."""
     errors: list[float] = []
     for row in rows:
-        known = fit_launches([one for one in rows if one.model != row.model])
+        known = fit_launches([launches for launches in rows if launches.model != row.model])
         errors.append(row.calls * known["host_s_per_call"] / row.seconds - 1)
     return {
         "rows": len(rows),

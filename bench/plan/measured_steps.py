@@ -68,7 +68,7 @@ def other_gpus() -> dict[str, Gpu]:
         bf16_tflops=438.0,
         bandwidth=1792,
     )
-    return {one.name: one for one in (rtx_3090, max_q)}
+    return {table.name: table for table in (rtx_3090, max_q)}
 
 
 def measured_steps(measurements: Path, traces: Path) -> list[MeasuredStep]:

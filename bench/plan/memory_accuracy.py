@@ -89,7 +89,7 @@ def fit_memory(rows: Sequence[Peak]) -> dict[str, Any]:
     ratios_high = sorted((row.measured - high * MIB) / row.free.reserved for row in rows if row.measured)
     spread = [min(1.0, _quantile(ratios_low, 0.1)), max(1.0, _quantile(ratios_high, 0.9))]
     context = [round(low), round(value), round(high)]
-    return {"context_mib": {GPU: context}, "spread": [round(one, 3) for one in spread]}
+    return {"context_mib": {GPU: context}, "spread": [round(limit, 3) for limit in spread]}
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

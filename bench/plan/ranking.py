@@ -94,8 +94,8 @@ def _judge(works: Sequence[Sequence[Option]]) -> dict[str, Any]:
     for options in works:
         if len(options) < 2:
             continue
-        best = min(options, key=lambda one: one[1])
-        ranked = sorted(options, key=lambda one: one[2])
+        best = min(options, key=lambda option: option[1])
+        ranked = sorted(options, key=lambda option: option[2])
         first.append(ranked[0] is best)
         excess.append(ranked[0][1] / best[1] - 1)
         if len(options) >= _ENOUGH:

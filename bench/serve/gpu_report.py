@@ -177,7 +177,7 @@ def _figures(readings: Sequence[Reading]) -> str:
     if not readings:
         return "-"
     rate, p50, p99 = (_median(readings, name) for name in ("rate", "p50", "p99"))
-    failed = sum(one.failed for one in readings)
+    failed = sum(reading.failed for reading in readings)
     return f"{rate:,.0f}, {p50 * 1e3:.1f}, {p99 * 1e3:.1f}" + (f" ({failed} failed)" if failed else "")
 
 
@@ -186,8 +186,8 @@ def _share(ratio: float | None) -> str:
 
 
 def _use(uses: Sequence[Use]) -> str:
-    busy = [one.utilization for one in uses if one.utilization is not None]
-    memory = [one.memory for one in uses if one.memory is not None]
+    busy = [use.utilization for use in uses if use.utilization is not None]
+    memory = [use.memory for use in uses if use.memory is not None]
     words = [
         f"{statistics.median(busy):.0f}" if busy else "-",
         f"{max(memory) / 2**30:.1f}" if memory else "-",
@@ -196,15 +196,15 @@ def _use(uses: Sequence[Use]) -> str:
 
 
 def _median(readings: Sequence[Reading], name: str) -> float:
-    return statistics.median(getattr(one, name) for one in readings) if readings else 0.0
+    return statistics.median(getattr(reading, name) for reading in readings) if readings else 0.0
 
 
 def _row_from_json(value: Mapping[str, Any]) -> GpuRow:
     given = dict(value)
     given["served"] = report.row_from_json(value["served"])
     given["bare"] = {
-        int(key): [Reading(**one) for one in readings] for key, readings in value["bare"].items()
+        int(key): [Reading(**reading) for reading in readings] for key, readings in value["bare"].items()
     }
     for name in ("bare_use", "served_use"):
-        given[name] = {int(key): [Use(**one) for one in uses] for key, uses in value[name].items()}
+        given[name] = {int(key): [Use(**use) for use in uses] for key, uses in value[name].items()}
     return GpuRow(**given)

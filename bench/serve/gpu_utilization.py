@@ -74,8 +74,8 @@ def use(seen: list[tuple[float, GpuReading]], span: Span) -> Use | None:
     began, ended = span
     since = began + min(_PERIOD_S, (ended - began) / 2)
     readings = [reading for when, reading in seen if since <= when <= ended]
-    rates = [one.utilization for one in readings if one.utilization is not None]
-    memory = [one.memory_used for one in readings if one.memory_used is not None]
+    rates = [reading.utilization for reading in readings if reading.utilization is not None]
+    memory = [reading.memory_used for reading in readings if reading.memory_used is not None]
     if not rates and not memory:
         return None
     return Use(statistics.mean(rates) if rates else None, max(memory, default=None))

@@ -83,7 +83,9 @@ def difference(given: Any, wanted: Any, tolerance: float) -> float:
             f"the server's answers are not the bare loop's: they differ by {found:.1e} of the largest number, and "
             f"{tolerance:.0e} is allowed"
         )
-    nearest = min(float(np.abs(one - two).max()) for at, one in enumerate(wanted) for two in wanted[:at])
+    nearest = min(
+        float(np.abs(output - two).max()) for at, output in enumerate(wanted) for two in wanted[:at]
+    )
     if not nearest / largest > 2 * found:
         raise StackFailed("the answers to different questions are too much alike: a mix-up would not show")
     return found

@@ -44,7 +44,7 @@ def measure(
         reading = replace(reading, cpu=cpu, others=max(0.0, others / (ended - began)))
         taken.append((reading, (began, ended)))
     stack.pause()
-    return min(taken, key=lambda one: one[0].others)
+    return min(taken, key=lambda reading: reading[0].others)
 
 
 def _own_cpu() -> float:

@@ -135,7 +135,7 @@ def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
 def rate(row: Row, clients: int) -> float:
     """Answers a second, the median of the rounds; 0 where there is none."""
     readings = row.readings.get(clients, [])
-    return statistics.median(one.rate for one in readings) if readings else 0.0
+    return statistics.median(reading.rate for reading in readings) if readings else 0.0
 
 
 def ratio(own: Row, peer: Row, clients: int) -> float | None:
@@ -148,7 +148,7 @@ def ratio(own: Row, peer: Row, clients: int) -> float | None:
 def best_ratio(own: Row, peer: Row, clients: int) -> float | None:
     """The same of the best round of each: the least disturbed."""
     mine, theirs = (
-        max((one.rate for one in row.readings.get(clients, [])), default=0.0) for row in (own, peer)
+        max((reading.rate for reading in row.readings.get(clients, [])), default=0.0) for row in (own, peer)
     )
     return mine / theirs if theirs else None
 
@@ -156,20 +156,21 @@ def best_ratio(own: Row, peer: Row, clients: int) -> float | None:
 def cpu(row: Row, clients: int) -> float:
     """Seconds of CPU a request, the median of the rounds."""
     readings = row.readings.get(clients, [])
-    return statistics.median(one.cpu for one in readings) if readings else 0.0
+    return statistics.median(reading.cpu for reading in readings) if readings else 0.0
 
 
 def p99(row: Row, clients: int) -> float:
     """Seconds, the median of the rounds."""
     readings = row.readings.get(clients, [])
-    return statistics.median(one.p99 for one in readings) if readings else 0.0
+    return statistics.median(reading.p99 for reading in readings) if readings else 0.0
 
 
 def row_from_json(value: dict[str, Any]) -> Row:
     """Restore a row from the result of `asdict` and JSON."""
     given = dict(value)
     given["readings"] = {
-        int(clients): [Reading(**one) for one in readings] for clients, readings in given["readings"].items()
+        int(clients): [Reading(**reading) for reading in readings]
+        for clients, readings in given["readings"].items()
     }
     given["ping_p99"] = {int(clients): seconds for clients, seconds in given["ping_p99"].items()}
     return Row(**given)
@@ -228,8 +229,8 @@ def _table(table: Table) -> list[str]:
     for row in measured:
         cells = [row.name]
         for count in table.clients:
-            p50 = statistics.median(one.p50 for one in row.readings[count]) * 1e3
-            failed = sum(one.failed for one in row.readings[count])
+            p50 = statistics.median(reading.p50 for reading in row.readings[count]) * 1e3
+            failed = sum(reading.failed for reading in row.readings[count])
             cells.append(
                 f"{rate(row, count):,.0f}, {p50:.1f}, {p99(row, count) * 1e3:.0f}"
                 + (f" ({failed} failed)" if failed else "")
@@ -251,7 +252,7 @@ def _table(table: Table) -> list[str]:
             if row is own:
                 continue
             pairs = [(ratio(own, row, count), best_ratio(own, row, count)) for count in table.clients]
-            cells = [f"{one:.2f} ({best:.2f})" if one and best else "-" for one, best in pairs]
+            cells = [f"{pair:.2f} ({best:.2f})" if pair and best else "-" for pair, best in pairs]
             less = cpu(row, most) / cpu(own, most) if cpu(own, most) else 0.0
             lines += line([row.name, *cells, f"{less:.2f}"])
         lines.append("")

@@ -17,10 +17,10 @@ def handle(data, context):
     if data is None:
         return None
     kinds = [_content_type(context, index) for index in range(len(data))]
-    tensors = [bodies.read(one.get("body"), kind) for one, kind in zip(data, kinds, strict=True)]
+    tensors = [bodies.read(item.get("body"), kind) for item, kind in zip(data, kinds, strict=True)]
     sizes = [len(tensor) for tensor in tensors]
     predictions = inference.predict_fn(torch.cat(tensors), _model).split(sizes)
-    return [bodies.write(one, kind) for one, kind in zip(predictions, kinds, strict=True)]
+    return [bodies.write(prediction, kind) for prediction, kind in zip(predictions, kinds, strict=True)]
 
 
 def _content_type(context, index):
