@@ -161,7 +161,7 @@ def test_an_exception_in_the_callback_does_not_end_the_watch(scenario: Scenario)
 
     telemetry = watch(scenario.gpu(0), 10, fail)
     assert telemetry.samples > 10
-    assert telemetry.troubles == ("handling a sample failed: OSError: disk full",)
+    assert telemetry.problems == ("handling a sample failed: OSError: disk full",)
 
 
 def test_evidence_so_far_can_be_had_from_the_sampler_s_own_thread(scenario: Scenario):
@@ -187,7 +187,7 @@ def test_pynvml_is_not_imported_where_there_is_no_driver(monkeypatch: pytest.Mon
     monkeypatch.setattr(nvml.Nvml, "open", lambda: pytest.fail("NVML was opened"))
     watching = Sampler(ME)
     watching.start()
-    assert watching.stop().troubles == ()
+    assert watching.stop().problems == ()
 
 
 def test_looks_come_on_a_fixed_grid_and_four_times_as_often_at_first():

@@ -105,7 +105,7 @@ def watched(
                 cpu=cpu if number else None,
                 read_rate=read_rate,
                 shm=shm,
-                strangers=frozenset({STRANGER}),
+                foreign_pids=frozenset({STRANGER}),
             )
         )
     return book.telemetry()

@@ -63,8 +63,8 @@ def evaluate(
         others = [gpu.name for gpu in nvml.gpus if gpu.name and not _is_model(gpu.name, model)]
         if others:
             problems.append(f"The instance type has {wanted[2]}, but the driver reports {others[0]}.")
-    if cuda is not None and (trouble := _cuda_problem(cuda, len(nvml.gpus))):
-        problems.append(trouble)
+    if cuda is not None and (problem := _cuda_problem(cuda, len(nvml.gpus))):
+        problems.append(problem)
     return tuple(problems), facts
 
 

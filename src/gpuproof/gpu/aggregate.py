@@ -9,7 +9,7 @@ from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, ProcessTelemetry, Sample, Telemetry, Waiting
 
-TAKEN_BYTES = 64 * MIB
+MIN_MEMORY_GROWTH = 64 * MIB
 """More memory in use than before the job by this much: some process uses the GPU. A CUDA context takes over 100 MiB by itself."""
 TOO_EARLY_FOR_CUDA_S = 1.0
 """Seconds after its start in which a script cannot have a CUDA context yet: importing torch takes longer. Opening NVML may
@@ -53,7 +53,7 @@ class Aggregator:
         self._shm: ShmReading | None = None
         self._seconds = 0.0
         self._samples = 0
-        self._troubles: list[str] = []
+        self._problems: list[str] = []
 
     def add(self, sample: Sample) -> None:
         """Add a sample; samples must be added in chronological order."""
@@ -61,18 +61,18 @@ class Aggregator:
         self._seconds = sample.t
         pids = sample.tree.pids if sample.tree else frozenset[int]()
         for record, reading in zip(self._gpus, sample.gpus):
-            record.add(sample.t, sample.dt, reading, pids, sample.strangers)
+            record.add(sample.t, sample.dt, reading, pids, sample.foreign_pids)
         self._add_tree(sample)
         if sample.shm and (self._shm is None or sample.shm.used > self._shm.used):
             self._shm = sample.shm
         own_seen = any(record.own_seen for record in self._gpus)
-        held = [record for record in self._gpus if (record.own_now if own_seen else record.taken_now)]
+        held = [record for record in self._gpus if (record.own_now if own_seen else record.in_use)]
         self._waiting.add(sample, [record.utilization_now for record in held])
 
-    def add_trouble(self, text: str) -> None:
+    def add_problem(self, text: str) -> None:
         """Record a problem with monitoring itself, once."""
-        if text not in self._troubles and len(self._troubles) < 5:
-            self._troubles.append(text)
+        if text not in self._problems and len(self._problems) < 5:
+            self._problems.append(text)
 
     def telemetry(self) -> Telemetry:
         """Return the totals so far."""
@@ -84,7 +84,7 @@ class Aggregator:
             tree=self._tree,
             waiting=self._waiting.waiting(),
             shm_peak=self._shm,
-            troubles=tuple(self._troubles),
+            problems=tuple(self._problems),
         )
 
     def _add_tree(self, sample: Sample) -> None:
@@ -124,14 +124,14 @@ class _GpuAggregator:
         self._begun = False
         self.own_seen = False
         self.own_now = False
-        self.taken_now = False
+        self.in_use = False
         self.utilization_now: int | None = None
 
     def telemetry(self) -> GpuTelemetry:
         return replace(self._sum, own=self._own.work(), device=self._device.work(), own_seen=self.own_seen)
 
     def add(
-        self, t: float, dt: float, reading: GpuReading, tree: frozenset[int], strangers: frozenset[int]
+        self, t: float, dt: float, reading: GpuReading, tree: frozenset[int], foreign_pids: frozenset[int]
     ) -> None:
         if reading.error is not None:
             self._add_failure(t, dt, reading.error)
@@ -149,18 +149,18 @@ class _GpuAggregator:
             lost_at_s=None,
             processes_listed=self._sum.processes_listed or reading.processes is not None,
             utilization_known=self._sum.utilization_known or reading.utilization is not None,
-            visible_others_s=self._sum.visible_others_s + (dt if others & strangers else 0.0),
-            hidden_others_s=self._sum.hidden_others_s + (dt if others - strangers else 0.0),
+            visible_others_s=self._sum.visible_others_s + (dt if others & foreign_pids else 0.0),
+            hidden_others_s=self._sum.hidden_others_s + (dt if others - foreign_pids else 0.0),
         )
         self.own_seen = self.own_seen or bool(own)
         self.own_now = bool(own)
-        self.taken_now = bool(listed) or self._memory_taken(reading)
+        self.in_use = bool(listed) or self._memory_taken(reading)
         self.utilization_now = reading.utilization
         self._own_pids = own
         self._device.add(
             t,
             dt,
-            held=self.taken_now,
+            held=self.in_use,
             utilization=reading.utilization,
             memory=reading.memory_used,
             power_w=reading.power_w,
@@ -187,7 +187,7 @@ class _GpuAggregator:
             lost_at_s=t if lost_at is None else lost_at,
             error=error,
         )
-        self.own_now = self.taken_now = False
+        self.own_now = self.in_use = False
         self.utilization_now = None
         self._own.skip(dt)
         self._device.skip(dt)
@@ -211,7 +211,7 @@ class _GpuAggregator:
         if self._sum.baseline_s > TOO_EARLY_FOR_CUDA_S:
             # The job may have been using it already.
             before = min(before, idle_memory(driver_left_out=self._sum.baseline_reserved))
-        return reading.memory_used - before >= TAKEN_BYTES
+        return reading.memory_used - before >= MIN_MEMORY_GROWTH
 
 
 def _own_utilization(reading: GpuReading, own: frozenset[int], *, shared: bool) -> int | None:

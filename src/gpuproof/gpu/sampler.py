@@ -61,7 +61,7 @@ class Sampler:
         self._gpu_indexes: range = range(0)
         self._began = 0.0
         self._last: Sample | None = None
-        self._asked_us: dict[int, int] = {}
+        self._last_query_us: dict[int, int] = {}
         self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Sampler:
         if self._thread.ident is not None:
             self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
-            self._trouble(
+            self._record_problem(
                 f"NVML did not respond within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing"
             )
         return self.telemetry()
@@ -129,14 +129,14 @@ class Sampler:
             with self._lock:
                 self._aggregator.add(sample)
         except Exception as error:  # noqa: BLE001 - monitoring may fail without failing the job
-            self._trouble(f"a sample failed: {type(error).__name__}: {error}")
+            self._record_problem(f"a sample failed: {type(error).__name__}: {error}")
             return
         if self._on_sample is None:
             return
         try:
             self._on_sample(sample)
         except Exception as error:  # noqa: BLE001 - as above
-            self._trouble(f"handling a sample failed: {type(error).__name__}: {error}")
+            self._record_problem(f"handling a sample failed: {type(error).__name__}: {error}")
 
     def _sample(self) -> Sample:
         tree = self._tree.read()
@@ -154,7 +154,7 @@ class Sampler:
             cpu=cpu_between(before, tree, dt) if before and tree else None,
             read_rate=_read_rate(before, tree, dt),
             shm=dev_shm(),
-            strangers=_strangers(readings, pids),
+            foreign_pids=_foreign_pids(readings, pids),
         )
         self._last = sample
         return sample
@@ -165,14 +165,14 @@ class Sampler:
         own = sum(pid in tree for pid, _ in reading.processes or ())
         if own and own < len(reading.processes or ()):
             now_us = int(time.time() * 1e6)
-            since = self._asked_us.get(index, now_us - int(self._interval * 1e6))
-            self._asked_us[index] = now_us
+            since = self._last_query_us.get(index, now_us - int(self._interval * 1e6))
+            self._last_query_us[index] = now_us
             return self._nvml.with_process_utilization(reading, since)
         return reading
 
-    def _trouble(self, text: str) -> None:
+    def _record_problem(self, text: str) -> None:
         with self._lock:
-            self._aggregator.add_trouble(text)
+            self._aggregator.add_problem(text)
 
 
 def next_sample_time(now: float, interval_s: float) -> float:
@@ -192,7 +192,7 @@ def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: f
     return max(after.read_bytes - before.read_bytes, 0) / seconds
 
 
-def _strangers(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
+def _foreign_pids(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
     """Processes that use a GPU, are visible here and do not belong to the job."""
     listed = {pid for reading in readings for pid, _ in reading.processes or ()}
     return frozenset(pid for pid in listed - tree if Path(f"/proc/{pid}").exists())

@@ -29,7 +29,7 @@ class Sample:
         gpus: one reading per GPU, in NVML's order; empty without NVML.
         cpu: CPU time that they used since the previous sample.
         read_rate: bytes per second that they read from storage since then.
-        strangers: ids of processes that use a GPU, are visible here and do not belong to the job.
+        foreign_pids: ids of processes that use a GPU, are visible here and do not belong to the job.
     """
 
     t: float
@@ -39,7 +39,7 @@ class Sample:
     cpu: CpuUse | None = None
     read_rate: float | None = None
     shm: ShmReading | None = None
-    strangers: frozenset[int] = frozenset()
+    foreign_pids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -178,4 +178,4 @@ class Telemetry:
     tree: ProcessTelemetry | None = None
     waiting: Waiting = field(default_factory=Waiting)
     shm_peak: ShmReading | None = None
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The agent of the first host: listens, and lets the agents of the other hosts in that have the job's key."""
+"""Coordinator on the first host: listens, and accepts authenticated agents of the other hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuproof.agent.cluster.messages import (
 from gpuproof.agent.cluster.timing import Timing
 
 _GREETING_SECONDS = 10.0
-_MOST_STRANGERS = 128
+_MAX_PENDING_PEERS = 128
 _FLUSH_SECONDS = 2.0
 
 
@@ -34,7 +34,7 @@ class PortInUse(Exception):
 
 
 @dataclass
-class _Stranger:
+class _PendingPeer:
     """A connection that has not proved yet that it has the key."""
 
     connection: Connection
@@ -75,7 +75,7 @@ class Coordinator(Link):
         self.port = self._listener.getsockname()[1]
         """The port on which it listens."""
         self._selector = selectors.DefaultSelector()
-        self._strangers: dict[int, _Stranger] = {}
+        self._pending: dict[int, _PendingPeer] = {}
         self._members: dict[str, Connection] = {}
         now = time.monotonic()
         self._state = CoordinatorState(hosts, timing, now, time.time())
@@ -89,14 +89,14 @@ class Coordinator(Link):
                 self._exchange()
             self._flush()
         finally:
-            for connection in [*self._members.values(), *(s.connection for s in self._strangers.values())]:
+            for connection in [*self._members.values(), *(s.connection for s in self._pending.values())]:
                 connection.close()
             self._listener.close()
             self._selector.close()
 
     def _exchange(self) -> None:
         now = time.monotonic()
-        due = min([self._state.next_tick(now), *(stranger.until for stranger in self._strangers.values())])
+        due = min([self._state.next_tick(now), *(peer.until for peer in self._pending.values())])
         for key, _ in self._selector.select(max(due - now, 0.0)):
             if key.data is not None:
                 key.data()
@@ -105,9 +105,9 @@ class Coordinator(Link):
             self._send(self._state.received(self._host, command, now))
         # This host is alive, as long as this thread is.
         self._state.received(self._host, message(Kind.HEARTBEAT, idle=self._idle()), now)
-        for number, stranger in list(self._strangers.items()):
-            if now >= stranger.until:
-                self._turn_away(number)
+        for number, peer in list(self._pending.items()):
+            if now >= peer.until:
+                self._reject(number)
         self._send(self._state.tick(now))
 
     def _accept(self) -> None:
@@ -116,37 +116,37 @@ class Coordinator(Link):
         except OSError:
             # It has gone already, or this process has too many files open.
             return
-        if len(self._strangers) >= _MOST_STRANGERS:
+        if len(self._pending) >= _MAX_PENDING_PEERS:
             channel.close()
             return
         connection = Connection(channel, LineBuffer(GREETING_BYTES))
         number = connection.fileno()
-        self._strangers[number] = _Stranger(connection, challenge(), time.monotonic() + _GREETING_SECONDS)
+        self._pending[number] = _PendingPeer(connection, challenge(), time.monotonic() + _GREETING_SECONDS)
         self._selector.register(number, selectors.EVENT_READ, lambda: self._greet(number))
         try:
-            connection.send({"challenge": self._strangers[number].challenge})
+            connection.send({"challenge": self._pending[number].challenge})
         except ConnectionLost:
-            self._turn_away(number)
+            self._reject(number)
 
     def _greet(self, number: int) -> None:
         """Let a connection in that proves that it has the key; turn any other away."""
-        stranger = self._strangers[number]
+        peer = self._pending[number]
         try:
-            received = stranger.connection.receive()
+            received = peer.connection.receive()
             if not received:
                 return
-            host, answer = self._authenticate(stranger, received)
-            stranger.connection.send(answer)
+            host, answer = self._authenticate(peer, received)
+            peer.connection.send(answer)
         except (ConnectionLost, ProtocolError):
-            self._turn_away(number)
+            self._reject(number)
             return
-        del self._strangers[number]
-        stranger.connection.lines.limit = MESSAGE_BYTES
-        self._members[host] = stranger.connection
+        del self._pending[number]
+        peer.connection.lines.limit = MESSAGE_BYTES
+        self._members[host] = peer.connection
         self._selector.modify(number, selectors.EVENT_READ, lambda: self._receive(host))
         self._send(self._state.joined(host, time.monotonic()))
 
-    def _authenticate(self, stranger: _Stranger, received: list[Message]) -> tuple[str, Message]:
+    def _authenticate(self, peer: _PendingPeer, received: list[Message]) -> tuple[str, Message]:
         """The host that a connection is from, and the answer to its greeting.
 
         Raises:
@@ -155,15 +155,15 @@ class Coordinator(Link):
         host, theirs = received[0].get("hello"), received[0].get("challenge")
         if len(received) > 1 or not isinstance(host, str) or not isinstance(theirs, str):
             raise ProtocolError("not a greeting")
-        expected = proof(self._key, MEMBER, host, stranger.challenge, theirs)
+        expected = proof(self._key, MEMBER, host, peer.challenge, theirs)
         if not is_valid(received[0].get("proof"), expected) or not self._state.accepts(host):
             raise ProtocolError("refused")
-        return host, {"proof": proof(self._key, COORDINATOR, host, stranger.challenge, theirs)}
+        return host, {"proof": proof(self._key, COORDINATOR, host, peer.challenge, theirs)}
 
-    def _turn_away(self, number: int) -> None:
-        stranger = self._strangers.pop(number)
+    def _reject(self, number: int) -> None:
+        peer = self._pending.pop(number)
         self._selector.unregister(number)
-        stranger.connection.close()
+        peer.connection.close()
 
     def _receive(self, host: str) -> None:
         connection = self._members[host]
@@ -225,7 +225,7 @@ class Coordinator(Link):
 
 def _listen(host: str, address: str, port: int) -> socket.socket:
     try:
-        listener = socket.create_server((address, port), backlog=_MOST_STRANGERS)
+        listener = socket.create_server((address, port), backlog=_MAX_PENDING_PEERS)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

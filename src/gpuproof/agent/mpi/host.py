@@ -43,7 +43,7 @@ class MpiHost:
         self._daemon: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self._first: Channel | None = None
-        self._strangers = threading.BoundedSemaphore(_CONNECTIONS)
+        self._pending = threading.BoundedSemaphore(_CONNECTIONS)
 
     def run(self) -> int:
         """Run until mpirun has ended on the first host; 0, or 1 if a rank failed here or the first host was lost."""
@@ -93,7 +93,7 @@ class MpiHost:
     def _accept(self, listener: socket.socket) -> None:
         while True:
             connection, _ = listener.accept()
-            if not self._strangers.acquire(blocking=False):
+            if not self._pending.acquire(blocking=False):
                 connection.close()
                 continue
             threading.Thread(target=self._authenticate, args=(connection,), daemon=True).start()
@@ -107,7 +107,7 @@ class MpiHost:
             connection.close()
             return
         finally:
-            self._strangers.release()
+            self._pending.release()
         with contextlib.suppress(OSError, ValueError, NotAuthenticated):
             if request is not None and request.get("role") == "daemon":
                 self._run_daemon(channel, request["command"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
-from gpuproof.gpu.aggregate import TAKEN_BYTES, TOO_EARLY_FOR_CUDA_S, idle_memory
+from gpuproof.gpu.aggregate import MIN_MEMORY_GROWTH, TOO_EARLY_FOR_CUDA_S, idle_memory
 from gpuproof.gpu.telemetry import GpuTelemetry, Telemetry, Work
 
 MIN_BUSY_S = 0.1
@@ -175,7 +175,7 @@ def _others_s(gpu: GpuTelemetry, telemetry: Telemetry) -> float:
 def _memory_rose(gpu: GpuTelemetry) -> bool:
     if gpu.device.peak_memory is None:
         return False
-    return gpu.device.peak_memory - _memory_without_job(gpu) >= TAKEN_BYTES
+    return gpu.device.peak_memory - _memory_without_job(gpu) >= MIN_MEMORY_GROWTH
 
 
 def _memory_without_job(gpu: GpuTelemetry) -> int:

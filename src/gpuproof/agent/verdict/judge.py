@@ -191,7 +191,7 @@ def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVer
             notes.append(f"GPU {gpu.index} could not be read after {after}: {seen.error}.")
         elif gpu.worked is None and gpu.why:
             notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")
-    return notes + [f"Monitoring: {trouble}." for trouble in telemetry.troubles]
+    return notes + [f"Monitoring: {problem}." for problem in telemetry.problems]
 
 
 def _name_note(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> list[str]:

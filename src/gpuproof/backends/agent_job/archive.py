@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from importlib import machinery
 from pathlib import Path
 
-from gpuproof.backends.kept_files import mark_used, remove_unused
+from gpuproof.backends.shared_cache import mark_used, remove_unused
 from gpuproof.util.atomic import replacing
 
 HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")

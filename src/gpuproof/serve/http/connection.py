@@ -356,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
         self._exchange.send_error(status, message, headers)
 
     def _refuse_http2(self, refusal: http2.Refusal, data: bytes) -> None:
-        """Refuse a client that speaks HTTP/2 without having asked for it, in its own language."""
+        """Reject HTTP/2 with prior knowledge, in HTTP/2 frames."""
         self._http2 = refusal
         self._state = _LINGERING
         self.deadline = min(self.deadline, time.monotonic() + self._shared.limits.linger_s)

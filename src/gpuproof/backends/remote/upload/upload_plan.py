@@ -14,10 +14,10 @@ from typing import Any
 from gpuproof.backends.agent_job.archive import agent_file
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws.services.s3 import encryption
-from gpuproof.backends.kept_files import remove_unused
 from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, object_key, uri
 from gpuproof.backends.remote.upload.content_hash import HashedFile, hash_file, pack_source
 from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder
+from gpuproof.backends.shared_cache import remove_unused
 from gpuproof.jobs.source.tree import SourceTree
 
 _PACKED = "sources"

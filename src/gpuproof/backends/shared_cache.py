@@ -1,4 +1,4 @@
-"""Files of the user's cache that several processes use at the same time: one goes when none has used it for a day.
+"""Files in the user's cache that processes share: a file is deleted after a day without use.
 
 The time of the last access is set by these functions, since file systems may not keep it. The time of the last modification
 stays as it is, because uploads notice by it that a file has changed.
