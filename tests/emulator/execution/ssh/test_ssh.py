@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import paramiko
 
 from gpuproof.emulator.execution import ssh
 from gpuproof.emulator.execution.jobs.sdk_drivers import write_key
+from gpuproof.emulator.execution.ssh import server
 from gpuproof.emulator.execution.ssh.client import Request, parse
 from gpuproof.emulator.execution.ssh.server import read_environment
 from support.cli_sandbox import until
@@ -51,13 +54,13 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     environment.write_text("GREETING=two words = fine\n")
     found = Host(home, free_port(), environment)
     words = [_TOOLS / "server.py", "127.0.0.1", str(found.port), environment, "-D"]
-    server = subprocess.Popen([sys.executable, "-W", "ignore", *words], env={"HOME": str(home)})
+    process = subprocess.Popen([sys.executable, "-W", "ignore", *words], env={"HOME": str(home)})
     try:
         until(lambda: found.ssh("127.0.0.1", "true")[0] == 0, "a connection")
         yield found
     finally:
-        server.kill()
-        server.wait()
+        process.kill()
+        process.wait()
 
 
 def test_a_command_has_input_outputs_and_exit_code(host: Host) -> None:
@@ -83,7 +86,34 @@ def test_a_session_has_the_variables_of_the_file_and_starts_at_home(host: Host) 
 
 
 def test_a_command_that_is_killed_has_the_code_of_a_shell(host: Host) -> None:
-    assert host.ssh("127.0.0.1", "kill -KILL $$")[0] == 137
+    assert host.ssh("127.0.0.1", "kill -KILL $$") == (137, b"", b"")
+
+
+def test_a_command_that_ends_at_once_is_accepted_first(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    class LateAnswers(paramiko.Transport):
+        """A connection whose thread sends the answer when the command has ended, if it can end before."""
+
+        def _send_user_message(self, data: paramiko.Message) -> None:
+            kind = data.asbytes()[:1]
+            if kind == paramiko.common.cMSG_CHANNEL_SUCCESS:
+                ended.wait(0.5)
+            super()._send_user_message(data)
+            if kind == paramiko.common.cMSG_CHANNEL_CLOSE:
+                ended.set()
+
+    monkeypatch.setenv("HOME", str(host.home))
+    monkeypatch.setattr(server.paramiko, "Transport", LateAnswers)
+    key = paramiko.Ed25519Key(filename=str(host.home / ".ssh" / "id_ed25519"))
+    near, far = socket.socketpair()
+    threading.Thread(target=server._serve, args=(far, key, host.environment), daemon=True).start()
+    with paramiko.Transport(near) as client:
+        client.start_client()
+        client.auth_publickey("job", key)
+        channel = client.open_session()
+        channel.exec_command("kill -KILL $$")
+        assert channel.recv_exit_status() == 137
 
 
 def test_only_the_jobs_key_is_accepted(host: Host, tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def _serve(connection: socket.socket, key: paramiko.PKey, environment: Path) -> 
 
 def _execute(channel: paramiko.Channel, command: str, environment: Path) -> None:
     """Run one command to its end, and report its exit code."""
+    _wait_until_accepted(channel)
     name, shell = _account()
     variables = {"HOME": str(Path.home()), "PATH": os.defpath, "USER": name, "LOGNAME": name}
     process = subprocess.Popen(
@@ -123,6 +124,16 @@ def _execute(channel: paramiko.Channel, command: str, environment: Path) -> None
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # the client has left
         channel.send_exit_status(code if code >= 0 else 128 - code)
         channel.close()
+
+
+def _wait_until_accepted(channel: paramiko.Channel) -> None:
+    """Wait until the connection's thread has answered the request for the command.
+
+    It answers after this command's thread has started. A command that ends before would close its channel first, and the client,
+    which still waits for the answer, would lose the exit code. The same thread reads the reply to a global request, so it has
+    sent the answer by then. A client that does not know the request's name replies, too (RFC 4254, section 4).
+    """
+    channel.get_transport().global_request("keepalive@gpuproof", wait=True)
 
 
 def _account() -> tuple[str, str]:
