@@ -67,22 +67,22 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_a_script_that_does_not_fit_has_options_that_do(script: Path) -> None:
     plan = gpuproof.plan(script, fit="T4", on="ec2")
-    (target,) = (one for one in plan.gpus if one.candidate.name == "T4")
+    (target,) = (gpu for gpu in plan.gpus if gpu.candidate.name == "T4")
     assert target.fit.fit == "does-not-fit"
     assert plan.fit_options is not None
-    options = {one.code: one for one in plan.fit_options.options}
+    options = {option.code: option for option in plan.fit_options.options}
     assert set(options) >= {"amp", "checkpointing", "smaller-batch", "8-bit-optimizer"}
     before = target.memory.allocated
-    assert all(one.memory.allocated <= before for one in options.values())
+    assert all(option.memory.allocated <= before for option in options.values())
     # Four blocks hold five activations of a block each; recomputed, one block does at a time.
     assert options["checkpointing"].memory.allocated < 0.6 * before
     assert options["checkpointing"].step.step.value > target.step.step.value
     assert options["amp"].memory.allocated < 0.85 * before
     assert options["smaller-batch"].batch == target.largest_batch
     assert options["smaller-batch"].fit.fit == "fits"
-    fits = [one.fit.fit == "fits" for one in plan.fit_options.options]
+    fits = [option.fit.fit == "fits" for option in plan.fit_options.options]
     assert fits == sorted(fits, reverse=True)
-    fitting = [_per_sample(one) for one in plan.fit_options.options if one.fit.fit == "fits"]
+    fitting = [_per_sample(option) for option in plan.fit_options.options if option.fit.fit == "fits"]
     assert fitting == sorted(fitting)
 
 
@@ -100,7 +100,7 @@ def test_changes_are_traced_and_recomputation_costs_time(script: Path) -> None:
     assert changed.flops == pytest.approx(plain.flops * 7 / 6, rel=0.02)
     mixed = trace_script(replace(request, change="amp"))
     assert (plain.precision, mixed.precision) == ("float32", "amp-float16")
-    assert {one.dtype for one in mixed.operators if one.kind == "gemm"} == {"float16"}
+    assert {operator.dtype for operator in mixed.operators if operator.kind == "gemm"} == {"float16"}
     assert mixed.flops == pytest.approx(plain.flops, rel=0.02)
 
 

@@ -27,11 +27,11 @@ def allocated(plan: ScriptPlan, category: str) -> int:
 
 
 def test_a_step_has_parameters_gradients_and_the_optimizers_state() -> None:
-    one = model()
-    size = sum(parameter.numel() * 4 for parameter in one.parameters())
+    network = model()
+    size = sum(parameter.numel() * 4 for parameter in network.parameters())
     rounding = 4 * 512  # of the allocator, for each of four tensors
     plan = gpuproof.plan_step(
-        *(one, torch.randn(32, 256), torch.optim.AdamW),
+        *(network, torch.randn(32, 256), torch.optim.AdamW),
         loss=nn.functional.cross_entropy,
         target=torch.randint(0, 10, (32,)),
     )
@@ -44,15 +44,15 @@ def test_a_step_has_parameters_gradients_and_the_optimizers_state() -> None:
 
 
 def test_the_callers_model_and_process_are_not_changed() -> None:
-    one = model()
-    before = copy.deepcopy(one.state_dict())
-    optimizer = torch.optim.SGD(one.parameters(), lr=0.1, momentum=0.9)
-    plan = gpuproof.plan_step(one, torch.randn(8, 256), optimizer)
+    network = model()
+    before = copy.deepcopy(network.state_dict())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    plan = gpuproof.plan_step(network, torch.randn(8, 256), optimizer)
     assert plan.trace.optimizer == "SGD"
     assert allocated(plan, "optimizer") == allocated(plan, "parameter")
     assert not optimizer.state
-    assert all(torch.equal(before[name], value) for name, value in one.state_dict().items())
-    assert one.training
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert network.training
     assert torch.cuda.is_available() is (torch.cuda.device_count() > 0)
     assert type(torch.ones(2)) is torch.Tensor
 
@@ -75,7 +75,7 @@ def test_shapes_arguments_and_inference() -> None:
 def test_mixed_precision_is_traced() -> None:
     plan = gpuproof.plan_step(model(), (8, 256), torch.optim.SGD, autocast="bfloat16")
     assert plan.trace.precision == "amp-bfloat16"
-    assert any(one.dtype == "bfloat16" for one in plan.trace.operators if one.kind == "gemm")
+    assert any(operator.dtype == "bfloat16" for operator in plan.trace.operators if operator.kind == "gemm")
 
 
 def test_a_step_that_fails_names_its_line() -> None:

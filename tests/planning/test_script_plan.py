@@ -85,7 +85,7 @@ def test_what_needs_30_gib_is_recommended_on_a_gpu_that_has_them() -> None:
     found = plan(trace(30))
     assert found.recommendation is not None
     assert found.recommendation.plan.candidate.gpu.memory_gb >= 40
-    fits = {one.candidate.gpu.name: one.fit.fit for one in found.gpus}
+    fits = {gpu.candidate.gpu.name: gpu.fit.fit for gpu in found.gpus}
     assert (fits["T4"], fits["A10G"], fits["L40S"]) == ("does-not-fit", "does-not-fit", "fits")
 
 
@@ -93,7 +93,7 @@ def test_what_fits_nowhere_has_no_recommendation() -> None:
     found = plan(trace(1000))
     assert found.recommendation is None
     assert found.pareto == ()
-    assert all(one.fit.fit == "does-not-fit" for one in found.gpus)
+    assert all(gpu.fit.fit == "does-not-fit" for gpu in found.gpus)
 
 
 def test_the_cheapest_is_recommended_and_a_deadline_asks_for_a_faster_one() -> None:
@@ -137,16 +137,16 @@ def test_eight_gpus_of_which_each_holds_a_share() -> None:
     layers = Memory([(GIB, PARAMETER)] * 60, [*range(1, 61), 0, 0])
     whole = plan(trace(memory=layers), gpus=8)
     shared = plan(trace(memory=layers, strategy="fsdp", world_size=8), gpus=8)
-    assert {one.candidate.gpu.name for one in whole.gpus} >= {"A100-40GB", "H100"}
+    assert {gpu.candidate.gpu.name for gpu in whole.gpus} >= {"A100-40GB", "H100"}
 
     def needed(found: ScriptPlan) -> float:
-        return next(one for one in found.gpus if one.candidate.gpu.name == "A100-40GB").memory.required.value
+        return next(gpu for gpu in found.gpus if gpu.candidate.gpu.name == "A100-40GB").memory.required.value
 
     assert needed(shared) < needed(whole) / 3
 
 
 def test_a_slice_of_a_gpu_takes_longer_than_the_gpu() -> None:
-    steps = {one.candidate.name: one.step.step.value for one in plan(trace()).gpus}
+    steps = {gpu.candidate.name: gpu.step.step.value for gpu in plan(trace()).gpus}
     assert steps["L4 (0.5)"] == pytest.approx(2 * steps["L4"])
 
 
@@ -154,7 +154,7 @@ def test_the_document_has_every_gpu_and_its_offers() -> None:
     found = plan(trace(), epochs=2)
     document = to_json(found, "train.py")
     assert (document["version"], document["script"], document["steps"]) == (1, "train.py", 200)
-    assert [one["gpu"] for one in document["gpus"]] == [one.candidate.gpu.name for one in found.gpus]
+    assert [gpu["gpu"] for gpu in document["gpus"]] == [gpu.candidate.gpu.name for gpu in found.gpus]
     assert document["operators"] == {
         "gemm": {"calls": 1, "flops": found.trace.flops, "bytes": 6.0 * 17_100**2}
     }
@@ -171,12 +171,12 @@ def test_nothing_is_faster_and_cheaper_than_what_is_on_the_front(points: list[tu
         for s, u in points
     ]
     front = pareto_front(offers)
-    for one in offers:
+    for offer in offers:
         dominated = any(
-            other.seconds.value <= one.seconds.value
-            and other.usd.value <= one.usd.value
-            and (other.seconds.value, other.usd.value) != (one.seconds.value, one.usd.value)
+            other.seconds.value <= offer.seconds.value
+            and other.usd.value <= offer.usd.value
+            and (other.seconds.value, other.usd.value) != (offer.seconds.value, offer.usd.value)
             for other in offers
         )
         known = {(other.seconds.value, other.usd.value) for other in front}
-        assert dominated != ((one.seconds.value, one.usd.value) in known)
+        assert dominated != ((offer.seconds.value, offer.usd.value) in known)

@@ -54,11 +54,11 @@ def test_costs_are_those_of_a_million_requests_and_each_gpu_answers_its_own() ->
     for gpus in (1, 4):
         plan = make_plan(catalogue, TracedSizes(SERVING, None), Conditions(gpus=gpus))
         assert (plan.workload.steps, plan.workload.epochs) == (1_000_000, None)
-        for one in plan.gpus:
-            rate = requests_per_second(one, gpus)
-            assert rate.value == pytest.approx(gpus / one.step.step.value)
+        for estimate in plan.gpus:
+            rate = requests_per_second(estimate, gpus)
+            assert rate.value == pytest.approx(gpus / estimate.step.step.value)
             assert rate.low < rate.value < rate.high
-            for offer in one.offers:
+            for offer in estimate.offers:
                 assert offer.seconds.value == pytest.approx(1_000_000 / rate.value)
                 price = offer.priced.price.usd_per_hour
                 assert offer.usd.value == pytest.approx(price / 3600 * 1_000_000 / rate.value)
@@ -67,7 +67,7 @@ def test_costs_are_those_of_a_million_requests_and_each_gpu_answers_its_own() ->
 def test_endpoints_have_their_own_prices() -> None:
     catalogue = Catalogue.load()
     plan = make_plan(catalogue, TracedSizes(SERVING, None), Conditions(service="sagemaker"))
-    offers = [offer for one in plan.gpus for offer in one.offers]
+    offers = [offer for gpu in plan.gpus for offer in gpu.offers]
     assert offers
     for offer in offers:
         price = catalogue.price(offer.priced.instance.name, "us-east-1", "endpoint", "on-demand")
@@ -79,9 +79,9 @@ def test_the_lowest_price_per_hour_is_recommended() -> None:
     assert plan.recommendation is not None
     hourly = [
         offer.priced.price.usd_per_hour
-        for one in plan.gpus
-        if one.fit.fit == "fits"
-        for offer in one.offers
+        for gpu in plan.gpus
+        if gpu.fit.fit == "fits"
+        for offer in gpu.offers
         if offer.priced.market == "on-demand" and offer.priced.instance.arch == "x86_64"
     ]
     assert plan.recommendation.offer.priced.price.usd_per_hour == min(hourly)

@@ -30,9 +30,10 @@ def test_each_process_counts_for_itself_and_writes_the_last_step(tmp_path: Path)
         RANK="3",
     )
     found = sorted(
-        (json.loads(path.read_text()) for path in tmp_path.glob("*.json")), key=lambda one: one["examples"]
+        (json.loads(path.read_text()) for path in tmp_path.glob("*.json")),
+        key=lambda report: report["examples"],
     )
-    assert [(one["rank"], one["examples"], one["first_examples"]) for one in found] == [
+    assert [(report["rank"], report["examples"], report["first_examples"]) for report in found] == [
         (3, 1, 1),
         (3, 3201, 32),
     ]

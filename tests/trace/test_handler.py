@@ -134,7 +134,10 @@ def torch_model(folder: Path, handler: str = _HANDLER) -> Path:
 def test_a_handler_answers_requests_on_the_gpu(tmp_path: Path) -> None:
     trace = trace_of(torch_model(tmp_path), body=[[0.5] * 64] * 2)
     assert (trace.mode, trace.steps, trace.parameters, trace.optimizer) == ("serving", 3, _PARAMETERS, None)
-    names = [(one.name, one.shapes[1] if len(one.shapes) > 1 else None, one.calls) for one in trace.operators]
+    names = [
+        (operator.name, operator.shapes[1] if len(operator.shapes) > 1 else None, operator.calls)
+        for operator in trace.operators
+    ]
     assert names == [
         ("aten.addmm", (2, 64), 1),
         ("aten.relu", None, 1),
@@ -145,7 +148,7 @@ def test_a_handler_answers_requests_on_the_gpu(tmp_path: Path) -> None:
     assert (trace.input.samples, trace.input.bytes) == (2, 2 * 64 * 4)
     assert trace.input.host_s is not None
     assert trace.input.host_s > 0
-    assert {one.phase for one in trace.operators} == {"forward"}
+    assert {operator.phase for operator in trace.operators} == {"forward"}
     held = sum(size for size, kind in trace.memory.blocks if CATEGORIES[kind] == "parameter")
     assert held == 4 * _PARAMETERS
 
@@ -251,7 +254,7 @@ def test_programs_without_a_handler(tmp_path: Path, kind: str) -> None:
         program = torch.export.export(model, (torch.randn(2, 64),), dynamic_shapes={"rows": {0: rows}})
         torch.export.save(program, folder / "model.pt2")
     trace = trace_of(folder, body=[[0.5] * 64] * 2)
-    assert [one.name for one in trace.operators] == ["aten.addmm", "aten.relu", "aten.addmm"]
+    assert [operator.name for operator in trace.operators] == ["aten.addmm", "aten.relu", "aten.addmm"]
     assert (trace.parameters, trace.input.samples) == (_PARAMETERS, 2)
 
 
@@ -275,7 +278,7 @@ def test_a_keras_model_is_planned_by_the_graph_of_a_request(tmp_path: Path, hand
     body = {"instances": [[[[0.5]] * 28] * 28] * 3}
     trace = trace_of(keras_model(tmp_path, handler), "--batch-scale", "2", body=body)
     assert (trace.framework, trace.mode, trace.input.samples) == ("tensorflow", "serving", 6)
-    convolution = next(one for one in trace.operators if one.name == "Conv2D")
+    convolution = next(operator for operator in trace.operators if operator.name == "Conv2D")
     assert (convolution.shapes[0], convolution.calls) == ((6, 28, 28, 1), 1)
     assert trace.parameters == 8 * 9 + 8 + 26 * 26 * 8 * 10 + 10
 

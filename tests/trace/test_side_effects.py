@@ -26,8 +26,8 @@ for note in notes.list():
 def after(tmp_path: Path, body: str) -> tuple[list[str], dict[str, str]]:
     """The notes about a program, and what the folder that it ran in has afterwards."""
     folder, scratch = tmp_path / "project", tmp_path / "scratch"
-    for one in (folder / "out", scratch):
-        one.mkdir(parents=True)
+    for target in (folder / "out", scratch):
+        target.mkdir(parents=True)
     (folder / "out" / "old.txt").write_text("old")
     (folder / "kept.txt").write_text("kept")
     done = subprocess.run(
@@ -141,9 +141,9 @@ def test_a_view_of_a_folder_shows_what_the_script_has_made_moved_and_removed(tmp
         "assert open('new/inner/kept.txt').read() == 'kept'\n"
         "for name in ('new', 'out', '.'):\n"
         "    view = Path(scratch.view_of(name))\n"
-        "    files = {str(one.relative_to(view)): one.read_text() for one in view.rglob('*') if one.is_file()}\n"
+        "    files = {str(path.relative_to(view)): path.read_text() for path in view.rglob('*') if path.is_file()}\n"
         "    print(name, sorted(files.items()))\n"
-        "print(sorted(one.name for one in Path(scratch.view_of('new')).iterdir()))\n"
+        "print(sorted(path.name for path in Path(scratch.view_of('new')).iterdir()))\n"
     )
     printed, found = after(tmp_path, body)
     new = "('copied/old.txt', 'old'), ('inner/kept.txt', 'kept')"

@@ -99,7 +99,7 @@ def find_rate(
         return trial
 
     def finish(best: Trial | None) -> SearchResult:
-        limited = any(not one.met and one.result.generator_limited for one in trials)
+        limited = any(not trial.met and trial.result.generator_limited for trial in trials)
         return SearchResult(best, tuple(trials), limited, trials[-1].result.interrupted)
 
     met: Trial | None = None
@@ -135,9 +135,9 @@ def find_rate(
 
 
 def _best_below_all_misses(trials: list[Trial]) -> Trial | None:
-    lowest_miss = min((one.rate for one in trials if not one.met), default=float("inf"))
-    met = [one for one in trials if one.met and one.rate < lowest_miss]
-    return max(met, key=lambda one: one.rate, default=None)
+    lowest_miss = min((trial.rate for trial in trials if not trial.met), default=float("inf"))
+    met = [trial for trial in trials if trial.met and trial.rate < lowest_miss]
+    return max(met, key=lambda trial: trial.rate, default=None)
 
 
 def _next_rate(met: float | None, missed: float | None) -> float:

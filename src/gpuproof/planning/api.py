@@ -122,7 +122,7 @@ def plan(
             inference or None,
             fit,
         )
-        if path is None or any(one is not None for one in given):
+        if path is None or any(option is not None for option in given):
             raise UsageError(
                 "Of a model that answers requests, only region, on, gpus, gpu, spot, steps, timeout, max_memory and python can be chosen.",
                 remedy="gpuproof.plan('inference.py', request='request.json')",

@@ -80,11 +80,13 @@ def find_candidates(
     found: dict[tuple[str, float], list[Priced]] = {}
     for way in _WAYS:
         if service is None or way[0] == service:
-            for one in _cheapest(catalogue, region, gpus, *way, use):
-                found.setdefault((one.instance.gpu_model or "", one.instance.fraction), []).append(one)
+            for priced in _cheapest(catalogue, region, gpus, *way, use):
+                found.setdefault((priced.instance.gpu_model or "", priced.instance.fraction), []).append(
+                    priced
+                )
     return [
         Candidate(
-            catalogue.tables.gpus[gpu], fraction, tuple(sorted(ways, key=lambda one: one.price.usd_per_hour))
+            catalogue.tables.gpus[gpu], fraction, tuple(sorted(ways, key=lambda way: way.price.usd_per_hour))
         )
         for (gpu, fraction), ways in found.items()
         if catalogue.tables.gpus[gpu].compute_capability is not None

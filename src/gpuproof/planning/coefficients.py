@@ -95,7 +95,11 @@ class Coefficients:
         self, quantity: Quantity, estimate: Interval, gpu: str, tier: Tier | None = None
     ) -> Interval:
         """An estimate as the user's own runs on this GPU correct it, or else those of all GPUs (of this tier)."""
-        known = {one.gpu: one for one in self.corrections if (one.quantity, one.tier) == (quantity, tier)}
+        known = {
+            correction.gpu: correction
+            for correction in self.corrections
+            if (correction.quantity, correction.tier) == (quantity, tier)
+        }
         found = known.get(gpu) or known.get(None)
         return estimate if found is None else found.applied(estimate)
 

@@ -41,9 +41,9 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "gpus_per_instance": plan.conditions.gpus,
         "steps": plan.workload.steps,
         "epochs": plan.workload.epochs,
-        "gpus": [_gpu(one, plan) for one in plan.gpus],
+        "gpus": [_gpu(gpu, plan) for gpu in plan.gpus],
         "warnings": list(plan.warnings),
-        "pareto": [_offer(one) for one in plan.pareto],
+        "pareto": [_offer(offer) for offer in plan.pareto],
         "fit_options": None if plan.fit_options is None else asdict(plan.fit_options),
         "recommendation": None
         if found is None
@@ -59,11 +59,11 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
 def operator_classes(plan: ScriptPlan) -> dict[str, dict[str, float]]:
     """Calls, FLOPs and bytes of one step by class of operator."""
     found: dict[str, dict[str, float]] = {}
-    for one in plan.trace.operators:
-        total = found.setdefault(one.kind, {"calls": 0, "flops": 0.0, "bytes": 0.0})
-        total["calls"] += one.calls
-        total["flops"] += one.flops * one.calls
-        total["bytes"] += one.bytes * one.calls
+    for operator in plan.trace.operators:
+        total = found.setdefault(operator.kind, {"calls": 0, "flops": 0.0, "bytes": 0.0})
+        total["calls"] += operator.calls
+        total["flops"] += operator.flops * operator.calls
+        total["bytes"] += operator.bytes * operator.calls
     return found
 
 
@@ -77,7 +77,7 @@ def _gpu(plan: GpuPlan, whole: ScriptPlan) -> dict[str, Any]:
         "largest_batch": plan.largest_batch,
         "step": step,
         "requests_per_second": None if rate is None else asdict(rate),
-        "offers": [_offer(one) for one in plan.offers],
+        "offers": [_offer(offer) for offer in plan.offers],
     }
 
 

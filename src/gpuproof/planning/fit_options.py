@@ -55,13 +55,15 @@ def find_fit_options(
     Raises:
         UsageError: it was not planned for this GPU.
     """
-    target = next((one for one in plan.gpus if one.candidate.name.upper() == gpu.upper()), None)
+    target = next(
+        (estimate for estimate in plan.gpus if estimate.candidate.name.upper() == gpu.upper()), None
+    )
     if target is None:
-        names = ", ".join(one.candidate.name for one in plan.gpus)
+        names = ", ".join(gpu.candidate.name for gpu in plan.gpus)
         raise UsageError(f"The script was not planned for a GPU {gpu}.", remedy=f"One of: {names}")
     failed: list[str] = []
     changed = [*_without_tracing(traced, target), *_retraced(request, traced.trace, failed)]
-    options = [_option(one, target, plan.conditions.gpus, coefficients) for one in changed]
+    options = [_option(change, target, plan.conditions.gpus, coefficients) for change in changed]
     options.sort(key=_rank)
     return FitOptions(target.candidate.name, tuple(options), tuple(failed))
 

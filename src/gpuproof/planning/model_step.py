@@ -96,7 +96,7 @@ def _require_torch(model: Any) -> None:
             f"plan_step takes a torch.nn.Module, not {type(model).__module__}.{type(model).__qualname__}.",
             remedy="`gpuproof.plan` takes a script.",
         )
-    if any(one.device.type != "cpu" for one in model.parameters()):
+    if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise UsageError("The model is not on the CPU.", remedy="plan_step(model.cpu(), …)")
 
 

@@ -60,7 +60,7 @@ def trace_step(step: Step) -> str:
 
 def batch_size(batch: Any) -> int | None:
     """The first dimension of all tensors of a batch that have any; None if they differ."""
-    sizes = {one.shape[0] for one in _leaves(_tensors(batch)) if one.dim() > 0}
+    sizes = {leaf.shape[0] for leaf in _leaves(_tensors(batch)) if leaf.dim() > 0}
     return sizes.pop() if len(sizes) == 1 else None
 
 
@@ -100,7 +100,7 @@ def _optimizer(given: Any, model: torch.nn.Module, names: dict[int, str]) -> Any
         return None if given is None else given(model.parameters())
     moved = dict(model.named_parameters())
     groups = [
-        {**group, "params": [moved[names[id(one)]] for one in group["params"]]}
+        {**group, "params": [moved[names[id(parameter)]] for parameter in group["params"]]}
         for group in given.param_groups
     ]
     return type(given)(groups)  # type: ignore[call-arg]
@@ -118,32 +118,32 @@ def _loss(given: Callable[..., Any] | None, output: Any, target: Any) -> torch.T
     own = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
     if own is not None:
         return own
-    means = [one.float().mean() for one in _leaves(output) if one.is_floating_point()]
+    means = [leaf.float().mean() for leaf in _leaves(output) if leaf.is_floating_point()]
     return torch.stack(means).sum() if len(means) > 1 else means[0]
 
 
 def _tensors(value: Any) -> Any:
     """A batch whose shapes are tensors."""
-    if isinstance(value, (tuple, list)) and value and all(type(one) is int for one in value):
+    if isinstance(value, (tuple, list)) and value and all(type(item) is int for item in value):
         return torch.zeros(tuple(value))
     if isinstance(value, dict):
-        return {name: _tensors(one) for name, one in value.items()}
+        return {name: _tensors(item) for name, item in value.items()}
     return type(value)(map(_tensors, value)) if type(value) in (tuple, list) else value
 
 
 def _each(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     from torch.utils._pytree import tree_map
 
-    def one(leaf: Any) -> Any:
+    def change_tensor(leaf: Any) -> Any:
         return change(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
-    return tree_map(one, value)
+    return tree_map(change_tensor, value)
 
 
 def _leaves(value: Any) -> list[torch.Tensor]:
     from torch.utils._pytree import tree_leaves
 
-    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _to_gpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -151,7 +151,7 @@ def _to_gpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _failure(error: BaseException) -> TraceFailure:
-    users = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    users = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     place = users[-1] if users else None
     return TraceFailure(
         "script-error",

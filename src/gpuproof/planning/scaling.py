@@ -77,16 +77,20 @@ def _totals(memory: Memory) -> Counter[int]:
 
 def _scaled_operators(first: list[Operator], second: list[Operator], factor: float) -> list[Operator]:
     """Operator by operator if both traces call the same; otherwise each class by its total."""
-    if [_identity(one) for one in first] == [_identity(one) for one in second]:
+    if [_identity(operator) for operator in first] == [_identity(operator) for operator in second]:
         return [_between(a, b, factor) for a, b in zip(first, second, strict=True)]
     shares: dict[str, tuple[float, float]] = {}
-    for kind in {one.kind for one in first}:
+    for kind in {operator.kind for operator in first}:
         pairs = [(_sum(first, kind, name), _sum(second, kind, name)) for name in ("flops", "bytes")]
         flops, bytes_ = (_line(a, b, factor) / a if a and b else 1.0 for a, b in pairs)
         shares[kind] = flops, bytes_
     return [
-        replace(one, flops=one.flops * shares[one.kind][0], bytes=one.bytes * shares[one.kind][1])
-        for one in first
+        replace(
+            operator,
+            flops=operator.flops * shares[operator.kind][0],
+            bytes=operator.bytes * shares[operator.kind][1],
+        )
+        for operator in first
     ]
 
 
@@ -104,7 +108,7 @@ def _identity(operator: Operator) -> tuple[object, ...]:
 
 
 def _sum(operators: list[Operator], kind: str, name: str) -> float:
-    return sum(getattr(one, name) * one.calls for one in operators if one.kind == kind)
+    return sum(getattr(operator, name) * operator.calls for operator in operators if operator.kind == kind)
 
 
 def _between(first: Operator, second: Operator, factor: float) -> Operator:
@@ -150,8 +154,10 @@ def sharded(trace: Trace, gpus: int) -> Trace:
     blocks.append((_gathered(trace), CATEGORIES.index("temporary")))
     share = factor / gpus
     operators = [
-        replace(one, flops=one.flops * share, bytes=one.bytes * share) if one.phase == "optimizer" else one
-        for one in trace.operators
+        replace(operator, flops=operator.flops * share, bytes=operator.bytes * share)
+        if operator.phase == "optimizer"
+        else operator
+        for operator in trace.operators
     ]
     return replace(trace, memory=Memory(blocks, [len(blocks), *trace.memory.events]), operators=operators)
 

@@ -198,7 +198,7 @@ def make_plan(
             vcpus=candidate.vcpus,
             coefficients=coefficients,
         )
-        offers = tuple(_offer(one, step, workload, conditions) for one in candidate.priced)
+        offers = tuple(_offer(way, step, workload, conditions) for way in candidate.priced)
         largest = (
             largest_batch(*both, gpu, fraction=fraction, coefficients=coefficients)
             if both is not None
@@ -277,7 +277,7 @@ def on_instance(
 def pareto_front(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     """The offers to which none is both faster and cheaper, the fastest first."""
     front: list[Offer] = []
-    for offer in sorted(offers, key=lambda one: (one.seconds.value, one.usd.value)):
+    for offer in sorted(offers, key=lambda offer: (offer.seconds.value, offer.usd.value)):
         if not front or offer.usd.value < front[-1].usd.value:
             front.append(offer)
     return tuple(front)

@@ -231,14 +231,14 @@ def read_trace(text: str) -> Trace | TraceFailure:
     if "failure" in document:
         return _read(TraceFailure, document["failure"])
     content = dict(document["trace"])
-    content["operators"] = [_read_operator(one) for one in content["operators"]]
+    content["operators"] = [_read_operator(operator) for operator in content["operators"]]
     memory = content["memory"]
     content["memory"] = Memory([(size, kind) for size, kind in memory["blocks"]], memory["events"])
     content["input"] = _read(Input, content["input"])
     if content.get("sharding") is not None:
         content["sharding"] = _read(Sharding, content["sharding"])
     for name in ("assumptions", "side_effects"):
-        content[name] = [_read(Note, one) for one in content[name]]
+        content[name] = [_read(Note, note) for note in content[name]]
     return _read(Trace, content)
 
 
@@ -251,5 +251,5 @@ _Record = TypeVar("_Record")
 
 
 def _read(kind: type[_Record], content: dict[str, Any]) -> _Record:
-    known = {one.name for one in fields(cast("Any", kind))}
+    known = {field.name for field in fields(cast("Any", kind))}
     return kind(**{name: value for name, value in content.items() if name in known})

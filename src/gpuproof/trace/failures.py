@@ -34,7 +34,7 @@ class CannotTrace(Exception):
 def failure_of(error: BaseException) -> TraceFailure:
     """Why there is no trace, with the line of the user's code that raised."""
     frames = traceback.extract_tb(error.__traceback__)
-    users = [one for one in frames if is_users(one.filename)]
+    users = [frame for frame in frames if is_users(frame.filename)]
     place = users[-1] if users else None
     code, message, remedy = _reason(error, frames)
     return TraceFailure(
@@ -98,9 +98,9 @@ def _is_missing(error: BaseException, frames: traceback.StackSummary) -> bool:
     places = (*folders, f"{os.sep}torch{os.sep}hub.py")
     inside = any(place in frame.filename for frame in frames for place in places)
     return inside and any(
-        isinstance(one, OSError)
-        or type(one).__module__.partition(".")[0] in ("huggingface_hub", "httpx", "httpx2")
-        for one in _chain(error)
+        isinstance(cause, OSError)
+        or type(cause).__module__.partition(".")[0] in ("huggingface_hub", "httpx", "httpx2")
+        for cause in _chain(error)
     )
 
 

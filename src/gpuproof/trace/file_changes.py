@@ -62,8 +62,8 @@ class FileChanges:
     def remove(self, place: str) -> None:
         """A file, or a folder with everything in it, was removed."""
         for own in (self.copies, self.moved, self.made):
-            for one in [one for one in own if one == place or one.startswith(f"{place}{os.sep}")]:
-                own.pop(one) if isinstance(own, dict) else own.remove(one)
+            for path in [path for path in own if path == place or path.startswith(f"{place}{os.sep}")]:
+                own.pop(path) if isinstance(own, dict) else own.remove(path)
         if os.path.lexists(place):
             self.removed.add(place)
 
@@ -71,19 +71,23 @@ class FileChanges:
         """Whether a file or folder was removed, or one that it is in."""
         if not self.removed or place in self.made or self.content_of(place) is not None:
             return False
-        return place in self.removed or any(place.startswith(f"{one}{os.sep}") for one in self.removed)
+        return place in self.removed or any(
+            place.startswith(f"{removed}{os.sep}") for removed in self.removed
+        )
 
     def added_to(self, folder: str) -> dict[str, Path | None]:
         """What was written into a folder, by its name; None for folders."""
-        found: dict[str, Path | None] = {Path(one).name: None for one in self.made if _parent(one) == folder}
+        found: dict[str, Path | None] = {
+            Path(path).name: None for path in self.made if _parent(path) == folder
+        }
         for files in (self.moved, self.copies):
-            found.update((Path(one).name, copy) for one, copy in files.items() if _parent(one) == folder)
+            found.update((Path(file).name, copy) for file, copy in files.items() if _parent(file) == folder)
         return found
 
     def within(self, folder: str) -> bool:
         """Whether a folder was made, or anything in it was changed."""
         changed = (*self.copies, *self.moved, *self.made, *self.removed)
-        return folder in self.made or any(one.startswith(f"{folder}{os.sep}") for one in changed)
+        return folder in self.made or any(path.startswith(f"{folder}{os.sep}") for path in changed)
 
     @property
     def exist(self) -> bool:
@@ -137,16 +141,16 @@ class FileView:
         """
         inside = f"{place}{os.sep}"
         with self.off():
-            files = {str(one): one for one in Path(place).rglob("*") if one.is_file()}
-            found = {name: one for name, one in files.items() if not self._changes.is_removed(name)}
+            files = {str(path): path for path in Path(place).rglob("*") if path.is_file()}
+            found = {name: file for name, file in files.items() if not self._changes.is_removed(name)}
             for name, content in {**found, **self._changes.moved, **self._changes.copies}.items():
                 if name.startswith(inside):
                     link = folder / name[len(inside) :]
                     link.parent.mkdir(parents=True, exist_ok=True)
                     link.symlink_to(content)
-            for one in self._changes.made:
-                if one.startswith(inside):
-                    folder.joinpath(one[len(inside) :]).mkdir(parents=True, exist_ok=True)
+            for path in self._changes.made:
+                if path.startswith(inside):
+                    folder.joinpath(path[len(inside) :]).mkdir(parents=True, exist_ok=True)
 
     def _of_path(self, original: Callable[..., Any], *, follow: bool = True) -> Callable[..., Any]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:

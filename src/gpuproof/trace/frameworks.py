@@ -121,7 +121,7 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 def _local(folder: Path, name: str) -> Iterator[Path]:
     path = folder.joinpath(*name.split("."))
-    yield from (one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file())
+    yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file())
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, str]]:

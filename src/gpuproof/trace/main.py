@@ -269,7 +269,7 @@ def _interrupted(code: str, message: str, remedy: str, thread: int) -> TraceFail
 
 
 def _users_stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
-    return [one for one in traceback.extract_stack(frame) if is_users(one.filename)] if frame else []
+    return [entry for entry in traceback.extract_stack(frame) if is_users(entry.filename)] if frame else []
 
 
 def _ended(end: SystemExit) -> TraceFailure:

@@ -232,7 +232,7 @@ class Scratch:
         return call
 
     def _leads_to_cache(self, place: str) -> bool:
-        return any(one.startswith(f"{place}{os.sep}") for one in self._free)
+        return any(free.startswith(f"{place}{os.sep}") for free in self._free)
 
     def _place(self, file: Any, folder: int | None = None, follow: bool = True) -> str | None:
         """The real path of a file that must not be changed; None in the folder, for devices and for descriptors.

@@ -137,7 +137,7 @@ def _changes(words: Sequence[str]) -> bool:
         remote = [index for index, word in enumerate(arguments) if _is_elsewhere(word)]
         before = arguments[: remote[-1]] if remote else []
         return "rm" in arguments or any(
-            not one.startswith("-") and one not in _COPY_COMMANDS for one in before
+            not word.startswith("-") and word not in _COPY_COMMANDS for word in before
         )
     return any(word in _OTHERS.get(program, ()) for word in arguments[:3])
 

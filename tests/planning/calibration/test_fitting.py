@@ -114,7 +114,7 @@ def test_other_gpus_stay_what_they_are() -> None:
 
 
 def test_each_comparison_is_with_what_the_other_models_say() -> None:
-    found = {one.step.key: one for one in _calibrated().comparisons}
+    found = {comparison.step.key: comparison for comparison in _calibrated().comparisons}
     # No other model has convolutions: what they need is not known without it.
     alone = found["convolutions", "float32", 8]
     assert alone.after is not None
@@ -140,9 +140,9 @@ def test_steps_that_were_disturbed_are_left_out() -> None:
         replace(_step(key), seconds=9.0, unsteady=3.0) if key == disturbed else _step(key) for key in TRACES
     )
     found = _calibrated(steps=steps)
-    assert {one.step.key: one.unused for one in found.comparisons if one.unused} == {
-        disturbed: "its times differ too much"
-    }
+    assert {
+        comparison.step.key: comparison.unused for comparison in found.comparisons if comparison.unused
+    } == {disturbed: "its times differ too much"}
     assert _error(TRACES["products", "half", 8], KNOWN.merged(found.coefficients)) < 0.12
 
 
@@ -150,7 +150,7 @@ def test_steps_that_wait_for_launches_are_left_out() -> None:
     key = ("lookups", "half", 8)
     traces = {**TRACES, key: replace(TRACES[key], host_operators=1_000_000)}
     found = calibrate(_measurements(), GPU, traces, KNOWN)
-    assert [one.unused for one in found.comparisons if one.step.key == key] == [
+    assert [comparison.unused for comparison in found.comparisons if comparison.step.key == key] == [
         "it waits for launches of kernels"
     ]
 

@@ -63,7 +63,7 @@ def test_plans_use_a_stored_calibration_and_say_so(tmp_path: Path) -> None:
     trace = Trace("torch", "2.13.0", "training", 2, [operator], memory, 1, 10, 10, 40)
     plan = make_plan(Catalogue.load(), TracedSizes(trace, None), Conditions(), found)
     assert plan.warnings == ("Estimates for L40S are from your own calibration.",)
-    tiers = {one.candidate.gpu.name: one.step.tier for one in plan.gpus}
+    tiers = {gpu.candidate.gpu.name: gpu.step.tier for gpu in plan.gpus}
     assert tiers["L40S"] == "calibrated"
 
 

@@ -27,7 +27,7 @@ def test_what_was_appended_is_read(tmp_path: Path) -> None:
     store.append(PLAN, plan(created=5.0))
     store.append(RUN, run())
     history = store.read()
-    assert [one["created"] for one in history.plans] == [1.0, 5.0]
+    assert [plan["created"] for plan in history.plans] == [1.0, 5.0]
     assert history.runs[0]["run"] == "train-1"
     newest, before = history.plan_of("a"), history.plan_of("a", 4.0)
     assert newest is not None
@@ -60,7 +60,7 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         for done in [pool.submit(append_many, path, 100 * number) for number in range(3)]:
             done.result()
     history = HistoryStore(path).read()
-    assert (len({one["run"] for one in history.runs}), history.damaged) == (150, 0)
+    assert (len({run["run"] for run in history.runs}), history.damaged) == (150, 0)
 
 
 def test_a_file_that_is_too_large_keeps_the_newest(tmp_path: Path) -> None:

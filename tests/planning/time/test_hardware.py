@@ -15,11 +15,11 @@ from support.plan_examples import gpu, gpus
 
 def test_every_gpu_has_peaks_processors_and_a_link() -> None:
     for name in gpus():
-        one = gpu(name)
-        assert peak_rate(one, "float32") > 1e12
-        assert peak_rate(one, "half") >= peak_rate(one, "float32") >= 1e12
-        assert 1 <= multiprocessors(one) < 300
-        assert 1e9 < pcie_bandwidth(one) < 1e11
+        device = gpu(name)
+        assert peak_rate(device, "float32") > 1e12
+        assert peak_rate(device, "half") >= peak_rate(device, "float32") >= 1e12
+        assert 1 <= multiprocessors(device) < 300
+        assert 1e9 < pcie_bandwidth(device) < 1e11
 
 
 def test_a_precision_without_units_is_computed_in_fp32() -> None:

@@ -52,18 +52,18 @@ def test_other_groups_are_slow_backwards(groups: int, filters: tuple[int, ...]) 
 
 def test_grouped_convolutions_of_contiguous_tensors_use_no_tensor_cores_but_are_copied() -> None:
     for phase in ("forward", "backward"):
-        one = convolution("grouped-conv", 32, (128, 4, 3, 3), CONTIGUOUS, phase)
-        assert half(one) == Work(FLOPS, VECTOR, BYTES, copied=BYTES)
-        assert kernel_work(one, half=False, tensor_cores=False) == Work(FLOPS, VECTOR, BYTES)
+        traced = convolution("grouped-conv", 32, (128, 4, 3, 3), CONTIGUOUS, phase)
+        assert half(traced) == Work(FLOPS, VECTOR, BYTES, copied=BYTES)
+        assert kernel_work(traced, half=False, tensor_cores=False) == Work(FLOPS, VECTOR, BYTES)
 
 
 @pytest.mark.parametrize(
     ("layout", "copied"), [(CHANNELS_LAST, 0), (CONTIGUOUS, BYTES), (STRIDED, BYTES), (MIXED, BYTES)]
 )
 def test_tensor_cores_need_channels_last(layout: str, copied: float) -> None:
-    one = convolution("conv", 1, (64, 64, 3, 3), layout)
-    assert half(one) == Work(FLOPS, TENSOR, BYTES, copied)
-    assert kernel_work(one, half=False, tensor_cores=False).copied == 0
+    traced = convolution("conv", 1, (64, 64, 3, 3), layout)
+    assert half(traced) == Work(FLOPS, TENSOR, BYTES, copied)
+    assert kernel_work(traced, half=False, tensor_cores=False).copied == 0
 
 
 def test_depthwise_convolutions_are_far_from_the_peak_and_take_both_layouts() -> None:
@@ -75,14 +75,14 @@ def test_depthwise_convolutions_are_far_from_the_peak_and_take_both_layouts() ->
 
 
 def test_group_normalization_copies_what_has_channels_last() -> None:
-    one = Operator(
+    traced = Operator(
         "aten.native_group_norm", "norm", "float32", "forward", FLOPS, BYTES, 1, (), 1, (), CHANNELS_LAST
     )
-    assert half(one).copied == BYTES
-    assert half(replace(one, layout=CONTIGUOUS)).copied == 0
-    assert half(replace(one, name="aten.native_batch_norm")).copied == 0
+    assert half(traced).copied == BYTES
+    assert half(replace(traced, layout=CONTIGUOUS)).copied == 0
+    assert half(replace(traced, name="aten.native_batch_norm")).copied == 0
 
 
 def test_without_shapes_a_convolution_has_no_special_kernels() -> None:
-    one = Operator("Conv2D", "grouped-conv", "float16", "forward", FLOPS, BYTES, 1, (), 1, ())
-    assert half(one).flops == FLOPS
+    traced = Operator("Conv2D", "grouped-conv", "float16", "forward", FLOPS, BYTES, 1, (), 1, ())
+    assert half(traced).flops == FLOPS

@@ -23,8 +23,8 @@ def operator(
     return Operator("aten.some", kind, dtype, "forward", flops, size, kernels, (), 1, gemm)
 
 
-def seconds(one: Operator, name: str, framework: str = "torch") -> float:
-    return operator_cost(one, gpu(name), framework, EXACT).seconds
+def seconds(traced: Operator, name: str, framework: str = "torch") -> float:
+    return operator_cost(traced, gpu(name), framework, EXACT).seconds
 
 
 def test_an_elementwise_operator_takes_as_long_as_its_memory_traffic() -> None:
@@ -57,9 +57,9 @@ def test_a_slow_class_takes_a_multiple() -> None:
 def test_the_peak_is_that_of_the_precision(
     kind: str, dtype: str, name: str, framework: str, tflops: float
 ) -> None:
-    one = operator(kind, dtype, 1e13, 1e3)
-    assert seconds(one, name, framework) == pytest.approx(1e13 / (tflops * 1e12 * 0.5) + 1e-6)
-    assert operator_cost(one, gpu(name), framework, EXACT).by_compute
+    traced = operator(kind, dtype, 1e13, 1e3)
+    assert seconds(traced, name, framework) == pytest.approx(1e13 / (tflops * 1e12 * 0.5) + 1e-6)
+    assert operator_cost(traced, gpu(name), framework, EXACT).by_compute
 
 
 def test_a_view_takes_no_time_and_a_copy_crosses_pcie() -> None:
@@ -98,7 +98,7 @@ def test_a_convolution_in_half_precision_copies_tensors_unless_channels_are_last
     shape = (1, 4096, 64, 576)
     contiguous = replace(operator("conv", "float16", 1e9, 256e6, gemm=shape), name="aten.convolution")
     last = replace(contiguous, layout="channels-last")
-    costs = [operator_cost(one, gpu("T4"), "torch", EXACT) for one in (contiguous, last)]
+    costs = [operator_cost(traced, gpu("T4"), "torch", EXACT) for traced in (contiguous, last)]
     # 256 MB at 80 % of 320 GB/s.
     assert [cost.copies for cost in costs] == pytest.approx([1e-3, 0])
     assert costs[0].seconds - costs[1].seconds == pytest.approx(1e-3)

@@ -113,8 +113,8 @@ def test_synthetic_data_say_nothing_of_the_input() -> None:
 def test_large_products_are_bound_by_compute_and_additions_by_bandwidth() -> None:
     product = Operator("aten.mm", "gemm", "float16", "forward", 1e14, 1e8, 1, (), 1, (1, 8192, 8192, 8192))
     addition = Operator("aten.add", "elementwise", "float16", "forward", 1e8, 1e10, 1, (), 1)
-    for one, bound in ((product, "compute"), (addition, "bandwidth")):
-        trace = replace(training(1), operators=[one], host_operators=1)
+    for operator, bound in ((product, "compute"), (addition, "bandwidth")):
+        trace = replace(training(1), operators=[operator], host_operators=1)
         assert estimate_step(trace, gpu("A100-40GB")).bound == bound
 
 

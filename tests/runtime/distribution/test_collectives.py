@@ -69,25 +69,25 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict[str, A
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     documents = [json.loads(line) for line in lines if line.startswith("{")]
-    for one in documents:
-        one["threads at exit"] = json.loads((folder / f"at-exit-{one['rank']}.json").read_text())
-    return done.stdout, sorted(documents, key=lambda one: one["rank"])
+    for document in documents:
+        document["threads at exit"] = json.loads((folder / f"at-exit-{document['rank']}.json").read_text())
+    return done.stdout, sorted(documents, key=lambda document: document["rank"])
 
 
 @pytest.mark.xdist_group("torchrun")
 def test_every_process_gets_the_rows_of_all(two: tuple[str, list[dict[str, Any]]]) -> None:
-    for one in two[1]:
-        assert one["rows"] == [0.0, 10.0, 11.0]
-        assert one["scalars"] == [0, 1]
-        assert one["flags"] == [True, False]
-        assert one["number"] == [0.5, 1.5]
-        assert one["objects"] == [{"rank": 0}, {"rank": 1}]
+    for report in two[1]:
+        assert report["rows"] == [0.0, 10.0, 11.0]
+        assert report["scalars"] == [0, 1]
+        assert report["flags"] == [True, False]
+        assert report["number"] == [0.5, 1.5]
+        assert report["objects"] == [{"rank": 0}, {"rank": 1}]
 
 
 @pytest.mark.xdist_group("torchrun")
 def test_every_process_gets_the_sum_or_the_mean(two: tuple[str, list[dict[str, Any]]]) -> None:
-    for one in two[1]:
-        assert (one["sum"], one["mean"], one["scaled"]) == ([2, 1], [1.0, 0.5], 2.0)
+    for report in two[1]:
+        assert (report["sum"], report["mean"], report["scaled"]) == ([2, 1], [1.0, 0.5], 2.0)
 
 
 @pytest.mark.xdist_group("torchrun")
@@ -100,19 +100,19 @@ def test_only_the_first_rank_prints(two: tuple[str, list[dict[str, Any]]]) -> No
 def test_gradients_are_exchanged_and_applied_every_other_batch_and_at_the_end(
     two: tuple[str, list[dict[str, Any]]],
 ) -> None:
-    for one in two[1]:
-        assert one["stepped"] == [False, True, False, True, True]
-        assert one["exchanges"] == [False, True, False, True, True]
+    for report in two[1]:
+        assert report["stepped"] == [False, True, False, True, True]
+        assert report["exchanges"] == [False, True, False, True, True]
         # Means over two batches (the last group has one), and over two processes with inputs that differ by 1.
-        assert one["weight"] == pytest.approx(-((0.5 + 0.5) + (2.5 + 0.5) + (4 + 0.5) / 2))
+        assert report["weight"] == pytest.approx(-((0.5 + 0.5) + (2.5 + 0.5) + (4 + 0.5) / 2))
 
 
 @pytest.mark.xdist_group("torchrun")
 def test_no_thread_of_gloo_runs_when_the_interpreter_ends(two: tuple[str, list[dict[str, Any]]]) -> None:
     # The model still refers to the process group; a thread that then releases a Python object aborts the process.
-    for one in two[1]:
-        assert any("gloo" in name for name in one["threads"])
-        assert not any("gloo" in name for name in one["threads at exit"])
+    for report in two[1]:
+        assert any("gloo" in name for name in report["threads"])
+        assert not any("gloo" in name for name in report["threads at exit"])
 
 
 def test_alone_everything_works_too(script: Script) -> None:

@@ -61,13 +61,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, 
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert "destroy_process_group" not in errors
-    return folder, sorted(map(json.loads, output.splitlines()), key=lambda one: one["rank"])
+    return folder, sorted(map(json.loads, output.splitlines()), key=lambda report: report["rank"])
 
 
 @pytest.mark.xdist_group("torchrun")
 def test_torchruns_processes_find_their_place(two: tuple[Path, list[dict[str, Any]]]) -> None:
     printed = [
-        {name: one[name] for name in ("rank", "world", "local", "backend", "device")} for one in two[1]
+        {name: report[name] for name in ("rank", "world", "local", "backend", "device")} for report in two[1]
     ]
     assert printed == [
         {"rank": rank, "world": 2, "local": rank, "backend": "gloo", "device": "cpu"} for rank in (0, 1)
@@ -119,7 +119,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
         for host in json.loads(hosts)
     ]
     printed = [json.loads(process.communicate(timeout=300)[0]) for process in started]
-    assert [(one["rank"], one["world"], one["backend"]) for one in printed] == [
+    assert [(report["rank"], report["world"], report["backend"]) for report in printed] == [
         (0, 2, "gloo"),
         (1, 2, "gloo"),
     ]

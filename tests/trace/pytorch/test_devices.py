@@ -40,10 +40,10 @@ moved = [
 with torch.device("cuda"):
     moved.append(Net())
 for model in moved:
-    assert all(one.is_cuda for one in (*model.parameters(), *model.buffers()))
+    assert all(tensor.is_cuda for tensor in (*model.parameters(), *model.buffers()))
 assert moved[4].convolution.weight.dtype == torch.float16
 stays = Net()
-assert not any(one.is_cuda for one in (*stays.parameters(), *stays.buffers()))
+assert not any(tensor.is_cuda for tensor in (*stays.parameters(), *stays.buffers()))
 before = torch.cuda.memory_allocated()
 half = torch.nn.Linear(64, 100, bias=False).cuda().half()
 assert torch.cuda.memory_allocated() - before == 2 * 64 * 100

@@ -30,12 +30,12 @@ print(torch.cat(found).shape)
 def test_a_step_is_a_batch_with_all_its_models_and_the_script_ends_early(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, SCRIPT)
     assert (trace.mode, trace.steps, trace.optimizer) == ("inference", 3, None)
-    assert [(one.name, one.calls) for one in trace.operators] == [
+    assert [(operator.name, operator.calls) for operator in trace.operators] == [
         ("aten.addmm", 1),
         ("aten.addmm", 1),
         ("aten.argmax", 1),
     ]
-    assert {one.phase for one in trace.operators} == {"forward"}
+    assert {operator.phase for operator in trace.operators} == {"forward"}
     assert (trace.input.samples, trace.input.steps_per_epoch) == (16, 250)
     assert trace.parameters == 64 * 128 + 128 + 128 * 4 + 4
     kinds = {CATEGORIES[kind] for _, kind in trace.memory.blocks}

@@ -111,4 +111,8 @@ def alive_at_the_end(memory: Memory) -> dict[str, int]:
 
 def products(trace: Trace, phase: str) -> float:
     """Operations of the matrix products of a phase in a step."""
-    return sum(one.flops * one.calls for one in trace.operators if one.phase == phase and one.kind == "gemm")
+    return sum(
+        operator.flops * operator.calls
+        for operator in trace.operators
+        if operator.phase == phase and operator.kind == "gemm"
+    )

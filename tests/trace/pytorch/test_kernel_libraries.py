@@ -40,13 +40,15 @@ for _ in range(3):
 
 def test_attention_of_flash_attn_and_xformers(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, ATTENTION)
-    found = [one for one in trace.operators if one.kind == "attention"]
-    forward = [one for one in found if one.phase == "forward"]
+    found = [operator for operator in trace.operators if operator.kind == "attention"]
+    forward = [operator for operator in found if operator.phase == "forward"]
     # Two products of (128, 64) and (64, 128) for each of eight heads and four rows; kernels skip what a causal mask hides.
     both = 2 * 2.0 * 4 * 8 * 128 * 128 * 64
-    assert sorted(one.flops for one in forward for _ in range(one.calls)) == [both / 2] * 3 + [both]
-    assert sum(one.calls for one in forward) == 4
-    assert sum(one.calls for one in found if one.phase == "backward") == 4
+    assert sorted(operator.flops for operator in forward for _ in range(operator.calls)) == [both / 2] * 3 + [
+        both
+    ]
+    assert sum(operator.calls for operator in forward) == 4
+    assert sum(operator.calls for operator in found if operator.phase == "backward") == 4
     kernels = {note.message.partition(" ")[0] for note in trace.assumptions if note.code == "kernels"}
     assert kernels == {
         "flash_attn.flash_attn_qkvpacked_func",

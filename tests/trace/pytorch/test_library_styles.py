@@ -71,7 +71,9 @@ for epoch in range(3):
 def test_accelerate_with_accumulated_gradients(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, ACCELERATE)
     assert (trace.precision, trace.input.samples, trace.input.steps_per_epoch) == ("amp-float16", 16, 10)
-    (forward,) = (one for one in trace.operators if one.kind == "gemm" and one.phase == "forward")
+    (forward,) = (
+        operator for operator in trace.operators if operator.kind == "gemm" and operator.phase == "forward"
+    )
     assert (forward.calls, forward.gemm, forward.dtype) == (4, (1, 16, 1024, 256), "float16")
 
 
@@ -133,7 +135,7 @@ model.gradient_checkpointing_enable()
 model.enable_input_require_grads()
 model = get_peft_model(model, LoraConfig(r=16, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
 model.train()
-optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad])
+optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
 for _ in range(2):
     tokens = torch.randint(0, 32000, (2, 512), device="cuda")
     model(input_ids=tokens, labels=tokens).loss.backward()

@@ -75,7 +75,7 @@ def test_a_folder_with_nothing_but_a_configuration(
     assert trace.parameters == GPT_PARAMETERS
     assert trace.precision == precision
     assert trace.model_bytes == GPT_PARAMETERS * (4 if precision == "float32" else 2)
-    (note,) = (one for one in trace.assumptions if one.code == "weights")
+    (note,) = (assumption for assumption in trace.assumptions if assumption.code == "weights")
     assert (note.line, "gpt was made from its configuration" in note.message) == (
         line_of(script, "from_pretrained"),
         True,
@@ -176,7 +176,7 @@ def test_a_diffusion_model(tmp_path: Path) -> None:
     (tmp_path / "unet" / "config.json").write_text(json.dumps(UNET_CONFIG))
     trace = trace_of(tmp_path, UNET)
     assert (trace.mode, trace.precision, trace.optimizer) == ("training", "bfloat16", "AdamW")
-    assert {"conv", "attention", "norm"} <= {one.kind for one in trace.operators}
+    assert {"conv", "attention", "norm"} <= {operator.kind for operator in trace.operators}
     assert any("unet was made from its configuration" in message for message in notes(trace, "weights"))
 
 
@@ -224,7 +224,7 @@ for _ in range(3):
 def test_weights_of_a_url_are_not_loaded(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, BY_URL)
     assert trace.parameters == 64 * 8 + 8
-    (note,) = (one for one in trace.assumptions if one.code == "weights")
+    (note,) = (assumption for assumption in trace.assumptions if assumption.code == "weights")
     assert note.line == line_of(BY_URL, "load_state_dict_from_url")
 
 

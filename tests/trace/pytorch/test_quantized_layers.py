@@ -27,7 +27,7 @@ class Adapted(torch.nn.Module):
 
 model = torch.nn.Sequential(Adapted(), Adapted()).cuda()
 model[0].base.requires_grad_(False)
-optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad])
+optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad])
 for _ in range(3):
     optimizer.zero_grad()
     model(torch.zeros(16, 1024, device="cuda")).sum().backward()
@@ -76,9 +76,9 @@ def test_a_quantized_layer_takes_its_bits_and_trains_an_adapter(
     assert trace.precision == precision
     assert alive(trace, "parameter", "buffer") == 2 * bytes_of_layer + 4 * adapters
     # The product with the whole weights: both forwards, that of the second layer backwards.
-    products = [one for one in trace.operators if one.gemm == (1, 16, 1024, 1024)]
-    assert {one.phase: one.calls for one in products} == {"forward": 2, "backward": 1}
-    assert {one.dtype for one in products} == {"bfloat16" if "bfloat16" in layer else "float32"}
+    products = [operator for operator in trace.operators if operator.gemm == (1, 16, 1024, 1024)]
+    assert {product.phase: product.calls for product in products} == {"forward": 2, "backward": 1}
+    assert {product.dtype for product in products} == {"bfloat16" if "bfloat16" in layer else "float32"}
     # No whole weights are kept for the backward pass.
     largest = max(size for size, kind in trace.memory.blocks if CATEGORIES[kind] == "activation")
     assert largest < NUMBERS
@@ -151,7 +151,7 @@ def test_a_stored_configuration_quantizes_too(tmp_path: Path) -> None:
         "from transformers import AutoModelForCausalLM\n"
         "import torch\n"
         'model = AutoModelForCausalLM.from_pretrained("llama")\n'
-        "kinds = {name.rpartition('.')[2]: type(one).__name__ for name, one in model.named_modules()}\n"
+        "kinds = {name.rpartition('.')[2]: type(module).__name__ for name, module in model.named_modules()}\n"
         "assert (kinds['q_proj'], kinds['gate_proj'], kinds['lm_head']) == ('QuantizedLinear', 'Linear', 'Linear')\n"
         "with torch.no_grad():\n"
         "    for _ in range(4):\n"

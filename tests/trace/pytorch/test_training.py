@@ -57,11 +57,11 @@ def test_the_products_of_a_linear_layer(tmp_path: Path) -> None:
     assert (trace.mode, trace.optimizer, trace.precision, trace.steps) == ("training", "SGD", "float32", 3)
     assert trace.parameters == trace.trainable == 1024 * 512
     assert trace.model_bytes == WEIGHT
-    products = {one.phase: one for one in trace.operators if one.kind == "gemm"}
+    products = {operator.phase: operator for operator in trace.operators if operator.kind == "gemm"}
     # The input needs no gradient: one product forwards, one backwards.
     assert set(products) == {"forward", "backward"}
     assert products["forward"].gemm == (1, 64, 512, 1024)
-    assert {one.flops for one in products.values()} == {2.0 * 64 * 512 * 1024}
+    assert {product.flops for product in products.values()} == {2.0 * 64 * 512 * 1024}
     assert products["forward"].bytes == 4 * (64 * 1024 + 1024 * 512 + 64 * 512)
 
 
@@ -78,7 +78,9 @@ def test_parameters_gradients_and_the_state_of_the_optimizer(
 
 def test_the_script_gets_its_arguments_and_the_batch_scales(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, LINEAR.format(optimizer=SGD), arguments=("--batch-size", "128"))
-    (forward,) = (one for one in trace.operators if one.kind == "gemm" and one.phase == "forward")
+    (forward,) = (
+        operator for operator in trace.operators if operator.kind == "gemm" and operator.phase == "forward"
+    )
     assert forward.gemm == (1, 128, 512, 1024)
 
 
@@ -119,7 +121,9 @@ for epoch in range(5):
 def test_a_loader_mixed_precision_and_values_that_nobody_knows(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, CONVOLUTION)
     assert trace.precision == "amp-float16"
-    (forward,) = (one for one in trace.operators if one.kind == "conv" and one.phase == "forward")
+    (forward,) = (
+        operator for operator in trace.operators if operator.kind == "conv" and operator.phase == "forward"
+    )
     assert forward.dtype == "float16"
     assert forward.flops == 2.0 * 50 * 16 * 32 * 32 * 3 * 9
     assert trace.input.samples == 50
@@ -158,10 +162,16 @@ def test_gradients_and_states_of_mixed_precision_are_on_the_gpu(tmp_path: Path) 
 
 def test_the_backward_pass_of_mixed_precision_reads_gradients(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, MIXED)
-    products = [one for one in trace.operators if one.kind == "gemm" and one.phase == "backward"]
-    assert sorted(one.gemm for one in products) == [(1, 64, 1024, 512), (1, 512, 1024, 64)]
-    assert {one.bytes for one in products} == {2 * (64 * 1024 + 1024 * 512 + 64 * 512)}
-    (cast,) = (one for one in trace.operators if one.phase == "backward" and (512, 1024) in one.shapes[:1])
+    products = [
+        operator for operator in trace.operators if operator.kind == "gemm" and operator.phase == "backward"
+    ]
+    assert sorted(product.gemm for product in products) == [(1, 64, 1024, 512), (1, 512, 1024, 64)]
+    assert {product.bytes for product in products} == {2 * (64 * 1024 + 1024 * 512 + 64 * 512)}
+    (cast,) = (
+        operator
+        for operator in trace.operators
+        if operator.phase == "backward" and (512, 1024) in operator.shapes[:1]
+    )
     assert (cast.name, cast.bytes) == ("aten._to_copy", WEIGHT + WEIGHT // 2)
 
 
@@ -186,7 +196,7 @@ while True:
 )
 def test_the_layout_of_tensors(tmp_path: Path, layout: str, own: str, product: str) -> None:
     trace = trace_of(tmp_path, LAYOUTS.format(layout=layout))
-    forward = {one.name: one.layout for one in trace.operators if one.phase == "forward"}
+    forward = {operator.name: operator.layout for operator in trace.operators if operator.phase == "forward"}
     assert forward["aten.convolution"] == forward["aten.relu"] == own
     assert forward["aten.sigmoid"] == "strided"
     assert forward["aten.mul"] == product
@@ -207,15 +217,15 @@ while True:
 
 def test_a_view_by_another_name_launches_no_kernel(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, VIEWS)
-    names = {one.name for one in trace.operators}
-    assert not {one for one in names if "view" in one or "squeeze" in one}
+    names = {operator.name for operator in trace.operators}
+    assert not {name for name in names if "view" in name or "squeeze" in name}
 
 
 def test_twice_the_batch_size_has_twice_the_operations_of_the_loader(tmp_path: Path) -> None:
     first, second = (trace_of(tmp_path, CONVOLUTION, "--batch-scale", scale) for scale in ("1", "2"))
     assert second.input.samples == 100
-    assert sum(one.flops for one in second.operators if one.kind == "conv") == 2 * sum(
-        one.flops for one in first.operators if one.kind == "conv"
+    assert sum(operator.flops for operator in second.operators if operator.kind == "conv") == 2 * sum(
+        operator.flops for operator in first.operators if operator.kind == "conv"
     )
 
 
@@ -288,7 +298,9 @@ def test_the_products_of_a_recurrent_layer(tmp_path: Path) -> None:
     # Four gates, from the input and from the state, in each of 100 time steps.
     forward = 2.0 * 100 * 32 * (4 * 512) * (256 + 512)
     found = {
-        phase: sum(one.flops for one in trace.operators if one.phase == phase and one.gemm)
+        phase: sum(
+            operator.flops for operator in trace.operators if operator.phase == phase and operator.gemm
+        )
         for phase in ("forward", "backward")
     }
     assert found == {"forward": forward, "backward": 2 * forward}
@@ -309,7 +321,9 @@ for _ in range(3):
 
 def test_an_embedding_reads_only_some_of_its_rows(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, EMBEDDING)
-    (forward,) = (one for one in trace.operators if one.phase == "forward" and one.kind == "index")
+    (forward,) = (
+        operator for operator in trace.operators if operator.phase == "forward" and operator.kind == "index"
+    )
     assert forward.bytes < 1_000_000 * 64 * 4
     assert category_bytes(trace, "optimizer") >= 1_000_000 * 64 * 4
 
@@ -329,7 +343,9 @@ for _ in range(3):
 
 def test_a_mask_is_taken_to_select_everything_and_that_is_noted(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, MASKED)
-    (forward,) = (one for one in trace.operators if one.phase == "forward" and one.kind == "gemm")
+    (forward,) = (
+        operator for operator in trace.operators if operator.phase == "forward" and operator.kind == "gemm"
+    )
     assert forward.gemm == (1, 100, 8, 64)
     note = next(note for note in trace.assumptions if note.code == "dynamic-shape")
     assert note.line == MASKED[: MASKED.index("rows = x[")].count("\n") + 1
@@ -375,9 +391,14 @@ def test_attention_layers_of_pytorch_with_mixed_precision_and_checkpoints(tmp_pa
     assert peak(changed) < peak(plain)
     for trace, backward in ((plain, 0), (changed, 3)):
         # The kernels of CUDA keep no weights of attention, and draw dropout inside; checkpoints run them again in the backward pass.
-        found = [one for one in trace.operators if one.kind == "attention" and "backward" not in one.name]
+        found = [
+            operator
+            for operator in trace.operators
+            if operator.kind == "attention" and "backward" not in operator.name
+        ]
         calls = {
-            phase: sum(one.calls for one in found if one.phase == phase) for phase in ("forward", "backward")
+            phase: sum(operator.calls for operator in found if operator.phase == phase)
+            for phase in ("forward", "backward")
         }
         assert calls == {"forward": 3, "backward": backward}
-        assert not [one for one in trace.operators if "bernoulli" in one.name]
+        assert not [operator for operator in trace.operators if "bernoulli" in operator.name]

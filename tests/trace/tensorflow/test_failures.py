@@ -83,7 +83,7 @@ model.compile("sgd", "mse")
 model.fit(np.zeros((8, 4)), np.zeros((8, 2)))
 """
     trace = trace_of(tmp_path, script)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["train.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
     said = " ".join(note.message for note in trace.side_effects)
     assert all(word in said for word in ("tf.summary", "rows.tfrecord", "makedirs", "notes.txt"))
 

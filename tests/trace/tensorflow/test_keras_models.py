@@ -58,7 +58,11 @@ def persistent(trace: Trace) -> dict[str, int]:
 
 
 def flops(trace: Trace, kind: str, phase: str) -> float:
-    return sum(one.flops * one.calls for one in trace.operators if (one.kind, one.phase) == (kind, phase))
+    return sum(
+        operator.flops * operator.calls
+        for operator in trace.operators
+        if (operator.kind, operator.phase) == (kind, phase)
+    )
 
 
 def peak(trace: Trace) -> int:
@@ -80,7 +84,7 @@ def test_the_products_of_dense_layers(mlp: Trace) -> None:
     assert flops(mlp, "gemm", "forward") == 2 * 64 * WEIGHTS
     # Gradients of all weights, and of what the second layer reads.
     assert flops(mlp, "gemm", "backward") == 2 * 64 * (WEIGHTS + 512 * 10)
-    assert {(1, 64, 512, 256), (1, 64, 10, 512)} <= {one.gemm for one in mlp.operators}
+    assert {(1, 64, 512, 256), (1, 64, 10, 512)} <= {operator.gemm for operator in mlp.operators}
 
 
 def test_adam_keeps_two_numbers_for_each_weight(mlp: Trace) -> None:
@@ -145,10 +149,10 @@ model.fit(np.zeros((32, 128, 128, 3), "float32"), np.zeros(32, "int32"), batch_s
 """
     trace = trace_of(tmp_path, BEGIN + script)
     assert trace.parameters == 3_239_114
-    kinds = {one.kind for one in trace.operators}
+    kinds = {operator.kind for operator in trace.operators}
     assert {"depthwise-conv", "conv"} <= kinds
     # The first depthwise layer: 64 x 64 positions of 32 channels with 3 x 3 filters.
-    first = next(one for one in trace.operators if one.name == "DepthwiseConv2dNative")
+    first = next(operator for operator in trace.operators if operator.name == "DepthwiseConv2dNative")
     assert first.flops == 2 * 8 * 64 * 64 * 32 * 9
 
 
@@ -163,7 +167,7 @@ model.fit(np.zeros((256, 80), "int32"), np.zeros(256), batch_size=32)
     trace = trace_of(tmp_path, BEGIN + script)
     lstm = 4 * 64 * (128 + 64 + 2)  # cuDNN has two biases, Keras one
     assert trace.parameters == 20000 * 128 + lstm - 4 * 64 + 65
-    operator = next(one for one in trace.operators if one.name == "CudnnRNNV3")
+    operator = next(operator for operator in trace.operators if operator.name == "CudnnRNNV3")
     assert operator.flops == pytest.approx(2 * 80 * 32 * 4 * 64 * (128 + 64), rel=0.02)
     # Only some rows of the embedding have a gradient; its slots have all.
     assert persistent(trace)["optimizer"] > 2 * 4 * 20000 * 128
@@ -197,16 +201,18 @@ model.fit(data.shuffle(10).batch(16).prefetch(2), epochs=2)
     trace = trace_of(tmp_path, BEGIN + script)
     assert (trace.precision, trace.optimizer) == ("amp-float16", "AdamW")
     # Queries with keys, and the weights with values: 4 heads of 32 numbers.
-    attention = [one for one in trace.operators if (one.name, one.phase) == ("Einsum", "forward")]
-    assert sum(one.flops * one.calls for one in attention) == 2 * 2 * 16 * 4 * 64 * 64 * 32
-    assert {one.dtype for one in trace.operators if one.kind == "bmm"} == {"float16"}
+    attention = [
+        operator for operator in trace.operators if (operator.name, operator.phase) == ("Einsum", "forward")
+    ]
+    assert sum(operator.flops * operator.calls for operator in attention) == 2 * 2 * 16 * 4 * 64 * 64 * 32
+    assert {operator.dtype for operator in trace.operators if operator.kind == "bmm"} == {"float16"}
     assert (trace.input.samples, trace.input.steps_per_epoch, trace.input.workers) == (16, 8, 1)
 
 
 def test_a_recommender_of_embeddings(tmp_path: Path) -> None:
     script = """
 user, item = layers.Input((1,), dtype="int32"), layers.Input((1,), dtype="int32")
-both = [layers.Flatten()(layers.Embedding(rows, 32)(one)) for rows, one in ((50000, user), (10000, item))]
+both = [layers.Flatten()(layers.Embedding(rows, 32)(ids)) for rows, ids in ((50000, user), (10000, item))]
 model = keras.Model([user, item], layers.Dense(1)(layers.Dense(64, activation="relu")(layers.Concatenate()(both))))
 model.compile("adagrad", "mse")
 ids = np.zeros((2048, 1), "int32")
@@ -214,7 +220,9 @@ model.fit([ids, ids], np.zeros(2048), batch_size=256)
 """
     trace = trace_of(tmp_path, BEGIN + script)
     assert trace.parameters == 60000 * 32 + 64 * 64 + 64 + 65
-    rows = [one for one in trace.operators if one.kind == "index" and one.phase == "forward"]
+    rows = [
+        operator for operator in trace.operators if operator.kind == "index" and operator.phase == "forward"
+    ]
     assert rows
     # Only the rows of the batch are read, not the tables.
-    assert sum(one.bytes * one.calls for one in rows) < 60000 * 32 * 4 / 10
+    assert sum(row.bytes * row.calls for row in rows) < 60000 * 32 * 4 / 10

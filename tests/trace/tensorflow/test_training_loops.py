@@ -61,7 +61,11 @@ for epoch in range(2):
 
 
 def products(trace: Trace, phase: str) -> float:
-    return sum(one.flops * one.calls for one in trace.operators if (one.kind, one.phase) == ("gemm", phase))
+    return sum(
+        operator.flops * operator.calls
+        for operator in trace.operators
+        if (operator.kind, operator.phase) == ("gemm", phase)
+    )
 
 
 def test_a_subclass_with_a_step_of_its_own(tmp_path: Path) -> None:
@@ -75,7 +79,7 @@ def test_a_loop_with_a_function_and_a_tape(tmp_path: Path) -> None:
     assert (trace.parameters, trace.trainable, trace.optimizer) == (WEIGHTS, WEIGHTS, "SGD")
     assert (trace.input.samples, trace.input.steps_per_epoch) == (100, 10)
     assert products(trace, "forward") == products(trace, "backward") == 2 * 100 * WEIGHTS
-    assert any(one.phase == "optimizer" for one in trace.operators)
+    assert any(operator.phase == "optimizer" for operator in trace.operators)
     assert any("train_step" in note.message and note.line for note in trace.assumptions)
 
 
@@ -137,4 +141,4 @@ model.fit(x, y, batch_size=100)
 """
     trace = trace_of(tmp_path, script, "--change", "amp")
     assert trace.precision == "amp-float16"
-    assert {one.dtype for one in trace.operators if one.kind == "gemm"} == {"float16"}
+    assert {operator.dtype for operator in trace.operators if operator.kind == "gemm"} == {"float16"}

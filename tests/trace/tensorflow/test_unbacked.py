@@ -20,12 +20,12 @@ def used():
 
 before = used()
 kept = [unbacked_zeros((1 << 30, 4), tf.float32), unbacked_zeros((1 << 20, 1 << 10), tf.bfloat16)]
-kept += [unbacked_zeros((1 << 28,), one) for one in (tf.bool, tf.int64, tf.float16, tf.complex64)]
+kept += [unbacked_zeros((1 << 28,), dtype) for dtype in (tf.bool, tf.int64, tf.float16, tf.complex64)]
 kept += [unbacked_zeros((3, 2), tf.float8_e5m2) if hasattr(tf, "float8_e5m2") else unbacked_zeros((3, 2), tf.int8)]
 kept.append(tf.Variable(kept[0]))
 kept.append(tf.reshape(kept[0], (4, -1)))
 assert used() - before < 64 << 10, used() - before
-assert [one.dtype.name for one in kept[:4]] == ["float32", "bfloat16", "bool", "int64"]
+assert [tensor.dtype.name for tensor in kept[:4]] == ["float32", "bfloat16", "bool", "int64"]
 assert kept[1].shape == (1 << 20, 1 << 10)
 assert not tf.reduce_any(kept[2]).numpy()
 """

@@ -120,7 +120,7 @@ def _warnings(measured: Measurements) -> list[str]:
     found: list[str] = []
     if measured.used_before > MOST_USED:
         found.append("Another process had memory on the GPU, so that its context was not measured.")
-    return found + [f"Not measured: {one}." for one in measured.skipped]
+    return found + [f"Not measured: {name}." for name in measured.skipped]
 
 
 def _held_out(
@@ -132,7 +132,7 @@ def _held_out(
     step: MeasuredStep,
 ) -> float | None:
     """Seconds by coefficients that were fitted without this model."""
-    others = [one for one in used if one.model != step.model]
+    others = [other for other in used if other.model != step.model]
     if not others:
         return None
     fitted = _document(measured, gpu, traces, known, others)
@@ -190,7 +190,7 @@ def _document(
 
 
 def _row(step: MeasuredStep, trace: Trace, gpu: Gpu, unit: Coefficients, known: Coefficients) -> Row:
-    starts = sum(one.kernels * one.calls for one in trace.operators) * known.time["kernel_s"]
+    starts = sum(operator.kernels * operator.calls for operator in trace.operators) * known.time["kernel_s"]
     return Row(step.seconds, estimate_step(trace, gpu, coefficients=unit).by_class, starts)
 
 
@@ -229,4 +229,4 @@ def _context(measured: Measurements) -> list[int] | None:
     sizes = sorted(step.context for step in measured.steps if step.context is not None)
     if not sizes or measured.used_before > MOST_USED:
         return None
-    return [round(one / MIB) for one in (sizes[0], median(sizes), sizes[-1])]
+    return [round(size / MIB) for size in (sizes[0], median(sizes), sizes[-1])]

@@ -265,9 +265,9 @@ def products(device: str, *, small: bool) -> list[dict[str, Any]]:
 def bandwidths(device: str, *, small: bool) -> dict[str, float]:
     """Bytes a second of an elementwise operator (two read, one written) and, on a GPU, of a copy from the host."""
     size = SMALL_BYTES if small else BANDWIDTH_BYTES
-    one, two = (torch.zeros(size // 4, device=device) for _ in range(2))
-    out = torch.empty_like(one)
-    seconds = statistics.median(seconds_of(lambda: torch.add(one, two, out=out), device, times=STEPS))
+    left, right = (torch.zeros(size // 4, device=device) for _ in range(2))
+    out = torch.empty_like(left)
+    seconds = statistics.median(seconds_of(lambda: torch.add(left, right, out=out), device, times=STEPS))
     found = {"elementwise": 3 * size / seconds}
     if device == "cuda":
         host = torch.empty(COPY_BYTES, dtype=torch.uint8).pin_memory()

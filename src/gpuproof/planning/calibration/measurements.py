@@ -116,24 +116,24 @@ def _measurements(document: Mapping[str, Any]) -> Measurements:
         bool(document["small"]),
         int(document.get("used_before", 0)),
         tuple(
-            (str(one["precision"]), int(one["size"]), _positive(one["seconds"]))
-            for one in document["products"]
+            (str(product["precision"]), int(product["size"]), _positive(product["seconds"]))
+            for product in document["products"]
         ),
         _positive(document["bandwidth"]["elementwise"]),
         tuple(
             MeasuredStep(
-                str(one["model"]),
-                str(one["precision"]),
-                int(one["batch"]),
-                _positive(one["seconds"]),
-                float(one["unsteady"]),
-                one.get("reserved"),
-                one.get("context"),
+                str(row["model"]),
+                str(row["precision"]),
+                int(row["batch"]),
+                _positive(row["seconds"]),
+                float(row["unsteady"]),
+                row.get("reserved"),
+                row.get("context"),
             )
-            for one in rows
-            if "skipped" not in one
+            for row in rows
+            if "skipped" not in row
         ),
-        tuple(f"{one['model']}, {one['precision']}: {one['skipped']}" for one in rows if "skipped" in one),
+        tuple(f"{row['model']}, {row['precision']}: {row['skipped']}" for row in rows if "skipped" in row),
     )
 
 

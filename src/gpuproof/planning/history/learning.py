@@ -29,19 +29,19 @@ def corrections(comparisons: Sequence[Mapping[str, Any]]) -> tuple[Correction, .
             by_gpu[gpu, tier] += ratios
             by_gpu[None, tier] += ratios
         found += [correction(quantity, ratios, gpu=gpu, tier=tier) for (gpu, tier), ratios in by_gpu.items()]
-    return tuple(one for one in found if one is not None)
+    return tuple(value for value in found if value is not None)
 
 
 def _cases(
     comparisons: Sequence[Mapping[str, Any]], quantity: Quantity
 ) -> dict[tuple[str, Tier | None], list[float]]:
     runs: dict[tuple[str, Tier | None, str], list[float]] = defaultdict(list)
-    for one in comparisons:
-        value = one.get(quantity)
+    for comparison in comparisons:
+        value = comparison.get(quantity)
         if value is None or value["built_in"][1] <= 0 or value["measured"] <= 0:
             continue
-        tier = cast("Tier", one["tier"]) if quantity == "time" else None
-        runs[one["gpu"], tier, one["key"]].append(value["measured"] / value["built_in"][1])
+        tier = cast("Tier", comparison["tier"]) if quantity == "time" else None
+        runs[comparison["gpu"], tier, comparison["key"]].append(value["measured"] / value["built_in"][1])
     found: dict[tuple[str, Tier | None], list[float]] = defaultdict(list)
     for (gpu, tier, _), ratios in runs.items():
         found[gpu, tier].append(median(ratios))

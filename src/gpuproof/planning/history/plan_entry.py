@@ -41,7 +41,7 @@ def remember_plan(
     """
     notes: list[str] = []
     if coefficients.corrections:
-        cases = max(one.cases for one in coefficients.corrections)
+        cases = max(correction.cases for correction in coefficients.corrections)
         notes.append(f"Estimates are corrected by {cases} of your own runs (gpuproof plan --history).")
     try:
         key = script_key(request.script, request.arguments)
@@ -93,7 +93,7 @@ def _estimates(
     share = sharded(trace, gpus) if trace.strategy == "fsdp" else trace
     unlimited = replay(share.memory)
     plain = replace(coefficients, corrections=())
-    vcpus = {one.candidate.gpu.name: one.candidate.vcpus for one in plan.gpus if one.candidate.fraction == 1}
+    vcpus = {gpu.candidate.gpu.name: gpu.candidate.vcpus for gpu in plan.gpus if gpu.candidate.fraction == 1}
     for gpu in catalogue.tables.gpus.values():
         if not _can_hold(gpu, unlimited.allocated):
             continue

@@ -58,7 +58,7 @@ def record_run(store: HistoryStore, job: AnyJob, run: Run) -> bool:
         key = script_key(Path(job.source_dir) / job.entry_point, words)
     except OSError:
         return False
-    if history.plan_of(key) is None or any(one.get("run") == run.id for one in history.runs):
+    if history.plan_of(key) is None or any(entry.get("run") == run.id for entry in history.runs):
         return False
     record = run.record
     entry = {"key": key, "run": run.id, "backend": run.backend, "region": record.document.get("region")}
@@ -78,9 +78,9 @@ def compare_runs(store: HistoryStore, catalogue: Catalogue, only: str | None = N
         OSError: the history cannot be written.
     """
     history = store.read()
-    done = {one["run"] for one in history.comparisons}
+    done = {comparison["run"] for comparison in history.comparisons}
     reasons: list[NotCompared] = []
-    waiting = [one for one in history.runs if one["run"] not in done and only in (None, one["run"])]
+    waiting = [run for run in history.runs if run["run"] not in done and only in (None, run["run"])]
     for entry in waiting[-_MOST_READ:]:
         plan = history.plan_of(entry["key"], entry["created"]) or history.plan_of(entry["key"])
         found = "its plan is no longer stored" if plan is None else _compared(plan, entry, catalogue)

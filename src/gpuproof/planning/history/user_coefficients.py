@@ -20,8 +20,8 @@ def user_coefficients(store: HistoryStore | None = None) -> Coefficients:
         UsageError: a calibration is damaged.
     """
     known = builtin_coefficients()
-    for one in stored_calibrations():
-        known = known.merged(one.coefficients)
-        known = replace(known, calibrated=(*known.calibrated, one.gpu))
+    for calibration in stored_calibrations():
+        known = known.merged(calibration.coefficients)
+        known = replace(known, calibrated=(*known.calibrated, calibration.gpu))
     history = (store or HistoryStore()).read()
     return replace(known, corrections=corrections(history.comparisons))

@@ -99,7 +99,9 @@ def launch_seconds(trace: Trace, known: Coefficients) -> float:
     """
     called = 0
     if trace.framework == "torch":
-        called = sum(one.calls for one in trace.operators if one.phase == "forward" and one.kernels)
+        called = sum(
+            operator.calls for operator in trace.operators if operator.phase == "forward" and operator.kernels
+        )
     others = max(0, trace.host_operators - called)
     seconds = called * known.time["host_s_per_call"] + others * known.time["host_s_per_operator"]
     return seconds * known.time["compiled_launches"] if trace.compiled else seconds

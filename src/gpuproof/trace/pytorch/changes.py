@@ -77,8 +77,8 @@ def _blocks(module: Any) -> Iterator[Any]:
     """The repeated modules, the outermost ones."""
     for child in module.children():
         if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)):
-            kinds = {type(one) for one in child}
-            composed = all(any(True for _ in one.children()) for one in child)
+            kinds = {type(layer) for layer in child}
+            composed = all(any(True for _ in layer.children()) for layer in child)
             if len(child) >= _LEAST_BLOCKS and len(kinds) == 1 and composed:
                 yield from child
                 continue

@@ -64,7 +64,7 @@ def emulate_process_group(recorder: Recorder, world: int) -> None:
 
     def collective(factor: float, position: int) -> Any:
         def call(*args: Any, async_op: bool = False, **kwargs: Any) -> Any:
-            tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+            tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
             if tensors:
                 tensor = tensors[min(position, len(tensors) - 1)]
                 size = tensor.numel() * tensor.element_size()

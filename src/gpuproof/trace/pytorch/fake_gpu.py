@@ -186,7 +186,9 @@ class FakeGpu(TorchFunctionMode):
         if func in _SAME_DEVICE:
             self._note_mixed(func, args, kwargs)
         handler = self._handlers.get(func)
-        if handler is not None and (func in _ON_HOST_TOO or any(isinstance(one, FakeTensor) for one in args)):
+        if handler is not None and (
+            func in _ON_HOST_TOO or any(isinstance(argument, FakeTensor) for argument in args)
+        ):
             return handler(*args, **kwargs)
         if func in _FROM_DATA or func in _FACTORIES or func in _LIKE:
             return self._create(func, args, kwargs)
@@ -200,13 +202,13 @@ class FakeGpu(TorchFunctionMode):
                         self.to_gpu(leaf)
             return result
         if self.in_autocast and func in _FP32:
-            args = tuple(self._as_float32(one) for one in args)
+            args = tuple(self._as_float32(argument) for argument in args)
         return func(*args, **kwargs)
 
     def _note_mixed(self, func: Any, args: Any, kwargs: Any) -> None:
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
-        on_gpu = [self.is_on_gpu(one) for one in tensors]
-        if any(on_gpu) and any(one.dim() and not here for one, here in zip(tensors, on_gpu)):  # noqa: B905 - Python 3.9
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        on_gpu = [self.is_on_gpu(tensor) for tensor in tensors]
+        if any(on_gpu) and any(tensor.dim() and not here for tensor, here in zip(tensors, on_gpu)):  # noqa: B905 - Python 3.9
             name = getattr(func, "__name__", str(func)).strip("_")
             self._notes.add(
                 "device-mismatch",
@@ -267,13 +269,15 @@ class FakeGpu(TorchFunctionMode):
     def _to(self, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
         copy, form = kwargs.get("copy", False), kwargs.get("memory_format")
-        for one in args:
-            if isinstance(one, torch.dtype):
-                dtype = one
-            elif isinstance(one, torch.Tensor):
-                device, dtype = self._device(one), one.dtype
-            elif isinstance(one, (str, torch.device)) or (isinstance(one, int) and not isinstance(one, bool)):
-                device = one
+        for argument in args:
+            if isinstance(argument, torch.dtype):
+                dtype = argument
+            elif isinstance(argument, torch.Tensor):
+                device, dtype = self._device(argument), argument.dtype
+            elif isinstance(argument, (str, torch.device)) or (
+                isinstance(argument, int) and not isinstance(argument, bool)
+            ):
+                device = argument
         if device is None or (isinstance(tensor, FakeTensor) and is_gpu(device) == self.is_on_gpu(tensor)):
             rest = {} if form is None else {"memory_format": form}
             if dtype is None and form is None:

@@ -62,8 +62,10 @@ class ShardedModels:
         """Let a unit compute in another type than its shares are kept in."""
         if dtype is None:
             return
-        buffers = [(one, dict(one._buffers)) for one in module.modules()]
-        sizes = {one.dtype.itemsize for one in module.parameters() if one.is_floating_point()}
+        buffers = [(child, dict(child._buffers)) for child in module.modules()]
+        sizes = {
+            parameter.dtype.itemsize for parameter in module.parameters() if parameter.is_floating_point()
+        }
         module.to(dtype)
         for owner, kept in buffers:
             for name, buffer in kept.items():
@@ -79,9 +81,9 @@ class ShardedModels:
         seen: set[int] = set()
         sizes: list[int] = []
         for unit in self._units:
-            own = [one for one in unit.parameters() if id(one) not in seen]
+            own = [parameter for parameter in unit.parameters() if id(parameter) not in seen]
             seen.update(map(id, own))
-            sizes.append(sum(one.numel() * one.element_size() for one in own))
+            sizes.append(sum(parameter.numel() * parameter.element_size() for parameter in own))
         return Sharding(sizes, self._keeps_gathered, self._share_factor)
 
 
@@ -128,7 +130,7 @@ def _wrapper(models: ShardedModels) -> Any:
         @staticmethod
         def fsdp_modules(module: Any, root_only: bool = False) -> list[Any]:
             """All wrappers within a module."""
-            found = [one for one in module.modules() if isinstance(one, FullyShardedDataParallel)]
+            found = [wrapper for wrapper in module.modules() if isinstance(wrapper, FullyShardedDataParallel)]
             return found[:1] if root_only else found
 
         @staticmethod
@@ -172,7 +174,9 @@ def _units_of(module: Any, policy: Any) -> list[Any]:
     found: list[Any] = []
     if isinstance(policy, _Policy):
         chosen = policy._run_policy(module, set(), {})
-        found = [one for one in reversed(list(module.modules())) if one in chosen and one is not module]
+        found = [
+            child for child in reversed(list(module.modules())) if child in chosen and child is not module
+        ]
         return found
 
     class Noted:
@@ -214,19 +218,19 @@ def _function(models: ShardedModels, fsdp: Any) -> Any:
         **_: Any,
     ) -> Any:
         _answer_for_shares()
-        for one in module if isinstance(module, (list, tuple)) else [module]:
-            if not any(parameter.is_meta for parameter in one.parameters()):
-                one.to(GPU)
+        for unit in module if isinstance(module, (list, tuple)) else [module]:
+            if not any(parameter.is_meta for parameter in unit.parameters()):
+                unit.to(GPU)
             dtype = getattr(mp_policy, "param_dtype", None)
-            models.convert(one, dtype)
+            models.convert(unit, dtype)
             if dtype is not None and mp_policy.cast_forward_inputs:
-                _cast_inputs(one, dtype)
+                _cast_inputs(unit, dtype)
             if type(offload_policy).__name__ == "CPUOffloadPolicy":
                 models.leave_out_offload()
-            models.shard(one, keeps_gathered=reshard_after_forward is False)
-            if not isinstance(one, Sharded):
-                kind = type(one)
-                one.__class__ = type(f"FSDP{kind.__name__}", (Sharded, kind), {})
+            models.shard(unit, keeps_gathered=reshard_after_forward is False)
+            if not isinstance(unit, Sharded):
+                kind = type(unit)
+                unit.__class__ = type(f"FSDP{kind.__name__}", (Sharded, kind), {})
         return module
 
     return fully_shard

@@ -113,7 +113,7 @@ def watch_loaders(recorder: Recorder, scale: int, before_batch: Callable[[], Non
 def _can_be_scaled(sampler: Any) -> bool:
     """Whether the batch size of a sampler was not multiplied yet."""
     inner = getattr(sampler, "batch_sampler", None)
-    done = any(getattr(one, "_gpuproof_scaled", False) for one in (sampler, inner))
+    done = any(getattr(sampler_, "_gpuproof_scaled", False) for sampler_ in (sampler, inner))
     return hasattr(sampler, "batch_size") and not done
 
 
@@ -143,4 +143,4 @@ def _has_unknown_length(dataset: Any) -> bool:
     """Whether a data set is one that is not on this machine, or made of one."""
     known = getattr(dataset, "__dict__", {})
     parts = [known.get("dataset"), *(known.get("datasets") or ())]
-    return UNKNOWN_LENGTH in known or any(_has_unknown_length(one) for one in parts if one is not None)
+    return UNKNOWN_LENGTH in known or any(_has_unknown_length(part) for part in parts if part is not None)

@@ -74,7 +74,7 @@ def move_parameters_in_place(gpu: FakeGpu, recorder: Recorder) -> None:
         # PyTorch would look for the GPU of a number, such as a rank, and for the physical device of a tensor.
         if args and isinstance(args[0], torch.Tensor):
             args = (args[0].device, args[0].dtype, *args[1:])
-        args = tuple(_device_of(one) for one in args)
+        args = tuple(_device_of(argument) for argument in args)
         if "device" in kwargs:
             kwargs["device"] = _device_of(kwargs["device"])
         return original_to(self, *args, **kwargs)

@@ -291,9 +291,11 @@ class TorchSession:
             memory=memory,
             host_operators=last.host_operators - start.host_operators,
             parameters=sum(map(_count, parameters)),
-            trainable=sum(one.numel() for one in parameters if one.requires_grad),
-            model_bytes=sum(one.numel() * one.element_size() for one in parameters),
-            optimizer=next((type(one).__name__ for one in self._training.optimizers.values()), None),
+            trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+            model_bytes=sum(parameter.numel() * parameter.element_size() for parameter in parameters),
+            optimizer=next(
+                (type(optimizer).__name__ for optimizer in self._training.optimizers.values()), None
+            ),
             precision=self._precision_name(parameters),
             compiled=self._compiled,
             checkpointing=self._checkpointing,
@@ -313,25 +315,31 @@ class TorchSession:
         sent = last.sent - start.sent
         if self._strategy == "none" or self._world == 1:
             return sent
-        gradients = sum(one.numel() * one.element_size() for one in parameters if one.requires_grad)
+        gradients = sum(
+            parameter.numel() * parameter.element_size()
+            for parameter in parameters
+            if parameter.requires_grad
+        )
         # FSDP gathers the parameters twice and scatters the gradients once: half of a reduction each.
         return sent + ring_bytes(gradients, self._world) * (1.5 if self._strategy == "fsdp" else 1.0)
 
     def _all_parameters(self) -> list[Any]:
-        found = {id(one): one for model in self._models.values() for one in model.parameters()}
+        found = {
+            id(parameter): parameter for model in self._models.values() for parameter in model.parameters()
+        }
         for optimizer in self._training.optimizers.values():
-            found.update((id(one), one) for one in parameters_of(optimizer))
+            found.update((id(parameter), parameter) for parameter in parameters_of(optimizer))
         return list(found.values())
 
     def _precision_name(self, parameters: list[Any]) -> str:
         if self._precision.autocast is not None:
             return f"amp-{str(self._precision.autocast).partition('.')[2]}"
         counts: dict[str, int] = {}
-        for one in parameters:
-            name = str(one.dtype).partition(".")[2]
-            if hasattr(one, "gpuproof_numel"):
-                name = f"{8 * one.numel() // _count(one)}-bit"
-            counts[name] = counts.get(name, 0) + _count(one)
+        for parameter in parameters:
+            name = str(parameter.dtype).partition(".")[2]
+            if hasattr(parameter, "gpuproof_numel"):
+                name = f"{8 * parameter.numel() // _count(parameter)}-bit"
+            counts[name] = counts.get(name, 0) + _count(parameter)
         return max(counts, key=lambda name: counts[name]) if counts else "float32"
 
     def _input(self, memory: Memory, batches: int) -> Input:

@@ -146,4 +146,4 @@ class TrainingSteps:
 
 def parameters_of(optimizer: Any) -> list[Any]:
     """The parameters that an optimizer changes."""
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -52,7 +52,7 @@ class _TensorType(type):
     def __call__(cls, *arguments: Any, **_: Any) -> Any:
         """A tensor of numbers, of an array, or without values of a shape."""
         with cls.gpu:
-            if not arguments or all(isinstance(one, int) for one in arguments):
+            if not arguments or all(isinstance(argument, int) for argument in arguments):
                 return torch.empty(arguments or (0,), dtype=cls.dtype, device=GPU)
             (first,) = arguments
             if isinstance(first, torch.Size):

@@ -59,15 +59,17 @@ def share(batch: Any, replicas: int) -> Any:
     if replicas == 1:
         return batch
     return tf.nest.map_structure(
-        lambda one: one[: -(-one.shape[0] // replicas)] if tf.is_tensor(one) and len(one.shape) else one,
+        lambda value: (
+            value[: -(-value.shape[0] // replicas)] if tf.is_tensor(value) and len(value.shape) else value
+        ),
         batch,
     )
 
 
 def samples_of(batch: Any) -> int | None:
     """Size of the first dimension of the first tensor."""
-    for one in tf.nest.flatten(batch):
-        shape = getattr(one, "shape", None)
+    for value in tf.nest.flatten(batch):
+        shape = getattr(value, "shape", None)
         if shape is not None and len(shape) and shape[0] is not None:
             return int(shape[0])
     return None
@@ -137,7 +139,7 @@ def watch_datasets(use: InputUse, scale: int, active: Callable[[], bool]) -> Non
 
 
 def _dataset_class() -> Any:
-    return next(one for one in tf.data.Dataset.__mro__ if "__iter__" in one.__dict__)
+    return next(base for base in tf.data.Dataset.__mro__ if "__iter__" in base.__dict__)
 
 
 def _is_batched(dataset: Any) -> bool:

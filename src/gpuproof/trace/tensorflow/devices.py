@@ -47,7 +47,7 @@ def answer_for(target: TargetGpu, is_recorded: Callable[[], bool]) -> None:
             devices = (
                 device if isinstance(device, (list, tuple)) and not hasattr(device, "name") else [device]
             )
-            if any(_GPU in str(getattr(one, "name", one)) for one in devices) or _GPU in args:
+            if any(_GPU in str(getattr(device, "name", device)) for device in devices) or _GPU in args:
                 return answer
             return original(device, *args, **kwargs)
 

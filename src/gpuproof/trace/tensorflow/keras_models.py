@@ -105,7 +105,7 @@ class KerasCalls:
         size, rows = given.get("batch_size") or _BATCH_SIZE, samples_of(data) or 0
         outputs: list[Any] = []
         for start in range(0, rows, size):
-            batch = tf.nest.map_structure(lambda one: one[start : start + size], data)  # noqa: B023 - called at once
+            batch = tf.nest.map_structure(lambda array: array[start : start + size], data)  # noqa: B023 - called at once
             outputs.append(model.predict_on_batch(batch))
         return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
 
@@ -159,14 +159,14 @@ class KerasCalls:
             try:
                 if class_weight is not None:
                     sample_weight = data_adapter_utils.class_weight_to_sample_weights(y, class_weight)
-                given = tuple(one for one in (x, y, sample_weight) if one is not None)
+                given = tuple(value for value in (x, y, sample_weight) if value is not None)
                 batch = tf.nest.map_structure(_tensor, given)
                 self._use.seconds = self._use.seconds or 0.0
                 outputs = self._trace(model, batch, step)
             finally:
                 self.inside = False
             if name == "predict_on_batch":
-                return tf.nest.map_structure(lambda one: one.numpy(), outputs)
+                return tf.nest.map_structure(lambda output: output.numpy(), outputs)
             self._notes.add("value", f"What Model.{name} returns was taken to be 0.")
             logs = dict.fromkeys(outputs, 0.0) if isinstance(outputs, dict) else {"loss": 0.0}
             return (
@@ -194,7 +194,7 @@ class KerasCalls:
             return strategy.run(run, args=(data,))
 
         concrete = tf.function(one_step).get_concrete_function(batch)
-        shapes = str(tf.nest.map_structure(lambda one: one.shape, batch)) if self._serving else ""
+        shapes = str(tf.nest.map_structure(lambda tensor: tensor.shape, batch)) if self._serving else ""
         self._record((id(model), step, shapes), concrete, model)
         return zeros_of(concrete.structured_outputs)
 
@@ -212,7 +212,9 @@ class KerasCalls:
                     lambda data: original(model, data, *args[1:], **kwargs), autograph=False
                 )
                 concrete = function.get_concrete_function(batch)
-                shapes = str(tf.nest.map_structure(lambda one: one.shape, batch)) if self._serving else ""
+                shapes = (
+                    str(tf.nest.map_structure(lambda tensor: tensor.shape, batch)) if self._serving else ""
+                )
                 self._record((id(model), "call", shapes), concrete, model)
             finally:
                 self.inside = False
@@ -244,6 +246,6 @@ def _tensor(value: Any) -> Any:
 
 
 def _has_data(value: Any) -> bool:
-    return all(tf.is_tensor(one) or hasattr(one, "__array__") for one in tf.nest.flatten(value)) and not any(
-        isinstance(one, keras.KerasTensor) for one in tf.nest.flatten(value)
-    )
+    return all(
+        tf.is_tensor(item) or hasattr(item, "__array__") for item in tf.nest.flatten(value)
+    ) and not any(isinstance(item, keras.KerasTensor) for item in tf.nest.flatten(value))

@@ -47,7 +47,9 @@ class Phases:
         ops.Graph._create_op_internal = create_operation
         tf.GradientTape.gradient = self._watched(tf.GradientTape.gradient, "backward", self._add_gradients)
         base = next(
-            one for one in reversed(keras.optimizers.Optimizer.__mro__) if "apply_gradients" in one.__dict__
+            base
+            for base in reversed(keras.optimizers.Optimizer.__mro__)
+            if "apply_gradients" in base.__dict__
         )
         for kind in {*_all_subclasses(base), base}:
             for name in ("apply", "apply_gradients"):
@@ -70,13 +72,13 @@ class Phases:
     @property
     def has_idle_optimizers(self) -> bool:
         """Whether the script has optimizers that were not applied yet."""
-        return any(id(one) not in self.optimizers for one in self._created)
+        return any(id(variable) not in self.optimizers for variable in self._created)
 
     @property
     def optimizer(self) -> str | None:
         """Class of the first optimizer that was applied; of one that scales the loss, the inner one."""
-        for one in self.optimizers.values():
-            return type(getattr(one, "inner_optimizer", one)).__name__
+        for optimizer in self.optimizers.values():
+            return type(getattr(optimizer, "inner_optimizer", optimizer)).__name__
         return None
 
     def _watched(self, function: Callable[..., Any], phase: str, note: Any) -> Callable[..., Any]:
@@ -121,4 +123,4 @@ def _ignore(_: Any) -> None:
 
 def _all_subclasses(kind: type[Any]) -> set[type[Any]]:
     found = set(kind.__subclasses__())
-    return found.union(*(_all_subclasses(one) for one in found)) if found else found
+    return found.union(*(_all_subclasses(subclass) for subclass in found)) if found else found

@@ -53,26 +53,26 @@ def recording_of(cycle: Sequence[RecordedFunction], count: int, notes: Notes) ->
         count: how many steps there are.
         notes: takes assumptions.
     """
-    by_function = {id(one): simulate(one.program, one.data, notes) for one in cycle}
-    steps = [by_function[id(one)] for one in cycle]
+    by_function = {id(recorded): simulate(recorded.program, recorded.data, notes) for recorded in cycle}
+    steps = [by_function[id(recorded)] for recorded in cycle]
     variables: dict[int, tuple[int, str]] = {}
     trained: set[int] = set()
-    for one in cycle:
-        variables.update(one.variables)
-        trained |= one.trained
+    for recorded in cycle:
+        variables.update(recorded.variables)
+        trained |= recorded.trained
     sizes = {key: size for key, (size, category) in variables.items() if category == "parameter"}
-    unique = list({id(one): one for one in cycle}.values())
+    unique = list({id(recorded): recorded for recorded in cycle}.values())
     return Recording(
         steps=count,
         calls=[call for step in steps for call in step.calls],
         memory=_memory(list(variables.values()), steps, count),
         host_operators=sum(step.host_operators for step in steps),
         input_bytes=sum(step.input_bytes for step in steps),
-        parameters=sum(one.numbers for one in unique),
-        trainable=sum(one.trained_numbers for one in unique),
+        parameters=sum(recorded.numbers for recorded in unique),
+        trainable=sum(recorded.trained_numbers for recorded in unique),
         model_bytes=sum(sizes.values()),
         gradient_bytes=sum(sizes.get(key, 0) for key in trained),
-        compiled=any(one.compiled for one in cycle),
+        compiled=any(recorded.compiled for recorded in cycle),
     )
 
 
@@ -97,7 +97,7 @@ class RecordedFunction:
             if graph.inputs[position].dtype not in (tf.resource, tf.variant)
         )
         optimizer, changed = changed_arguments(program)
-        by_handle = {id(one.handle): one for one in graph.variables}
+        by_handle = {id(variable.handle): variable for variable in graph.variables}
         self.variables: dict[int, tuple[int, str]] = {}
         self.trained: set[int] = set()
         self.numbers = self.trained_numbers = 0
@@ -122,7 +122,7 @@ class RecordedFunction:
 
 
 def _memory(variables: list[tuple[int, str]], steps: list[Step], count: int) -> Memory:
-    order = sorted(variables, key=lambda one: CATEGORIES.index(one[1]))
+    order = sorted(variables, key=lambda variable: CATEGORIES.index(variable[1]))
     blocks = [(size, CATEGORIES.index(category)) for size, category in order]
     events = list(range(1, len(blocks) + 1))
     for _ in range(count):

@@ -163,7 +163,7 @@ class TensorFlowSession:
     def _record_call(self, key: Any, concrete: Any, model: Any) -> None:
         # A smaller batch at the end of an epoch is no other step.
         own = concrete.graph.inputs[: len(concrete.graph.inputs) - len(concrete.graph.captures)]
-        kinds = tuple((one.dtype, one.shape.rank) for one in own)
+        kinds = tuple((variable.dtype, variable.shape.rank) for variable in own)
         self._record((*key, kinds, len(concrete.graph.captures)), concrete, model)
 
     def _complete_calls(self) -> None:
@@ -218,7 +218,7 @@ class TensorFlowSession:
         return _NO_MODEL if self._serving else _NO_STEP
 
     def _trace(self, found: Recording) -> Trace:
-        weights = {id(one): one for model in self._models.values() for one in model.weights}
+        weights = {id(weight): weight for model in self._models.values() for weight in model.weights}
         world = self._target.count
         mirrored = self._strategy["name"] == "mirrored"
         use = self._use
@@ -248,8 +248,8 @@ class TensorFlowSession:
         )
 
     def _precision(self) -> str:
-        policies = [getattr(one, "dtype_policy", None) for one in self._models.values()]
-        names = [keras.config.dtype_policy().name, *(getattr(one, "name", "") for one in policies)]
+        policies = [getattr(model, "dtype_policy", None) for model in self._models.values()]
+        names = [keras.config.dtype_policy().name, *(getattr(policy, "name", "") for policy in policies)]
         for name in names:
             if name.startswith("mixed_"):
                 return f"amp-{name[len('mixed_') :]}"

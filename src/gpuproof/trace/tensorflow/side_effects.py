@@ -56,17 +56,17 @@ def prevent_writes(notes: Notes) -> None:
 
 def note_callbacks(callbacks: Any, notes: Notes) -> None:
     """List what the callbacks of a `fit` would have written."""
-    for one in callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]:
+    for callback in callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]:
         place = next(
             (
-                getattr(one, name)
+                getattr(callback, name)
                 for name in ("filepath", "filename", "log_dir", "backup_dir", "_backup_dir")
-                if getattr(one, name, None)
+                if getattr(callback, name, None)
             ),
             None,
         )
         if place is not None:
-            notes.add("write", f"The callback {type(one).__name__} did not write {place}.")
+            notes.add("write", f"The callback {type(callback).__name__} did not write {place}.")
 
 
 def _redirect(kind: Any, notes: Notes, *, reads: bool) -> None:

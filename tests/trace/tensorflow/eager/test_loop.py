@@ -43,7 +43,11 @@ FUNCTION = LOOP.replace("def train_step", "@tf.function\ndef train_step")
 
 
 def products(trace: Trace, phase: str) -> float:
-    return sum(one.flops * one.calls for one in trace.operators if (one.kind, one.phase) == ("gemm", phase))
+    return sum(
+        operator.flops * operator.calls
+        for operator in trace.operators
+        if (operator.kind, operator.phase) == ("gemm", phase)
+    )
 
 
 def total(trace: Trace, category: str) -> int:
@@ -56,7 +60,7 @@ def at_the_end(trace: Trace, category: str) -> int:
     for event in trace.memory.events:
         if event:
             (alive.add if event > 0 else alive.remove)(abs(event) - 1)
-    blocks = [trace.memory.blocks[one] for one in alive]
+    blocks = [trace.memory.blocks[block] for block in alive]
     return sum(size for size, kind in blocks if kind == CATEGORIES.index(category))
 
 
@@ -95,8 +99,8 @@ def test_the_assumption_names_the_line_of_the_loop(loop: Trace) -> None:
 def test_the_same_as_in_a_function(loop: Trace, tmp_path: Path) -> None:
     function = trace_of(tmp_path, FUNCTION)
     assert loop.flops == pytest.approx(function.flops, rel=0.01)
-    assert sum(one.bytes * one.calls for one in loop.operators) == pytest.approx(
-        sum(one.bytes * one.calls for one in function.operators), rel=0.05
+    assert sum(operator.bytes * operator.calls for operator in loop.operators) == pytest.approx(
+        sum(operator.bytes * operator.calls for operator in function.operators), rel=0.05
     )
     assert loop.parameters == function.parameters
     assert total(loop, "parameter") == total(function, "parameter")
@@ -142,8 +146,8 @@ for rows, targets in data:
     with tf.GradientTape(persistent=True) as tape:
         made = judge(model(rows))
         loss, other = tf.reduce_mean(made), tf.reduce_mean(judge(targets)) - tf.reduce_mean(made)
-    for optimizer, of, one in ((first, loss, model), (second, other, judge)):
-        gradients = tape.gradient(of, one.trainable_variables)
+    for optimizer, target, network in ((first, loss, model), (second, other, judge)):
+        gradients = tape.gradient(target, network.trainable_variables)
         optimizer.apply_gradients(zip(gradients, one.trainable_variables))
 """
     trace = trace_of(tmp_path, script)
@@ -263,7 +267,7 @@ for _ in range(3):
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 """
     trace = trace_of(tmp_path, script)
-    operator = next(one for one in trace.operators if one.name == "CudnnRNNV3")
+    operator = next(operator for operator in trace.operators if operator.name == "CudnnRNNV3")
     assert operator.flops == pytest.approx(2 * 80 * 16 * 4 * 32 * (64 + 32), rel=0.02)
     assert any("CudnnRNNV3" in note.message and note.line == 10 for note in trace.assumptions)
 

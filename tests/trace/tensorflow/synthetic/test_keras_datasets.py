@@ -25,7 +25,7 @@ from keras.datasets import imdb
 
 (train, labels), (test, _) = imdb.load_data(num_words=10000)
 assert (len(train), len(test), set(labels)) == (25000, 25000, {{0, 1}})
-assert max(max(one) for one in train) == 9999
+assert max(max(row) for row in train) == 9999
 index = imdb.get_word_index()
 assert {{number: word for word, number in index.items()}}[1]
 x = keras.utils.pad_sequences(train, maxlen=50).astype("float32")
@@ -46,7 +46,7 @@ from tensorflow import keras
 
 (train, labels), (test, _) = keras.datasets.reuters.load_data()
 assert (len(train), len(test), labels.max()) == (8982, 2246, 45)
-assert max(max(one) for one in train) >= 30979
+assert max(max(row) for row in train) >= 30979
 (x, y), (tests, _) = keras.datasets.california_housing.load_data(version="small", test_split=0.5)
 assert (x.shape, tests.shape) == ((300, 8), (300, 8))
 (x, y), (tests, _) = tf.keras.datasets.boston_housing.load_data()

@@ -68,8 +68,8 @@ def _attention(query: Any, key: Any, value: Any, *, causal: bool, scale: Any, ma
     if groups > 1:
         # The kernels read each head of the keys several times, without a copy of them.
         shape = (*key.shape[:3], groups, key.shape[3])
-        key, value = (one.unsqueeze(3).expand(shape).flatten(2, 3) for one in (key, value))
-    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+        key, value = (tensor.unsqueeze(3).expand(shape).flatten(2, 3) for tensor in (key, value))
+    query, key, value = (tensor.transpose(1, 2) for tensor in (query, key, value))
     found = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=scale
     )
@@ -106,7 +106,9 @@ def _flash_varlen(
     count = cu_seqlens_q.numel() - 1
     if count < 1 or q.shape[0] % count or k.shape[0] % count:
         count = 1
-    query, key, value = (one.reshape(count, one.shape[0] // count, *one.shape[1:]) for one in (q, k, v))
+    query, key, value = (
+        tensor.reshape(count, tensor.shape[0] // count, *tensor.shape[1:]) for tensor in (q, k, v)
+    )
     return _flash(query, key, value, dropout_p, softmax_scale, causal, **others).reshape(q.shape)
 
 
@@ -131,6 +133,6 @@ def _memory_efficient(
     causal = attn_bias is LowerTriangularMask or isinstance(attn_bias, LowerTriangularMask)
     mask = attn_bias if isinstance(attn_bias, torch.Tensor) else None
     if query.ndim == 3:
-        query, key, value = (one.unsqueeze(2) for one in (query, key, value))
+        query, key, value = (tensor.unsqueeze(2) for tensor in (query, key, value))
         return _attention(query, key, value, causal=causal, scale=scale, mask=mask).squeeze(2)
     return _attention(query, key, value, causal=causal, scale=scale, mask=mask)

@@ -64,7 +64,7 @@ def _built(notes: Notes, cls: Any, name: Any, kwargs: dict[str, Any]) -> Any:
             "Pass the model before its quantization for an upper bound.",
         )
     model = cls.from_config(config, **kwargs)
-    dtype = next((one for one in wanted if one is not None), None)
+    dtype = next((dtype for dtype in wanted if dtype is not None), None)
     if dtype is not None:
         model.to(dtype)
     model.register_to_config(_name_or_path=str(name))

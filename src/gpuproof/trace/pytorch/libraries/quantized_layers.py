@@ -101,7 +101,7 @@ def quantize(
     replaced = 0
     for name, module in list(model.named_modules()):
         if not isinstance(module, tuple(kinds)) or any(
-            name == one or name.endswith(f".{one}") for one in skip
+            name == suffix or name.endswith(f".{suffix}") for suffix in skip
         ):
             continue
         weight = module.weight

@@ -141,13 +141,15 @@ def _is_config(value: Any) -> bool:
 
 def _dtype(config: Any, wanted: tuple[Any, Any]) -> Any:
     """The type of the parameters: what is asked for, else that of the configuration, as transformers chooses it."""
-    dtype = next((one for one in wanted if one is not None), None)
+    dtype = next((dtype for dtype in wanted if dtype is not None), None)
     if dtype is None:
         dtype = "auto" if _version() >= (5, 0) else torch.get_default_dtype()
     if dtype == "auto":
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        found = (getattr(one, name, None) for one in (config, text) for name in ("dtype", "torch_dtype"))
-        dtype = next((one for one in found if one is not None), torch.float32)
+        found = (
+            getattr(source, name, None) for source in (config, text) for name in ("dtype", "torch_dtype")
+        )
+        dtype = next((dtype for dtype in found if dtype is not None), torch.float32)
     if isinstance(dtype, dict):
         dtype = dtype.get("", torch.float32)
     return getattr(torch, dtype.rpartition(".")[2]) if isinstance(dtype, str) else dtype

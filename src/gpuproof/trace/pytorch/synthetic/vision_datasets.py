@@ -67,7 +67,7 @@ def read_known() -> Iterator[VisionDataset]:
     """The data sets that can be replaced."""
     with _DATA.open(newline="") as file:
         for row in csv.DictReader(file):
-            splits = (one.split("=") for one in row["splits"].split())
+            splits = (split.split("=") for split in row["splits"].split())
             shape = tuple(int(size) for size in row["shape"].split("x")) if row["shape"] else ()
             yield VisionDataset(
                 row["name"], {name: int(count) for name, count in splits}, shape, int(row["classes"])

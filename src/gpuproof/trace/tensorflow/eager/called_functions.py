@@ -74,7 +74,7 @@ class CalledFunctions:
         function = self._functions.get(name)
         if function is None:
             return None
-        key = (name, phase, tuple(tuple(one.shape) for one in inputs))
+        key = (name, phase, tuple(tuple(input_.shape) for input_ in inputs))
         if key not in self._known:
             self._known[key] = self._described(function.graph, inputs, phase)
         return self._known[key]
@@ -87,7 +87,8 @@ class CalledFunctions:
         changed = changed_arguments(program)
         positions = {argument: position for position, argument in enumerate(program.arguments)}
         by_optimizer, by_hand = (
-            frozenset(positions[one] for one in arguments if one in positions) for arguments in changed
+            frozenset(positions[argument] for argument in arguments if argument in positions)
+            for arguments in changed
         )
         return CalledFunction(step, _results(graph), by_optimizer, by_hand)
 

@@ -32,7 +32,7 @@ def find_cycle(keys: Sequence[Hashable]) -> Cycle:
         for length in range(1, (size - start) // 2 + 1):
             if _repeats(keys[start:], length):
                 return Cycle(start, length, (size - start) // length)
-    length = next((one for one in range(1, size) if _repeats(keys, one)), size)
+    length = next((length for length in range(1, size) if _repeats(keys, length)), size)
     return Cycle(0, length, size // length)
 
 

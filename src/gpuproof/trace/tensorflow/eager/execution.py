@@ -159,7 +159,7 @@ class EagerExecution:
         def run() -> Any:
             return self._run(op_name, num_outputs, inputs, attrs, ctx, name)
 
-        if not self._watches() or not all(isinstance(one, ops.EagerTensor) for one in inputs):
+        if not self._watches() or not all(isinstance(input_, ops.EagerTensor) for input_ in inputs):
             return run()
         operator = op_name.decode() if isinstance(op_name, bytes) else op_name
         with self._own():
@@ -176,7 +176,7 @@ class EagerExecution:
             return run()
         if not recorder.is_on_gpu(inputs):
             return run()
-        made_up = operator not in _OF_SHAPES and any(recorder.is_made_up(one) for one in inputs)
+        made_up = operator not in _OF_SHAPES and any(recorder.is_made_up(input_) for input_ in inputs)
         results = self._not_computed(operator, inputs, attributes, made_up)
         outputs: Any = None
         if results is None:
@@ -188,7 +188,7 @@ class EagerExecution:
             made_up = True
             outputs = [unbacked_zeros(shape, dtype) for shape, dtype in results]
         given: list[Any] = outputs if isinstance(outputs, list) else []
-        node = self._node(operator, attributes, [_typed(one) for one in given])
+        node = self._node(operator, attributes, [_typed(spec) for spec in given])
         recorder.record(node, inputs, given, made_up=made_up)
         return outputs
 
@@ -206,15 +206,15 @@ class EagerExecution:
             found = self._shapes.results(operator, inputs, attributes.values)
         except (ValueError, TypeError):
             return None  # TensorFlow says what is wrong when it runs.
-        given = [_typed(one) for one in inputs]
+        given = [_typed(input_) for input_ in inputs]
         results = [(shape, dtype) for shape, dtype in found if shape is not None and None not in shape]
         if len(results) < len(found):
-            if not made_up and (self._computes or sum(tensor_bytes(*one) for one in given) <= _SMALL):
+            if not made_up and (self._computes or sum(tensor_bytes(*spec) for spec in given) <= _SMALL):
                 return None
             return self._largest(operator, found, given)
         known: list[Known] = [(tuple(size or 0 for size in shape), dtype) for shape, dtype in results]
         typed = [(shape, dtype.name) for shape, dtype in known]
-        size = sum(tensor_bytes(*one) for one in (*given, *typed))
+        size = sum(tensor_bytes(*spec) for spec in (*given, *typed))
         if size <= _SMALL and not (made_up and _needs_values(known)):
             return None
         if not self._computes or not self._affords(operator, attributes, given, typed, size):
@@ -237,7 +237,7 @@ class EagerExecution:
     def _without_kernel(self, operator: str, inputs: Sequence[Any], attributes: Attributes) -> list[Known]:
         """Results of an operator that only a GPU computes."""
         found = self._shapes.results(operator, inputs, attributes.values)
-        known = self._largest(operator, found, [_typed(one) for one in inputs])
+        known = self._largest(operator, found, [_typed(input_) for input_ in inputs])
         self._notes.add("value", f"{operator} is computed by a GPU only: its results were taken to be 0.")
         return known
 
@@ -259,7 +259,7 @@ class EagerExecution:
         called = self._functions.find(name, inputs, self._phase())
         if called is None:
             return run()
-        made_up = any(recorder.is_made_up(one) for one in inputs)
+        made_up = any(recorder.is_made_up(input_) for input_ in inputs)
         known = None if called.results is None else called.results
         self._flops += called.flops
         if self._computes and self._flops > _FLOPS and known is not None:
@@ -281,11 +281,13 @@ def _typed(tensor: Any) -> Typed:
 
 def _has_handles(operator: str, inputs: Sequence[Any]) -> bool:
     """Whether an operator takes or makes something other than numbers, apart from variables that it takes."""
-    if any(one.dtype in (tf.variant, tf.string) for one in inputs):
+    if any(input_.dtype in (tf.variant, tf.string) for input_ in inputs):
         return True
     handles = (tf.resource, tf.variant, tf.string)
     return any(
-        tf.as_dtype(one.type) in handles for one in op_def_registry.get(operator).output_arg if one.type
+        tf.as_dtype(output.type) in handles
+        for output in op_def_registry.get(operator).output_arg
+        if output.type
     )
 
 

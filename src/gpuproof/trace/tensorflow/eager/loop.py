@@ -119,7 +119,7 @@ class EagerLoop:
         count = min(self._steps, cycle.count)
         if count == 1:
             self._notes.add("steps", _ONE_STEP)
-        ends = [cycle.start + cycle.length * (one + 1) for one in range(count)]
+        ends = [cycle.start + cycle.length * (step + 1) for step in range(count)]
         memory = recorder.memory([recorder.segments[end - 1].end for end in ends])
         # The first step does more, and the last batch of an epoch may be smaller.
         last = max(ends[1:] or ends, key=lambda end: (self._flops(end, cycle.length), end))
@@ -135,10 +135,10 @@ class EagerLoop:
             memory=memory,
             host_operators=sum(segment.host_operators for segment in segments),
             input_bytes=sum(segment.input_bytes for segment in segments),
-            parameters=sum(one.numbers for one in parameters),
-            trainable=sum(one.numbers for one in parameters if one.key in trained),
-            model_bytes=sum(one.size for one in parameters),
-            gradient_bytes=sum(one.size for one in parameters if one.key in trained),
+            parameters=sum(parameter.numbers for parameter in parameters),
+            trainable=sum(parameter.numbers for parameter in parameters if parameter.key in trained),
+            model_bytes=sum(parameter.size for parameter in parameters),
+            gradient_bytes=sum(parameter.size for parameter in parameters if parameter.key in trained),
             compiled=False,
         )
 
@@ -188,7 +188,9 @@ class EagerLoop:
 
     def _flops(self, end: int, length: int) -> float:
         segments = self._recorder.segments[end - length : end]
-        return sum(operator.flops * count for one in segments for operator, count in one.calls.items())
+        return sum(
+            operator.flops * count for segment in segments for operator, count in segment.calls.items()
+        )
 
     def _count_batches(self, last: int, length: int) -> None:
         """Let a step have all batches that the script takes in it."""

@@ -123,8 +123,10 @@ class Recorder:
 
     def is_on_gpu(self, inputs: Sequence[Any]) -> bool:
         """Whether an operator may run there: it takes numbers and variables, not strings, iterators or the like."""
-        handles = [one for one in inputs if one.dtype in (tf.resource, tf.variant, tf.string)]
-        return all(one.dtype == tf.resource and self._variables.of(one) is not None for one in handles)
+        handles = [input_ for input_ in inputs if input_.dtype in (tf.resource, tf.variant, tf.string)]
+        return all(
+            handle.dtype == tf.resource and self._variables.of(handle) is not None for handle in handles
+        )
 
     def record(
         self, node: Node, inputs: Sequence[Any], outputs: Sequence[Any], *, made_up: bool = False
@@ -142,8 +144,8 @@ class Recorder:
         if node.phase == "backward":
             self._backward += 1
         self._take(inputs)
-        given = [_typed(one) for one in inputs]
-        operator = operator_of(node, given, [_typed(one) for one in outputs])
+        given = [_typed(input_) for input_ in inputs]
+        operator = operator_of(node, given, [_typed(output) for output in outputs])
         if operator is not None:
             now.calls[operator] = now.calls.get(operator, 0) + 1
         if writes_variable(node.type) and inputs[0].dtype == tf.resource:
@@ -182,7 +184,7 @@ class Recorder:
         now.host_operators += step.host_operators
         now.has_gradients |= has_gradients and phase == "forward"
         self._backward += has_gradients
-        size = sum(_bytes(one) for one in outputs)
+        size = sum(_bytes(output) for output in outputs)
         if step.peak > size:
             self._release(self._allocate(step.peak - size, _TEMPORARY, phase))
         for position, handle in enumerate(inputs):

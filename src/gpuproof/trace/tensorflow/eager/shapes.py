@@ -41,8 +41,8 @@ class ShapeFunctions:
         Raises:
             ValueError: the operator does not take inputs of these shapes.
         """
-        given = tuple((one.dtype, tuple(one.shape)) for one in inputs)
-        handles = tuple(id(one) for one in inputs if one.dtype == tf.resource)
+        given = tuple((input_.dtype, tuple(input_.shape)) for input_ in inputs)
+        handles = tuple(id(input_) for input_ in inputs if input_.dtype == tf.resource)
         key = (operator, given, handles, _hashable(attributes))
         found = self._known.get(key)
         if found is None:
@@ -62,18 +62,18 @@ class ShapeFunctions:
             self._graph, self._count = tf.Graph(), 0
         self._count += 1
         definition = op_def_registry.get(operator)
-        types = {one.name: one.type for one in definition.attr}
+        types = {attribute.name: attribute.type for attribute in definition.attr}
         values = {
             name: op_def_library.value_to_attr_value(value, types[name], name)
             for name, value in attributes.items()
             if value is not None
         }
         with self._graph.as_default(), ops.device(None):
-            arguments = [argument(one) for one in inputs]
+            arguments = [argument(input_) for input_ in inputs]
             operation = _CREATE(self._graph, operator, arguments, attrs=values, op_def=definition)
         return [
-            (None if one.shape.rank is None else tuple(one.shape.as_list()), one.dtype.base_dtype)
-            for one in operation.outputs
+            (None if output.shape.rank is None else tuple(output.shape.as_list()), output.dtype.base_dtype)
+            for output in operation.outputs
         ]
 
 
@@ -92,9 +92,9 @@ def _constant(tensor: Any) -> Any:
 
 def _hashable(value: Any) -> Hashable:
     if isinstance(value, dict):
-        return tuple((name, _hashable(one)) for name, one in value.items())
+        return tuple((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, (list, tuple)):
-        return tuple(_hashable(one) for one in value)
+        return tuple(_hashable(item) for item in value)
     try:
         hash(value)
     except TypeError:

@@ -77,10 +77,10 @@ def largest_shape(
         (source, _), (state, _) = inputs[:2]
         kept = dtype != "int8"  # which says how cuDNN was configured, in the host's memory
         return (source[0], source[1], _CUDNN_GATES * state[-1]) if kept else ()
-    given = [one for one, dtype in inputs if not is_host(one, dtype)]
+    given = [shape for shape, dtype in inputs if not is_host(shape, dtype)]
     if shape is None:
         return max(given, key=prod, default=())
-    numbers = max((prod(one) for one in given), default=1)
+    numbers = max((prod(shape) for shape in given), default=1)
     known = prod(size for size in shape if size is not None)
     rest = -(-numbers // max(1, known))
     sizes: list[int] = []
@@ -162,8 +162,8 @@ def bytes_of(
     outputs: list[tuple[tuple[int, ...], str]],
 ) -> float:
     """Bytes that one call reads and writes, each tensor once."""
-    read = [tensor_bytes(*one) for one in inputs]
-    written = [tensor_bytes(*one) for one in outputs]
+    read = [tensor_bytes(*input_) for input_ in inputs]
+    written = [tensor_bytes(*output) for output in outputs]
     if writes_variable(node.type):
         # The variable itself is a handle: it is written, and read unless it is only assigned.
         return float(sum(read) + sum(read[-1:]) * (1 if node.type == "AssignVariableOp" else 2))

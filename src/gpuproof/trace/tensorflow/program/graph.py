@@ -194,7 +194,7 @@ def _ordered(graph: Any) -> list[Any]:
         pending = [first]
         while pending:
             operation = pending[-1]
-            missing = [one.op for one in operation.inputs if one.op.name not in seen]
+            missing = [input_.op for input_ in operation.inputs if input_.op.name not in seen]
             if missing and operation.name not in seen:
                 pending += missing
                 continue
@@ -212,7 +212,7 @@ def _function(operation: Any, attribute: Any) -> Any:
 def _branches(operation: Any) -> list[Any]:
     if operation.type.endswith("If"):
         return [_function(operation, operation.get_attr(name)) for name in ("then_branch", "else_branch")]
-    return [_function(operation, one) for one in operation.get_attr("branches")]
+    return [_function(operation, branch) for branch in operation.get_attr("branches")]
 
 
 def _size(graph: Any) -> int:
@@ -246,11 +246,11 @@ def _constant(program: Program, place: tuple[int, int]) -> Any:
     if node.type not in ("Identity", "Cast", "StridedSlice", "Maximum", "Minimum", "Max", "Min", "Squeeze"):
         return None
     only = node.inputs[:1] if node.type in ("Max", "Min") else node.inputs
-    given = [_constant(program, one) for one in only]
-    if any(one is None for one in given):
+    given = [_constant(program, input_) for input_ in only]
+    if any(value is None for value in given):
         return None
     if node.type == "StridedSlice":
         return given[0][int(given[1][0])] if node.operation.get_attr("shrink_axis_mask") == 1 else None
     if node.type in ("Max", "Min"):
         return given[0] if given[0].ndim == 0 else None
-    return {"Maximum": np.maximum, "Minimum": np.minimum}.get(node.type, lambda one: one)(*given)
+    return {"Maximum": np.maximum, "Minimum": np.minimum}.get(node.type, lambda value: value)(*given)

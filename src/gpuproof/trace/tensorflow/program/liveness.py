@@ -160,7 +160,7 @@ class _Simulation:
     def _largest(self, node: Node, shape: tuple[int | None, ...] | None, dtype: str) -> tuple[int, ...]:
         """An upper limit of a shape that depends on values."""
         inputs = self._inputs(node)
-        numbers = max((prod(one) for one, dtype in inputs if not is_host(one, dtype)), default=1)
+        numbers = max((prod(shape) for shape, dtype in inputs if not is_host(shape, dtype)), default=1)
         nodes = self._program.nodes
         first = all(None not in (nodes[at].shapes[output] or ()) for at, output in node.inputs)
         if numbers > 1 and first and node.inputs and not is_reserved_by_cudnn(node.type):

@@ -64,7 +64,7 @@ def _replace_datasets(note: Callable[[str], None]) -> None:
         options.update(directory=_folder(placeholders), verbose=False)
         found = load(*given.args, **given.kwargs)
         several = isinstance(found, (list, tuple))
-        made = [_of_unknown_length(one) for one in (found if several else [found])]
+        made = [_of_unknown_length(dataset) for dataset in (found if several else [found])]
         for dataset in made:
             dataset.class_names = (list(classes) or UnknownClasses(directory, _REMEDY)) if labelled else None
             dataset.file_paths = []

@@ -117,7 +117,7 @@ def _sequences(known: Known, note: Callable[[str], None]) -> dict[str, Callable[
 def _table(known: Known, note: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
     def load_data(*args: Any, version: str = "large", test_split: float = _TEST_SPLIT, **_: Any) -> Any:
         rows = _SMALL_ROWS if "small" in (*args, version) else known.rows
-        given = [one for one in args if isinstance(one, float)]
+        given = [argument for argument in args if isinstance(argument, float)]
         tests = _test_rows(known, rows, given[0] if given else test_split)
         note(
             f"keras.datasets.{known.name} was not loaded (--data synthetic): {rows:,} rows of {known.width} zeros took its place."

@@ -32,7 +32,7 @@ def _examples_in_part(part: str, sizes: Mapping[str, int]) -> int:
         size = sizes[name]
     else:
         raise ValueError(f"there is no split {name!r}; there are {', '.join(sizes)}")
-    start, stop = (_place(found[one], size) for one in ("start", "stop"))
+    start, stop = (_place(found[end], size) for end in ("start", "stop"))
     return max(0, (size if stop is None else stop) - (start or 0))
 
 

@@ -79,12 +79,12 @@ class Splits(dict[str, Split]):
 
     def __missing__(self, name: str) -> Split:
         """A part, such as `train[:10%]`."""
-        return Split(name, examples_in(name, {one.name: one.num_examples for one in self.values()}))
+        return Split(name, examples_in(name, {split.name: split.num_examples for split in self.values()}))
 
     @property
     def total_num_examples(self) -> int:
         """Of all splits."""
-        return sum(one.num_examples for one in self.values())
+        return sum(split.num_examples for split in self.values())
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Builder:
             )
         if split is None:
             return {name: self._dataset(name, batch_size, as_supervised) for name in self.info.splits}
-        return tf.nest.map_structure(lambda one: self._dataset(str(one), batch_size, as_supervised), split)
+        return tf.nest.map_structure(lambda name: self._dataset(str(name), batch_size, as_supervised), split)
 
     def _dataset(self, split: str, batch_size: int | None, supervised: bool) -> Any:
         info = self.info
@@ -164,7 +164,7 @@ class Builder:
         example: Any = {name: feature.zeros() for name, feature in info.features.items()}
         example = tuple(example[name] for name in keys) if supervised else example
         if batch_size == -1:
-            return tf.nest.map_structure(lambda one: _repeated(one, count), example)
+            return tf.nest.map_structure(lambda value: _repeated(value, count), example)
         dataset = tf.data.Dataset.from_tensors(example).repeat(count)
         return dataset if batch_size is None else dataset.batch(batch_size)
 
@@ -233,10 +233,10 @@ def read_known() -> Iterator[Info]:
     """The data sets that can be replaced."""
     with _DATA.open(newline="") as file:
         for row in csv.DictReader(file):
-            splits = (one.split("=") for one in row["splits"].split())
+            splits = (split.split("=") for split in row["splits"].split())
             yield Info(
                 row["name"],
-                dict(_feature(one) for one in row["features"].split()),
+                dict(_feature(feature) for feature in row["features"].split()),
                 Splits({name: Split(name, int(count)) for name, count in splits}),
                 tuple(row["supervised"].split()),
             )
@@ -247,7 +247,7 @@ def as_numpy(dataset: Any) -> Any:
     if isinstance(dataset, tf.data.Dataset):
         return dataset.as_numpy_iterator()
     return tf.nest.map_structure(
-        lambda one: as_numpy(one) if isinstance(one, tf.data.Dataset) else one.numpy(), dataset
+        lambda value: as_numpy(value) if isinstance(value, tf.data.Dataset) else value.numpy(), dataset
     )
 
 
