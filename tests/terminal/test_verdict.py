@@ -123,7 +123,7 @@ def test_a_run_that_ended_before_the_first_sample_gets_no_numbers():
     assert "cores on average, at most" in usual
     document["processes"] |= {"mean_cpu_percent": 610.0, "cpu_seconds": 0.12, "peak_rss": 0}
     document["cpu_count"] = 2
-    (line,) = [one for one in render(document).splitlines() if one.startswith("processes")]
+    (line,) = [line for line in render(document).splitlines() if line.startswith("processes")]
     assert line.startswith("processes  0.1 s of CPU time")
     assert "memory" not in line
 

@@ -51,7 +51,7 @@ class Job:
 
     def take(self) -> list[Kind]:
         """The kinds of messages to all hosts since the last call, without heartbeats."""
-        kinds = [Kind(one.message["kind"]) for one in self.sent]
+        kinds = [Kind(outgoing.message["kind"]) for outgoing in self.sent]
         self.sent.clear()
         return [kind for kind in kinds if kind is not Kind.HEARTBEAT]
 
@@ -206,7 +206,7 @@ def test_a_host_that_starts_after_the_failure_of_another_is_told(job: Job) -> No
     job.tick(2.0, ["algo-1"])
     assert job.take() == [Kind.GATHER, Kind.STOP]
     job.join("algo-2", at=4.0)
-    assert [(one.host, one.message["kind"]) for one in job.sent] == [("algo-2", Kind.STOP)]
+    assert [(outgoing.host, outgoing.message["kind"]) for outgoing in job.sent] == [("algo-2", Kind.STOP)]
     job.say("algo-2", Kind.ENDED, 4.0)
     job.take()
     job.tick(11.9, ["algo-1", "algo-2"])

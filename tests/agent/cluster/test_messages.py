@@ -13,7 +13,7 @@ def test_messages_arrive_whatever_the_pieces() -> None:
     for size in (1, 7, 1000):
         lines = LineBuffer(100)
         pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
-        assert [one for piece in pieces for one in lines.feed(piece)] == sent
+        assert [message for piece in pieces for message in lines.feed(piece)] == sent
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def hosts(tmp_path: Path, agent_file: Path) -> Iterator[Callable[[int], AgentHos
         return created[-1]
 
     yield create
-    for one in created:
-        one.end()
+    for agent_hosts in created:
+        agent_hosts.end()
 
 
 def until(is_true: Callable[[], bool]) -> None:

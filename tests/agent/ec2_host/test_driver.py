@@ -32,7 +32,7 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 def answers(*gpus: str) -> str:
     """A script that answers the query with these lines, and `-L` with their names."""
     lines = "\n".join(gpus)
-    names = "\n".join(f"GPU {index}: {one.partition(',')[0]}" for index, one in enumerate(gpus))
+    names = "\n".join(f"GPU {index}: {text.partition(',')[0]}" for index, text in enumerate(gpus))
     return (
         f"case \"$1\" in --query-gpu=*) cat <<'END'\n{lines}\nEND\n;; -L) cat <<'END'\n{names}\nEND\n;; esac"
     )

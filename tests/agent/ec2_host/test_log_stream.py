@@ -26,8 +26,10 @@ def lines_of(text: bytes, tmp_path: Path, clock: Callable[[], float] = time.time
     stream.close(time.sleep)
     assert stream.problem == ""
     requests = [json.loads(line) for line in (tmp_path / "bin" / "events").read_text().splitlines()]
-    assert {(one["logGroupName"], one["logStreamName"]) for one in requests} == {("/group", "run/algo-1")}
-    return [(event["timestamp"], event["message"]) for one in requests for event in one["logEvents"]]
+    assert {(request["logGroupName"], request["logStreamName"]) for request in requests} == {
+        ("/group", "run/algo-1")
+    }
+    return [(event["timestamp"], event["message"]) for request in requests for event in request["logEvents"]]
 
 
 def test_lines_arrive_in_a_new_group_and_on_the_disk(aws: Callable[[str], Path], tmp_path: Path) -> None:

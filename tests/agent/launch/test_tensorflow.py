@@ -196,13 +196,13 @@ def workers(agents: HostAgents) -> list[Host]:
 @pytest.mark.xdist_group("tensorflow-hosts")
 def test_two_hosts_train_one_model(workers: list[Host]) -> None:
     first, second = (host.printed for host in workers)
-    assert [one["given"]["task"]["index"] for one in (first, second)] == [0, 1]
-    assert [one["kind"] for one in (first, second)] == ["CollectiveAllReduceStrategy"] * 2
-    assert [one["batch"] for one in (first, second)] == [16, 16]
+    assert [rank["given"]["task"]["index"] for rank in (first, second)] == [0, 1]
+    assert [rank["kind"] for rank in (first, second)] == ["CollectiveAllReduceStrategy"] * 2
+    assert [rank["batch"] for rank in (first, second)] == [16, 16]
     assert first["losses"] == second["losses"]
     # The same examples, an epoch later.
     assert first["losses"][3] < first["losses"][1]
-    assert [one["sum"] for one in (first, second)] == [3.0, 3.0]
+    assert [rank["sum"] for rank in (first, second)] == [3.0, 3.0]
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ def printed(hosts: list[Host]) -> list[dict[str, object]]:
     """What each rank printed."""
     lines = [line for host in hosts for line in host.log.splitlines() if line.startswith("{")]
     assert lines, "\n".join(host.log for host in hosts)
-    return sorted(map(json.loads, lines), key=lambda one: one["rank"])
+    return sorted(map(json.loads, lines), key=lambda line: line["rank"])
 
 
 def test_a_job_resumes_after_a_host_was_killed_and_all_ranks_compute_the_same(agents: HostAgents) -> None:
@@ -107,25 +107,27 @@ def test_a_job_resumes_after_a_host_was_killed_and_all_ranks_compute_the_same(ag
     hosts = train(agents, "resumed", checkpoints, processes_per_host=2)
     assert [host.code for host in hosts] == [0, 0], "\n".join(host.log for host in hosts)
     ranks = printed(hosts)
-    assert [(one["rank"], one["world"]) for one in ranks] == [(rank, 4) for rank in range(4)]
-    assert [(one["GROUP_RANK"], one["LOCAL_RANK"]) for one in ranks] == [
+    assert [(rank["rank"], rank["world"]) for rank in ranks] == [(rank, 4) for rank in range(4)]
+    assert [(rank["GROUP_RANK"], rank["LOCAL_RANK"]) for rank in ranks] == [
         ("0", "0"),
         ("0", "1"),
         ("1", "0"),
         ("1", "1"),
     ]
-    assert [one["SM_CURRENT_HOST"] for one in ranks] == ["algo-1", "algo-1", "algo-2", "algo-2"]
-    assert all((one["MASTER_PORT"], one["began"]) == ("7777", 1) for one in ranks)
-    assert all(one["total"] == 0 + 1 + 2 + 3 for one in ranks)
-    assert all(one["losses"] == ranks[0]["losses"] and one["weight"] == ranks[0]["weight"] for one in ranks)
-    assert sorted(row for one in ranks for row in one["rows"]) == [*range(8)]  # type: ignore[attr-defined]
+    assert [rank["SM_CURRENT_HOST"] for rank in ranks] == ["algo-1", "algo-1", "algo-2", "algo-2"]
+    assert all((rank["MASTER_PORT"], rank["began"]) == ("7777", 1) for rank in ranks)
+    assert all(rank["total"] == 0 + 1 + 2 + 3 for rank in ranks)
+    assert all(
+        rank["losses"] == ranks[0]["losses"] and rank["weight"] == ranks[0]["weight"] for rank in ranks
+    )
+    assert sorted(row for rank in ranks for row in rank["rows"]) == [*range(8)]  # type: ignore[attr-defined]
 
 
 def test_a_rank_that_is_killed_is_restarted_with_those_of_all_hosts(agents: HostAgents) -> None:
     hosts = train(agents, "restarted", agents.folder / "kept-2", "rank", processes_per_host=1, max_restarts=1)
     assert [host.code for host in hosts] == [0, 0], "\n".join(host.log for host in hosts)
     ranks = printed(hosts)
-    assert [(one["rank"], one["began"], one["SM_CURRENT_HOST"]) for one in ranks] == [
+    assert [(rank["rank"], rank["began"], rank["SM_CURRENT_HOST"]) for rank in ranks] == [
         (0, 1, "algo-1"),
         (1, 1, "algo-2"),
     ]

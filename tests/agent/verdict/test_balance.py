@@ -46,7 +46,7 @@ def test_nothing_is_said_without_certainty():
 
 def test_an_uneven_host_says_so_in_its_own_verdict():
     verdict = judge(Expectation(2), watched(100, gpu(90, **BUSY), gpu(90, **BUSY, until=20)))
-    assert [one.kind for one in verdict.bottlenecks][-1] == "imbalance"
+    assert [bottleneck.kind for bottleneck in verdict.bottlenecks][-1] == "imbalance"
 
 
 def test_hosts_that_start_and_end_together_waited_for_nobody():

@@ -18,7 +18,7 @@ def held_back(telemetry: Telemetry) -> list[Bottleneck]:
 
 
 def kinds(telemetry: Telemetry) -> list[str]:
-    return [one.kind for one in held_back(telemetry)]
+    return [bottleneck.kind for bottleneck in held_back(telemetry)]
 
 
 def test_a_python_process_at_a_whole_core_while_the_gpu_waits_is_named():

@@ -27,7 +27,7 @@ def test_a_gpu_used_by_another_process_beside_the_jobs_own_is_not_counted():
         watched(60, gpu(80, **OUR_MEMORY), gpu(95, mib=20000, pids={STRANGER: 19900})),
     )
     assert verdict.outcome == USED
-    assert [one.worked for one in verdict.gpus] == [True, False]
+    assert [entry.worked for entry in verdict.gpus] == [True, False]
     assert verdict.gpus[1].judged_by == "processes"
 
 
@@ -113,7 +113,7 @@ def test_in_a_container_a_process_beside_the_job_makes_it_unclear():
 
 def test_in_a_container_matching_process_ids_are_believed():
     verdict = judge(ONE, watched(60, gpu(85, **OUR_MEMORY), gpu(85, mib=8000), **CONTAINER))
-    assert [one.worked for one in verdict.gpus] == [True, False]
+    assert [entry.worked for entry in verdict.gpus] == [True, False]
     assert verdict.gpus[0].judged_by == "processes"
 
 

@@ -35,7 +35,7 @@ def report(*gpus: Timeline, expected: Expectation = FOUR, started: float = 1000.
 
 def merged(*reports: HostReport | None) -> Verdict:
     hosts = [f"algo-{number}" for number in range(1, len(reports) + 1)]
-    found = {host: one for host, one in zip(hosts, reports, strict=True) if one is not None}
+    found = {host: report for host, report in zip(hosts, reports, strict=True) if report is not None}
     document = merge_hosts(hosts, found)
     assert document is not None
     assert json.loads(json.dumps(document)) == Verdict.from_json(document).to_json()
@@ -114,7 +114,7 @@ def test_a_job_that_expects_no_gpu_needs_none_on_any_host():
 def test_bottlenecks_name_their_host_and_processes_are_summed():
     slow = gpu(20, **BUSY)
     verdict = merged(report(slow, cpu=cpu(1.0)), report(WORKING))
-    assert [(one.kind, one.host) for one in verdict.bottlenecks] == [
+    assert [(bottleneck.kind, bottleneck.host) for bottleneck in verdict.bottlenecks] == [
         ("one-core", "algo-1"),
         ("imbalance", None),
     ]
@@ -159,4 +159,4 @@ def test_a_single_hosts_document_has_none_of_the_keys_of_several():
     assert document is not None
     assert not {"hosts", "throughput"} & document.keys()
     assert not any("host" in gpu for gpu in document["gpus"])
-    assert not any("host" in one for one in document["bottlenecks"])
+    assert not any("host" in bottleneck for bottleneck in document["bottlenecks"])

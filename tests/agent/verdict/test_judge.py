@@ -189,7 +189,7 @@ def test_headroom_counts_everything_on_the_device_and_the_peak_only_the_job():
 
 def test_a_hidden_gpu_is_named():
     verdict = judge(FOUR, watched(60, WORKING, UNTOUCHED, UNTOUCHED, UNTOUCHED, visible_devices="0,2"))
-    assert [one.hidden for one in verdict.gpus] == [False, True, False, True]
+    assert [entry.hidden for entry in verdict.gpus] == [False, True, False, True]
     assert "CUDA_VISIBLE_DEVICES=0,2 hid GPUs 1 and 3 from the job." in verdict.notes
 
 
@@ -202,7 +202,7 @@ def test_hiding_every_gpu_is_the_first_thing_to_mend(value: str):
 
 def test_a_gpu_is_also_hidden_by_naming_another_ones_uuid():
     verdict = judge(ONE, watched(60, UNTOUCHED, WORKING, visible_devices="GPU-00000001"))
-    assert [one.hidden for one in verdict.gpus] == [True, False]
+    assert [entry.hidden for entry in verdict.gpus] == [True, False]
 
 
 def test_used_so_far_is_false_until_there_was_work():

@@ -32,4 +32,4 @@ def test_a_failed_remap_is_reported_rather_than_a_pending_one():
 
 def test_each_gpu_is_judged_for_itself():
     found = list(ecc_errors.evaluate(gpus(gpu(0), gpu(1, remap_pending=True))))
-    assert [str(one.location) for one in found] == ["GPU 1 (NVIDIA A10G)"]
+    assert [str(finding.location) for finding in found] == ["GPU 1 (NVIDIA A10G)"]

@@ -8,7 +8,7 @@ def test_a_link_of_half_the_lanes_is_how_ec2_wires_it_unless_a_neighbour_has_mor
     half = {"pcie_width": 8, "pcie_width_max": 16}
     assert codes(pcie_link.evaluate(gpus(gpu(0, **half), gpu(1, **half)))) == []
     found = list(pcie_link.evaluate(gpus(gpu(0, **half), gpu(1, pcie_width=16, pcie_width_max=16))))
-    assert [str(one.location) for one in found] == ["GPU 0 (NVIDIA A10G)"]
+    assert [str(finding.location) for finding in found] == ["GPU 0 (NVIDIA A10G)"]
 
 
 def test_fewer_than_eight_lanes_are_a_warning_on_a_gpu_alone():

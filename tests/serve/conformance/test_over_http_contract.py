@@ -290,7 +290,7 @@ def test_sagemaker_model_server_workers_is_the_number_of_processes(tmp_path: Pat
         asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
         server.wait_for_requests(3)
         go.touch()
-        assert sorted(one.result().json for one in asked) == sorted(server.workers)
+        assert sorted(future.result().json for future in asked) == sorted(server.workers)
 
 
 @pytest.mark.parametrize(

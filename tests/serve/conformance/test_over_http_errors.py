@@ -298,9 +298,9 @@ def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(
     with served(tmp_path, WAITS, GPUPROOF_SERVE_MAX_QUEUE="3") as server, ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(server.predict, str(go)) for _ in range(16)]
         # One is computed, three wait; one more may have been sent ahead to the worker.
-        until(lambda: sum(one.done() for one in asked) >= 16 - 5, "the refusals")
+        until(lambda: sum(future.done() for future in asked) >= 16 - 5, "the refusals")
         go.touch()
-        answers = [one.result() for one in asked]
+        answers = [future.result() for future in asked]
     refused = [answer for answer in answers if answer.status == 429]
     assert 16 - len(refused) >= 3
     assert refused

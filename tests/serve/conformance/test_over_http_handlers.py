@@ -18,9 +18,13 @@ pytestmark = pytest.mark.slow
 def each_handler(*without: str) -> list[object]:
     """All of one handler's tests share one server, and those of a framework the worker that has imported it."""
     return [
-        pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(f"serve-{_framework(one) or one.name}"))
-        for one in examples()
-        if one.name not in without
+        pytest.param(
+            example,
+            id=example.name,
+            marks=pytest.mark.xdist_group(f"serve-{_framework(example) or example.name}"),
+        )
+        for example in examples()
+        if example.name not in without
     ]
 
 

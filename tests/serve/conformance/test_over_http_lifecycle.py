@@ -53,7 +53,7 @@ def test_what_runs_and_what_waits_is_answered_before_the_server_ends(
         os.kill(front_of(server.process), number)
         until(lambda: is_refused(server.port), "the port to close")
         go.touch()
-        assert [one.result().status for one in asked] == [200] * 4
+        assert [future.result().status for future in asked] == [200] * 4
         assert server.process.wait(60) == 0
 
 

@@ -108,11 +108,11 @@ def test_requests_without_a_model_are_counted_and_logged(server: Server) -> None
         return server.metric("gpuproof_requests_total", method="POST", path=path, status=status)
 
     asked = [("/models/{name}/invoke", "404"), ("/invocations", "404"), ("/invocations", "400")]
-    before = [counted(*one) for one in asked]
+    before = [counted(*pair) for pair in asked]
     invoke(server, "none")
     server.ask("POST", "/invocations", "[1]", {TARGET: "none"})
     server.ask("POST", "/invocations", "[1]")
-    assert [counted(*one) for one in asked] == [count + 1 for count in before]
+    assert [counted(*pair) for pair in asked] == [count + 1 for count in before]
     until(lambda: '"path":"/invocations","status":400' in server.access_log.read_text(), "its line")
 
 

@@ -166,7 +166,7 @@ def test_the_status_of_the_rest_api_lists_the_versions(several: Path) -> None:
     try:
         status, body = model._rest.status("/v1/models/half")
         assert status == 200
-        assert [one["version"] for one in json.loads(body)["model_version_status"]] == ["2", "1"]
+        assert [load["version"] for load in json.loads(body)["model_version_status"]] == ["2", "1"]
         assert model._rest.status("/v1/models/half/versions/3")[0] == 404
         assert model._rest.status("/v1/models/fourth")[0] == 404
     finally:

@@ -100,7 +100,7 @@ def test_the_access_log_is_one_json_object_a_line() -> None:
     log.add(record(status=500))
     log.stop()
     lines = [json.loads(text) for text in written.getvalue().splitlines()]
-    assert [one["status"] for one in lines] == [200, 500]
+    assert [line["status"] for line in lines] == [200, 500]
     assert lines[0]["inference_id"] == 'a"b\n'
     assert lines[0]["predict_ms"] == 3.0
 

@@ -150,7 +150,7 @@ def test_what_waits_is_read_meanwhile_and_answered_as_ever(tmp_path: Path) -> No
         busy.until_all_are_there()
         until(lambda: woken(pid) > before, "the reader to work")
         busy.go()
-        assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 8
+        assert [right(future.result(), number) for number, future in enumerate(several, 1)] == [True] * 8
         assert busy.readers == [pid]
 
 
@@ -174,7 +174,7 @@ def test_what_is_none_for_a_reader_starts_none(tmp_path: Path, handler: str, dat
         busy.until_all_are_there()
         assert busy.readers == []
         busy.go()
-        assert [one.result().status for one in several] == [200] * 3
+        assert [future.result().status for future in several] == [200] * 3
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path:
         os.kill(pid, signal.SIGKILL)
         until(lambda: ENDED in busy.server.log_text, "its end")
         busy.go()
-        assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
+        assert [right(future.result(), number) for number, future in enumerate(several, 1)] == [True] * 3
     with busy_server(tmp_path / "again") as busy:
         first = busy.reader()
         os.kill(first, signal.SIGKILL)
@@ -229,7 +229,7 @@ def test_a_reader_that_hangs_is_ended_and_predictors_read(tmp_path: Path) -> Non
         until(lambda: ENDED in busy.server.log_text, "its end")
         assert gone(pid)
         busy.go()
-        assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
+        assert [right(future.result(), number) for number, future in enumerate(several, 1)] == [True] * 3
 
 
 def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(
         time.sleep(0.5)
         assert busy.readers == []
         busy.go()
-        assert [right(one.result(), number) for number, one in enumerate(several)] == [True] * 6
+        assert [right(future.result(), number) for number, future in enumerate(several)] == [True] * 6
 
 
 def test_a_request_waiting_for_a_reader_can_time_out_or_be_cancelled(tmp_path: Path) -> None:
@@ -272,7 +272,9 @@ def test_memory_is_given_back_after_many_large_bodies(tmp_path: Path) -> None:
         busy.reader()
         busy.go()
         several = [busy.ask(rows(number)) for number in range(1, 300)]
-        assert all(right(one.result(), number) for number, one in enumerate(several, 1))
+        assert all(right(future.result(), number) for number, future in enumerate(several, 1))
         descriptors = Path(f"/proc/{busy.server.process.pid}/fd").iterdir()
-        shared = next(one for one in descriptors if "gpuproof-bodies" in os.readlink(one))
+        shared = next(
+            descriptor for descriptor in descriptors if "gpuproof-bodies" in os.readlink(descriptor)
+        )
         until(lambda: shared.stat().st_blocks * 512 <= 16 << 20, "its pages to be given back")

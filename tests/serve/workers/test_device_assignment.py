@@ -28,7 +28,9 @@ def test_predictors_share_the_visible_gpus(
     settings: Settings, environ: dict[str, str], gpus: int, expected: list[tuple[str, str | None]]
 ) -> None:
     found = assign_devices(settings, environ, gpus, 8)
-    assert [(one.device.kind, one.environment.get("CUDA_VISIBLE_DEVICES")) for one in found] == expected
+    assert [
+        (assignment.device.kind, assignment.environment.get("CUDA_VISIBLE_DEVICES")) for assignment in found
+    ] == expected
 
 
 def test_predictors_share_the_cores() -> None:

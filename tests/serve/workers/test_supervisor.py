@@ -117,7 +117,7 @@ def test_work_goes_to_the_least_loaded(tmp_path: Path) -> None:
         asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
         server.wait_for_requests(3)
         go.touch()
-        assert len({one.result().json[1] for one in asked}) == 3
+        assert len({future.result().json[1] for future in asked}) == 3
 
 
 def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> Non
         server.wait_for_requests(1)
         others = [pool.submit(server.predict, 0) for _ in range(6)]
         # One may have been sent ahead to the busy one before that was known to be slow.
-        until(lambda: sum(one.done() for one in others) >= 5, "the other's answers")
+        until(lambda: sum(future.done() for future in others) >= 5, "the other's answers")
         assert not hanging.done()
         go.touch()
-        assert [one.result().status for one in (hanging, *others)] == [200] * 7
+        assert [future.result().status for future in (hanging, *others)] == [200] * 7
 
 
 def test_a_predictor_gets_what_to_serve_in_its_last_argument(tmp_path: Path) -> None:
