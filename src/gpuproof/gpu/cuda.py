@@ -164,7 +164,7 @@ def read_libraries(
 
     Args:
         names: each after those that it depends on.
-        folders: searched if the loader finds nothing, such as `site-packages/nvidia/cudnn/lib`.
+        folders: of wheels, such as `site-packages/nvidia/cudnn/lib`; searched after LD_LIBRARY_PATH and before the system's libraries.
         load: whether to load libraries from the folders too; takes seconds for all of CUDA from a cold disk.
     """
     wanted = json.dumps({"names": list(names), "folders": list(folders), "load": load})

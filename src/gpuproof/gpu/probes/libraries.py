@@ -1,7 +1,10 @@
 """Probe for the user's interpreter: loads CUDA libraries one by one, and reports their paths.
 
-Its argument is a JSON object: `names`, such as `libcudnn.so.9`, ordered by dependencies; `folders` to search after the
-loader's own paths; `load`, whether to load libraries that are found in a folder.
+Its argument is a JSON object: `names`, such as `libcudnn.so.9`, ordered by dependencies; `folders` of wheels to search;
+`load`, whether to load libraries that are found in a folder.
+
+Wheels of frameworks name these folders in their run paths, which the loader searches after LD_LIBRARY_PATH and before
+the libraries of the system (ld.so(8)).
 """
 
 from __future__ import annotations
@@ -30,7 +33,12 @@ def find_library(name: str, folders: list[str], *, load: bool) -> dict[str, Any]
     if existing and not load:
         return {"path": existing[0]}
     error = None
-    for path in (name, *existing):
+    overridden = any(
+        os.path.exists(os.path.join(folder, name))  # noqa: PTH110, PTH118
+        for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        if folder
+    )
+    for path in (name, *existing) if overridden else (*existing, name):
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as problem:

@@ -63,6 +63,12 @@ def test_a_power_cap_explains_slow_arithmetic_and_makes_it_a_note():
     assert "power limit" in found[1].message
 
 
+def test_a_sound_h100_at_its_power_limit_is_not_slow():
+    gpu = MeasuredGpu("GPU 0 (H100)", sheet=H100, throttle=("power cap",))
+    assert codes(judge(gpu, fp16_tflops=690)) == ["D800 note"]
+    assert codes(judge(replace(gpu, throttle=()), fp16_tflops=690)) == ["D800 note", "D802 warning"]
+
+
 def test_a_card_on_the_slot_s_power_alone_is_not_expected_to_hold_its_peak():
     found = judge(MeasuredGpu("GPU 0 (H100)", sheet=H100, power_limit_w=70.0), fp16_tflops=300)
     assert codes(found) == ["D800 note", "D802 note"]
