@@ -13,7 +13,7 @@ LEAST = {
     "id": "train-1",
     "job_name": "train",
     "kind": "training",
-    "place": "local",
+    "backend": "local",
     "status": "InProgress",
     "created": 100.0,
 }

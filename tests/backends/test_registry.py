@@ -37,7 +37,7 @@ class Runs:
                 "id": name,
                 "job_name": "j",
                 "kind": "training",
-                "place": self.backend,
+                "backend": self.backend,
                 "status": "Failed",
                 "created": 1,
             }

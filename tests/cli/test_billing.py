@@ -11,7 +11,7 @@ RUN = {
     "id": "a",
     "job_name": "a",
     "kind": "training",
-    "place": "sagemaker",
+    "backend": "sagemaker",
     "status": "Completed",
     "created": 0,
     "instance_type": "ml.g5.xlarge",

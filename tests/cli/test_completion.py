@@ -51,7 +51,7 @@ def test_bash_completes_commands_options_choices_and_runs(
         run = tmp_path / "runs" / name
         run.mkdir(parents=True)
         (run / "run.json").write_text(
-            f'{{"id": "{name}", "job_name": "train", "kind": "training", "place": "local", "status": "Completed", "created": 1}}'
+            f'{{"id": "{name}", "job_name": "train", "kind": "training", "backend": "local", "status": "Completed", "created": 1}}'
         )
     done = subprocess.run(
         ["bash", "-c", COMPLETE, "-", str(bash_script), "gpuproof", *words],
@@ -67,7 +67,6 @@ def test_a_script_is_printed_for_each_shell(capsys: pytest.CaptureFixture[str], 
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
     assert all(command in text for command in COMMANDS)
-    assert "--place" not in text  # hidden
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {
     "id": "train-1",
     "job_name": "train",
     "kind": "training",
-    "place": "sagemaker",
+    "backend": "sagemaker",
     "region": "us-east-1",
     "created": 100.0,
     "instance_type": "ml.g5.xlarge",
@@ -218,7 +218,7 @@ def test_on_a_terminal_the_progress_line_shows_the_state(console: Console, own: 
 
 
 def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.StringIO) -> None:
-    run = ScriptedRun([state("Starting", place="local"), DONE])
+    run = ScriptedRun([state("Starting", backend="local"), DONE])
     run.is_remote = False
     follow_run(run, console)
     assert "status" not in own.getvalue()

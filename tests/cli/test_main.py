@@ -275,7 +275,7 @@ def test_what_follows_two_dashes_is_never_ours(
     monkeypatch.chdir(tmp_path)
     code, out, _ = gpuproof("run", "train.py", "--dry-run", "--format", "json", "--", "--version", "--", "-x")
     assert code == 0
-    assert json.loads(out)["order"]["arguments"] == ["--version", "--", "-x"]
+    assert json.loads(out)["job"]["arguments"] == ["--version", "--", "-x"]
 
 
 def test_an_error_has_its_message_its_remedy_and_its_code(
@@ -309,7 +309,7 @@ def test_closing_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
     for number in range(2000):
         run = tmp_path / "runs" / f"train-{number}"
         run.mkdir(parents=True)
-        document = {"id": run.name, "job_name": "train", "kind": "training", "place": "local"}
+        document = {"id": run.name, "job_name": "train", "kind": "training", "backend": "local"}
         write_json(run / "run.json", {**document, "status": "Completed", "created": number})
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m gpuproof ps --all | head -1"],
@@ -324,7 +324,7 @@ def test_closing_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
 def test_an_ascii_terminal_causes_no_failure(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "train-1"
     run.mkdir(parents=True)
-    document = {"id": "train-1", "job_name": "train", "kind": "training", "place": "local"}
+    document = {"id": "train-1", "job_name": "train", "kind": "training", "backend": "local"}
     write_json(run / "run.json", {**document, "status": "Failed", "created": 1, "failure_reason": "ünïcödé"})
     done = subprocess.run(
         [sys.executable, "-m", "gpuproof", "show"],

@@ -96,8 +96,8 @@ def test_a_dry_run_downloads_nothing_and_sends_no_request(sandbox: CliSandbox, b
     done = sandbox.gpuproof(*words)
     assert done.returncode == 0
     assert f"/opt/ml/input/data/training is s3://{bucket.name}/data" in done.stderr
-    order = json.loads(sandbox.gpuproof(*words, "--format", "json").stdout)["order"]
-    assert order["mounts"][0]["source"] == f"s3://{bucket.name}/data"
+    agent_job = json.loads(sandbox.gpuproof(*words, "--format", "json").stdout)["job"]
+    assert agent_job["mounts"][0]["source"] == f"s3://{bucket.name}/data"
     assert bucket.server.requests == []
     assert not sandbox.runs.exists()
 

@@ -297,8 +297,8 @@ class TestDryRun:
             sandbox.gpuproof("run", "train.py", "-p", "epochs=3", "--dry-run", "--format", "json").stdout
         )
         assert document["version"] == 1
-        assert document["order"]["hyperparameters"] == {"epochs": 3}
-        assert document["order"]["entry_point"] == "train.py"
+        assert document["job"]["hyperparameters"] == {"epochs": 3}
+        assert document["job"]["entry_point"] == "train.py"
         assert document["notes"] == []
 
     def test_what_cannot_run_is_found(self, sandbox: CliSandbox) -> None:

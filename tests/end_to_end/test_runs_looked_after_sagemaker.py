@@ -81,9 +81,9 @@ class TestPs:
         aws.write("train.py", "")
         aws.gpuproof("run", "train.py")
         there = json.loads(aws.gpuproof("ps", "--on", "sagemaker", "--format", "json").stdout)["runs"]
-        assert {run["place"] for run in there} == {"sagemaker"}
+        assert {run["backend"] for run in there} == {"sagemaker"}
         here = json.loads(aws.gpuproof("ps", "--on", "local", "--format", "json").stdout)["runs"]
-        assert {run["place"] for run in here} == {"local"}
+        assert {run["backend"] for run in here} == {"local"}
 
     def test_a_run_that_goes_on_shows_what_it_costs(self, aws: CliSandbox, running: str) -> None:
         (line,) = [one for one in aws.gpuproof("ps").stdout.splitlines() if one.startswith(running)]

@@ -111,7 +111,7 @@ def test_the_plan_is_printed_before_anything_is_created(cloud: CliSandbox) -> No
 def test_json_is_the_run_with_its_verdict(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, "--format", "json")
     document = json.loads(done.stdout)
-    assert (document["exit_code"], document["run"]["place"]) == (0, "sagemaker")
+    assert (document["exit_code"], document["run"]["backend"]) == (0, "sagemaker")
     assert document["verdict"]["outcome"] == "no-gpu-expected"
     assert "epochs" in done.stderr
 
@@ -134,8 +134,8 @@ def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: CliSandbox) -> None:
     assert document["version"] == 1
     assert document["calls"][-1]["operation"] == "create_training_job"
     assert document["calls"][-1]["request"]["Environment"] == {"GREETING": "***"}
-    assert document["order"]["hyperparameters"] == {"epochs": 3, "layers": [8, 8], "fast": True, "name": "5"}
-    assert document["order"]["environment"] == {}
+    assert document["job"]["hyperparameters"] == {"epochs": 3, "layers": [8, 8], "fast": True, "name": "5"}
+    assert document["job"]["environment"] == {}
     assert document["instance_types"][0]["name"] == "ml.m5.xlarge"
 
 

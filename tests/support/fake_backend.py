@@ -83,7 +83,7 @@ class FakeRun:
                 "id": self.id,
                 "job_name": "train",
                 "kind": "training",
-                "place": "fake",
+                "backend": "fake",
                 "status": self.status,
                 "secondary_status": self.status,
                 "created": time.time(),

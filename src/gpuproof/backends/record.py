@@ -58,7 +58,7 @@ class RunRecord:
             id=document["id"],
             job_name=document["job_name"],
             kind=document["kind"],
-            backend=document["place"],
+            backend=document["backend"],
             status=document["status"],
             secondary_status=document.get("secondary_status"),
             created=document["created"],

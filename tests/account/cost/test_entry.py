@@ -31,7 +31,7 @@ def record(**changes: Any) -> RunRecord:
         "id": "r-1",
         "job_name": "train",
         "kind": "training",
-        "place": "sagemaker",
+        "backend": "sagemaker",
         "region": "us-east-1",
         "status": "Completed",
         "created": 10 * DAY,

@@ -171,7 +171,7 @@ def test_the_verdict_is_the_last_line_and_lies_where_it_is_uploaded(container: C
     assert last.startswith("gpuproof-verdict: ")
     assert done.verdict == json.loads((container.results() / "verdict.json").read_text())
     assert done.verdict["outcome"] == container.run["verdict"] == "no-gpu-expected"
-    assert (container.run["place"], container.run["isolation"], container.run["exit_code"]) == (
+    assert (container.run["backend"], container.run["isolation"], container.run["exit_code"]) == (
         "sagemaker",
         "container",
         0,

@@ -34,7 +34,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
             "id": run_id,
             "job_name": "train",
             "kind": "training",
-            "place": "local",
+            "backend": "local",
             "status": "Completed",
         }
         state |= {"version": 1, "created": next(created), "source_dir": "/project", **more}
@@ -87,7 +87,7 @@ def on_sagemaker(seconds: float = 600, **more: Any) -> Advice:
         "id": "train-1",
         "job_name": "train",
         "kind": "training",
-        "place": "sagemaker",
+        "backend": "sagemaker",
         "region": "us-east-1",
     }
     document |= {"status": "Completed", "created": 1.0, "instance_type": "ml.g5.12xlarge", **more}

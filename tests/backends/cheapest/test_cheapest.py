@@ -44,7 +44,7 @@ def by_name(choice: Choice) -> dict[tuple[str, bool], Candidate]:
 def test_ec2_on_demand_is_cheaper_than_sagemaker(sandbox: EC2PlanningSandbox) -> None:
     choice = choose(sandbox)
     assert choice.backend.name == "ec2"
-    assert choice.plan.document()["place"] == "ec2"
+    assert choice.plan.document()["backend"] == "ec2"
     found = by_name(choice)
     assert set(found) == {("ec2", False), ("ec2", True), ("sagemaker", False), ("sagemaker", True)}
     chosen, other = found["ec2", False], found["sagemaker", False]

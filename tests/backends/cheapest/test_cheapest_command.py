@@ -59,7 +59,7 @@ def test_a_dry_run_for_programs_lists_the_candidates(typed: Typed) -> None:
     code, out, err = typed("--dry-run", "--format", "json")
     assert code == ExitCode.OK, err
     document = json.loads(out)
-    assert document["place"] == "ec2"
+    assert document["backend"] == "ec2"
     first, *others = document["candidates"]
     assert set(first) == {
         *("backend", "instance_type", "spot", "usd_per_hour", "predicted_seconds", "predicted_usd"),

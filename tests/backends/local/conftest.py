@@ -34,7 +34,7 @@ class Runs:
             "id": run_id,
             "job_name": run_id.partition("-")[0],
             "kind": "training",
-            "place": "local",
+            "backend": "local",
             "status": "Completed",
             "created": self._created,
             "source_dir": "/project",

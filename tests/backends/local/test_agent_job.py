@@ -18,7 +18,7 @@ from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 
 
-def ordered(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:
+def agent_job_of(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:
     return local_job(
         job,
         RunPaths(Path("/runs/train-1")),
@@ -39,7 +39,7 @@ def processing(**keys: Any) -> ProcessingJob:
 
 
 def test_a_training_job_arrives_whole() -> None:
-    order = ordered(
+    agent_job = agent_job_of(
         training(
             hyperparameters={"epochs": 5, "rate": 0.1},
             arguments=("--fast",),
@@ -51,66 +51,66 @@ def test_a_training_job_arrives_whole() -> None:
             output="/out",
         )
     )
-    assert order.run_id == "train-1"
-    assert order.job_name == "train"
-    assert order.hyperparameters == {"epochs": 5, "rate": 0.1}
-    assert order.arguments == ("--fast",)
-    assert order.environment == {"WHO": "me"}
-    assert (order.framework, order.instance_type) == ("pytorch", "ml.g5.xlarge")
-    assert order.max_duration == 7200.0
-    assert (order.expected_gpus, order.expected_gpu_name, order.require_gpu) == (1, "A10G", True)
-    assert order.output == "/out"
-    assert order.checkpoints == "/runs/train-1/checkpoints"
+    assert agent_job.run_id == "train-1"
+    assert agent_job.job_name == "train"
+    assert agent_job.hyperparameters == {"epochs": 5, "rate": 0.1}
+    assert agent_job.arguments == ("--fast",)
+    assert agent_job.environment == {"WHO": "me"}
+    assert (agent_job.framework, agent_job.instance_type) == ("pytorch", "ml.g5.xlarge")
+    assert agent_job.max_duration == 7200.0
+    assert (agent_job.expected_gpus, agent_job.expected_gpu_name, agent_job.require_gpu) == (1, "A10G", True)
+    assert agent_job.output == "/out"
+    assert agent_job.checkpoints == "/runs/train-1/checkpoints"
 
 
 def test_the_agent_reads_what_was_written(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    order = ordered(
+    agent_job = agent_job_of(
         training(inputs={"training": str(tmp_path / "data")}, if_gpu_unused="stop"),
         gpus_here=1,
         sources={"training": tmp_path / "data"},
     )
-    (tmp_path / "job.json").write_text(json.dumps(job_document(order)))
-    assert AgentJob.read(tmp_path / "job.json") == order
+    (tmp_path / "job.json").write_text(json.dumps(job_document(agent_job)))
+    assert AgentJob.read(tmp_path / "job.json") == agent_job
 
 
 def test_a_channels_folder_is_mounted_where_sagemaker_puts_it(tmp_path: Path) -> None:
-    order = ordered(training(inputs={"training": str(tmp_path)}), sources={"training": tmp_path})
-    assert order.channels == ("training",)
-    assert order.mounts == (Mount(str(tmp_path), "input/data/training"),)
+    agent_job = agent_job_of(training(inputs={"training": str(tmp_path)}), sources={"training": tmp_path})
+    assert agent_job.channels == ("training",)
+    assert agent_job.mounts == (Mount(str(tmp_path), "input/data/training"),)
 
 
 def test_a_file_lies_in_its_channels_folder(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.touch()
-    order = ordered(training(inputs={"training": str(rows)}), sources={"training": rows})
-    assert order.mounts == (Mount(str(rows), "input/data/training/rows.csv"),)
+    agent_job = agent_job_of(training(inputs={"training": str(rows)}), sources={"training": rows})
+    assert agent_job.mounts == (Mount(str(rows), "input/data/training/rows.csv"),)
 
 
 def test_an_s3_prefix_is_shown_as_it_is_written() -> None:
-    order = ordered(
+    agent_job = agent_job_of(
         training(inputs={"training": "s3://rows/data"}), sources={"training": S3Prefix("rows", "data")}
     )
-    assert order.mounts == (Mount("s3://rows/data", "input/data/training"),)
+    assert agent_job.mounts == (Mount("s3://rows/data", "input/data/training"),)
 
 
 def test_a_processing_input_is_mounted_at_its_path(tmp_path: Path) -> None:
     job = processing(inputs={"/opt/ml/processing/raw": str(tmp_path)})
-    order = ordered(job, sources={"/opt/ml/processing/raw": tmp_path})
-    assert order.mounts == (Mount(str(tmp_path), "processing/raw"),)
-    assert order.channels == ()
+    agent_job = agent_job_of(job, sources={"/opt/ml/processing/raw": tmp_path})
+    assert agent_job.mounts == (Mount(str(tmp_path), "processing/raw"),)
+    assert agent_job.channels == ()
 
 
 def test_an_input_that_covers_the_codes_place_moves_the_code_beside_it(tmp_path: Path) -> None:
     job = processing(inputs={"/opt/ml/processing/input": str(tmp_path)})
-    order = ordered(job, sources={"/opt/ml/processing/input": tmp_path})
-    assert order.mounts == (Mount(str(tmp_path), "processing/input"),)
-    assert code_folder(order) == "processing/code"
-    assert code_folder(ordered(processing())) == "processing/input/code"
+    agent_job = agent_job_of(job, sources={"/opt/ml/processing/input": tmp_path})
+    assert agent_job.mounts == (Mount(str(tmp_path), "processing/input"),)
+    assert code_folder(agent_job) == "processing/code"
+    assert code_folder(agent_job_of(processing())) == "processing/input/code"
 
 
 def test_processing_outputs_go_where_they_can_go_from_here() -> None:
-    order = ordered(
+    agent_job = agent_job_of(
         processing(
             outputs={
                 "/opt/ml/processing/done": "/done",
@@ -119,7 +119,7 @@ def test_processing_outputs_go_where_they_can_go_from_here() -> None:
             }
         )
     )
-    assert order.outputs == (
+    assert agent_job.outputs == (
         ProcessingOutput("processing/done", "/done"),
         ProcessingOutput("processing/far", None),
         ProcessingOutput("processing/kept", None),
@@ -127,7 +127,7 @@ def test_processing_outputs_go_where_they_can_go_from_here() -> None:
 
 
 def test_artifacts_for_s3_stay_with_the_run() -> None:
-    assert ordered(training(output="s3://rows/models")).output is None
+    assert agent_job_of(training(output="s3://rows/models")).output is None
 
 
 @pytest.mark.parametrize(
@@ -144,11 +144,11 @@ def test_artifacts_for_s3_stay_with_the_run() -> None:
 def test_an_unused_gpu_is_a_matter_only_where_there_is_one(
     keys: dict[str, Any], gpus: int, rule: UnusedGpuRule | None
 ) -> None:
-    assert ordered(training(**keys), gpus_here=gpus).if_gpu_unused == rule
+    assert agent_job_of(training(**keys), gpus_here=gpus).if_gpu_unused == rule
 
 
 def test_hosts_have_sagemakers_names() -> None:
-    assert ordered(training(instance_count=2)).hosts == ("algo-1", "algo-2")
+    assert agent_job_of(training(instance_count=2)).hosts == ("algo-1", "algo-2")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def attempt(run_id: str, status: str = "Failed", name: str = "train", source: st
         "id": run_id,
         "job_name": name,
         "kind": "training",
-        "place": "local",
+        "backend": "local",
         "status": status,
         "created": 1.0,
         "source_dir": source,

@@ -61,7 +61,7 @@ class SimulatedJob:
             "id": "job",
             "job_name": "job",
             "kind": "training",
-            "place": "sagemaker",
+            "backend": "sagemaker",
             "status": status,
             "secondary_status": secondary,
             "created": 0.0,

@@ -39,7 +39,7 @@ def make(folder: Path, name: str, *, days_ago: float = 0.0, status: str = "Compl
     run = folder / "runs" / name
     (run / "logs").mkdir(parents=True)
     (run / "logs" / "algo-1.log").write_text(log)
-    document = {"id": name, "job_name": "train", "kind": "training", "place": "local", "backend": "local"}
+    document = {"id": name, "job_name": "train", "kind": "training", "backend": "local"}
     ended = {} if status == "InProgress" else {"ended": created + 60}
     write_json(
         run / "run.json", {**document, "status": status, "created": created, "started": created, **ended}

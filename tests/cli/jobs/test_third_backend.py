@@ -108,7 +108,7 @@ def test_a_detached_run_is_listed_shown_read_stopped_and_removed(typed: Typed) -
     assert "fake-1" in out
     assert "fake.large" in out
     _, out, _ = typed("ps", "--on", "fake", "--format", "json")
-    assert [run["place"] for run in json.loads(out)["runs"]] == ["fake"]
+    assert [run["backend"] for run in json.loads(out)["runs"]] == ["fake"]
     _, out, _ = typed("show", "fake-1")
     assert "https://fake/fake-1" in out
     _, out, _ = typed("logs", "fake-1")

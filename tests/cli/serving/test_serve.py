@@ -31,7 +31,7 @@ RUN = {
     "id": "digits-20260101-000000-abcd",
     "job_name": "digits",
     "kind": "training",
-    "place": "local",
+    "backend": "local",
     "status": "Completed",
     "created": 1767225600.0,
     "artifacts": {"model.tar.gz": {"bytes": 1, "files": 1, "sha256": "00"}},

@@ -199,7 +199,7 @@ def _first_state(job: AgentJob) -> RunState:
         id=job.run_id,
         job_name=job.job_name,
         kind=job.kind,
-        place="sagemaker",
+        backend="sagemaker",
         host=job.current_host,
         hosts=list(job.hosts),
         instance_type=job.instance_type,

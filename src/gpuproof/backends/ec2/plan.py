@@ -329,12 +329,12 @@ class EC2Plan(DisplayedPlan):
         """The plan and its API calls as JSON, version 1; environment variables are hidden."""
         return {
             "version": 1,
-            "place": "ec2",
+            "backend": "ec2",
             "run": self.run_id,
             "region": self.region,
             "retry_spot": self.retries.limit,
             "instance_types": [target_document(target, self.max_cost_usd(target)) for target in self.targets],
-            "order": shown_job_document(self.agent_job(self.target)),
+            "job": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
             "regions": list(self.regions),

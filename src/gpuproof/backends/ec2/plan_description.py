@@ -113,7 +113,7 @@ def target_document(target: EC2Target, max_cost_usd: float | None) -> dict[str, 
     return {
         "name": target.name,
         "region": target.region,
-        "most_usd": max_cost_usd,
+        "max_usd": max_cost_usd,
         "usd_per_hour": price.usd_per_hour if price else None,
         "price_kind": price.kind if price else None,
         "price_as_of": price.as_of if price else None,

@@ -136,7 +136,8 @@ class LocalPlan(DisplayedPlan):
         """The plan as JSON, version 1; `RUN` stands for the run's folder."""
         return {
             "version": 1,
-            "order": shown_job_document(self.agent_job(RunPaths(Path("RUN")))),
+            "backend": "local",
+            "job": shown_job_document(self.agent_job(RunPaths(Path("RUN")))),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": self.warnings,
         }

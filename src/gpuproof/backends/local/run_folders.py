@@ -21,7 +21,7 @@ from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.util.atomic import write_json
 
 _NAME_LIMIT = 63  # SageMaker's limit for a job name
-_NEEDED = {"job_name", "kind", "place", "status"}
+_NEEDED = {"job_name", "kind", "backend", "status"}
 _REMOVED = ".removed"
 
 

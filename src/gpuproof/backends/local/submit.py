@@ -147,7 +147,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             "id": paths.root.name,
             "job_name": job.name,
             "kind": job.kind,
-            "place": "local",
+            "backend": "local",
             "status": IN_PROGRESS,
             "secondary_status": "Starting",
             "created": time.time(),

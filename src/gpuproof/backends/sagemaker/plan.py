@@ -208,13 +208,13 @@ class SageMakerPlan(DisplayedPlan):
         """The plan and its API calls as JSON, version 1; environment variables are hidden."""
         return {
             "version": 1,
-            "place": "sagemaker",
+            "backend": "sagemaker",
             "run": self.run_id,
             "region": self.region,
             "instance_types": [
                 {
                     "name": target.name,
-                    "most_usd": self.max_cost_usd(target),
+                    "max_usd": self.max_cost_usd(target),
                     "usd_per_hour": target.candidate.price.usd_per_hour if target.candidate.price else None,
                     "price_kind": target.candidate.price.kind if target.candidate.price else None,
                     "price_as_of": target.candidate.price.as_of if target.candidate.price else None,
@@ -222,7 +222,7 @@ class SageMakerPlan(DisplayedPlan):
                 }
                 for target in self.targets
             ],
-            "order": shown_job_document(self.agent_job(self.target)),
+            "job": shown_job_document(self.agent_job(self.target)),
             "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
             "calls": [call.to_json() for call in self.calls()],

@@ -61,7 +61,6 @@ def add_parser(commands: Subparsers) -> None:
         "(default: prices of us-east-1)",
     )
     parser.add_argument("--on", choices=["ec2", "sagemaker"], help="the service to run on")
-    parser.add_argument("--place", dest="on", choices=["ec2", "sagemaker"], help=argparse.SUPPRESS)
     parser.add_argument("--for", dest="use", choices=KINDS, help="only types that SageMaker accepts for this")
     parser.add_argument(
         "--max-price", metavar="USD", help="maximum price per hour and instance, such as 2.50"

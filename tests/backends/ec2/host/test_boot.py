@@ -68,7 +68,7 @@ def test_a_training_job_runs_on_an_instance_and_its_results_are_on_s3(
     assert boot_report is not None
     assert boot_report["instance"] == "i-0123456789abcdef0"
     assert run is not None
-    assert (run["place"], run["status"]) == ("ec2", "Completed")
+    assert (run["backend"], run["status"]) == ("ec2", "Completed")
     assert verdict is not None
     reader = LogReader(Aws(), job.parameters.log_group, job.layout.run_id)
     log = b"".join(reader.read())

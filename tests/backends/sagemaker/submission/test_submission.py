@@ -136,8 +136,8 @@ def test_the_job_document_names_the_type_it_got(sandbox: SageMakerSandbox) -> No
     plan = backend.plan(sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
     with injected_faults(sandbox.emulator, "quota,instance=ml.g5.xlarge"):
         backend.submit_once(plan)
-    order = json.loads(sandbox.aws.get_bytes(sandbox.bucket, plan.layout.job) or b"{}")
-    assert (order["instance_type"], order["expected_gpus"]) == ("ml.m5.xlarge", 0)
+    agent_job = json.loads(sandbox.aws.get_bytes(sandbox.bucket, plan.layout.job) or b"{}")
+    assert (agent_job["instance_type"], agent_job["expected_gpus"]) == ("ml.m5.xlarge", 0)
 
 
 def test_no_quota_for_any_type_lists_all_that_was_tried_and_what_each_needs(

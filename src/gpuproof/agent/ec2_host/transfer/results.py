@@ -75,7 +75,7 @@ class HostResults:
             document = _read(self._folder / name)
             if document is not None:
                 if name == "run.json":
-                    document["place"] = "ec2"
+                    document["backend"] = "ec2"
                 content = json.dumps(document, indent=1).encode()
                 self._aws.run(*_COPY, "-", f"{prefix}{name}", content=content)
 

@@ -54,7 +54,7 @@ def record_of(
         "id": launch.run_id,
         "job_name": launch.job_name,
         "kind": launch.kind,
-        "place": "ec2",
+        "backend": "ec2",
         "region": launch.region,
         "zone": launch.zone or None,
         "instances": list(launch.instances),

@@ -184,7 +184,7 @@ def _common_fields(
         "id": name,
         "job_name": tags.get(TAG_JOB) or job_name_in(name),
         "kind": kind,
-        "place": "sagemaker",
+        "backend": "sagemaker",
         "region": region,
         "arn": described[f"{word}JobArn"],
         "status": status,
