@@ -2,6 +2,10 @@
 
 It lays out SageMaker's contract, launches the script, monitors its resource use, packs its artifacts and computes the
 verdict. It is sent as one file (`gpuproof-agent.pyz`), so it uses only the standard library and `pynvml`.
+
+`runner.py` is the life of a run: contract, requirements, script, artifacts, verdict. It waits in one `select` and imports what it
+needs while the script starts. Only `paths.py` knows the names in a run's folder; a run's lock (`agent.lock`) is held as long as one
+of its agents or reapers lives.
 """
 
 import sys

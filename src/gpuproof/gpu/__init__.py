@@ -1,4 +1,6 @@
-"""Looking at this machine's GPUs and processes, without ever raising in the caller's face.
+"""Readings of this machine's GPUs and processes, which never raise.
 
-Every reading that cannot be had is `None`; why it cannot be had is said once, in words.
+A value that cannot be read is `None`, and the reason is recorded once. `nvml.py` and `processes.py` read; `sampler.py` samples four
+times a second at first, then once; `aggregate.py` and `gpu_stats.py` add up in bounded memory. `checks/` are checks of the GPUs' state
+that the agent and `gpuproof doctor` share.
 """
