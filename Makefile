@@ -9,7 +9,7 @@ WORKERS ?= 5
 # These compute: one for each core.
 QUICK_WORKERS ?= auto --maxprocesses 8
 PYTEST := $(BIN)/python -m pytest
-# Tests that share a server or an account run in one worker, and in the order of tests/conftest.py.
+# Tests that share a server or an account run in one worker, and in the order of conftest.py.
 ORDER := --dist loadgroup --no-loadscope-reorder
 # Some images forbid bytecode; without it every start would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
@@ -76,8 +76,9 @@ test-gpu: setup
 constraints: setup
 	env -u UV_FIND_LINKS -u PIP_FIND_LINKS $$(command -v uv || echo $(BIN)/uv) pip compile --quiet --upgrade \
 	  --universal --python-version 3.11 --no-annotate --no-header --group dev --group examples --group libraries \
-	  pyproject.toml --output-file constraints.txt
+	  --no-emit-package gpuproof --no-emit-package gpuproof-emulator \
+	  pyproject.toml emulator/pyproject.toml --output-file constraints.txt
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache
-	find src tests tools bench examples -name __pycache__ -prune -exec rm -rf {} +
+	find src emulator tests tools bench examples -name __pycache__ -prune -exec rm -rf {} +

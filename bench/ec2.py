@@ -22,8 +22,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpuproof.emulator.execution.instances.requirements import missing_requirement
-from gpuproof.testing.emulator import Emulator, running
+from gpuproof_emulator.execution.instances.requirements import missing_requirement
+from gpuproof_emulator.testing import Emulator, running
 
 SCRIPT = "import time\nprint('first line at', time.time(), flush=True)\n"
 JOB = "name: bench\nentry_point: train.py\ninstance_type: g5.xlarge\nrequire_gpu: false\nmax_duration: 1h\n"

@@ -23,7 +23,7 @@ OLDEST_PYTHON = (3, 11)
 # uv 0.7 is the first whose `pip install` and `pip compile` both support dependency groups; 0.8 leaves a margin.
 OLDEST_UV = (0, 8)
 GROUPS = ("dev", "examples", "libraries")
-SOURCES = ("pyproject.toml", "constraints.txt", "tools/setup_venv.py")
+SOURCES = ("pyproject.toml", "emulator/pyproject.toml", "constraints.txt", "tools/setup_venv.py")
 # uv reads only its own settings; the user's settings for pip, such as mirrors, are passed on to uv.
 PIP_TO_UV = {
     "find-links": "UV_FIND_LINKS",
@@ -56,7 +56,8 @@ def set_up(folder: Path) -> None:
     print(
         f"gpuproof: installing the dependencies in pyproject.toml into {folder}", file=sys.stderr, flush=True
     )
-    command = [uv, "pip", "install", "--python", str(python_of(folder)), "-c", "constraints.txt", "-e", "."]
+    command = [uv, "pip", "install", "--python", str(python_of(folder)), "-c", "constraints.txt"]
+    command += ["-e", ".", "-e", "./emulator"]
     for group in GROUPS:
         command += ["--group", group]
     run(command, environment)
@@ -81,7 +82,7 @@ def fingerprint() -> str:
 
 def works(folder: Path) -> bool:
     """Whether the environment's interpreter still starts; a system upgrade may have removed it."""
-    return is_this_python(folder) and (folder / "bin" / "gpuproof").exists()
+    return is_this_python(folder) and (folder / "bin" / "gpuproof-emulator").exists()
 
 
 def uv_environment(environment: dict[str, str]) -> dict[str, str]:

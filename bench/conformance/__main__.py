@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpuproof.agent.hosts import HostNetwork
-from gpuproof.testing.emulator import running
+from gpuproof_emulator.testing import running
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "conformance.md"

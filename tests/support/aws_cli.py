@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gpuproof.emulator.execution.instances.aws_cli import find_aws_cli
 from gpuproof.util.atomic import replacing
+from gpuproof_emulator.execution.instances.aws_cli import find_aws_cli
 
 _PACKAGE = "awscli"
 _INSTALL_S = 600.0

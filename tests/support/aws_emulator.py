@@ -15,8 +15,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from gpuproof.testing.emulator import ACCOUNT, REGION, Emulator, start
-from gpuproof.testing.emulator import stop as end_emulator
+from gpuproof_emulator.testing import ACCOUNT, REGION, Emulator, start
+from gpuproof_emulator.testing import stop as end_emulator
 
 __all__ = ["ACCOUNT", "REGION", "RunningEmulator", "end_emulator", "running_emulator", "start_emulator"]
 

@@ -19,13 +19,13 @@ import boto3
 from botocore.config import Config
 from werkzeug.serving import make_server
 
-from gpuproof.emulator.auth.token import load_token
-from gpuproof.emulator.bootstrap import user_environment
-from gpuproof.emulator.emulator import Emulator
-from gpuproof.emulator.faults.fault import Fault
-from gpuproof.emulator.options import Options
-from gpuproof.emulator.server import _quiet_handler
-from gpuproof.emulator.store import (
+from gpuproof_emulator.auth.token import load_token
+from gpuproof_emulator.bootstrap import user_environment
+from gpuproof_emulator.emulator import Emulator
+from gpuproof_emulator.faults.fault import Fault
+from gpuproof_emulator.options import Options
+from gpuproof_emulator.server import _quiet_handler
+from gpuproof_emulator.store import (
     ENDPOINT,
     NOTEBOOK,
     PROCESSING,
@@ -34,7 +34,7 @@ from gpuproof.emulator.store import (
     Resource,
     resource_arn,
 )
-from gpuproof.emulator.wsgi import Application
+from gpuproof_emulator.wsgi import Application
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6-gpu-py312"
 OWN = {"gpuproof:job": "chat", "gpuproof:kind": "endpoint"}

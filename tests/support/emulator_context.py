@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuproof.emulator.clients import Clients
-from gpuproof.emulator.context import Context
-from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
-from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
-from gpuproof.emulator.execution.jobs.job_control import JobControl
-from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
-from gpuproof.emulator.execution.notebooks.supervisor import NotebookSupervisor
-from gpuproof.emulator.faults.fault import Faults
-from gpuproof.emulator.operations.call import OperationCall
-from gpuproof.emulator.options import Options
-from gpuproof.emulator.quotas import Quotas
-from gpuproof.emulator.store import PROCESSING, TRAINING, Resource, Store
+from gpuproof_emulator.clients import Clients
+from gpuproof_emulator.context import Context
+from gpuproof_emulator.execution.endpoints.model_server import GPUproofServer
+from gpuproof_emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof_emulator.execution.jobs.job_control import JobControl
+from gpuproof_emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof_emulator.execution.notebooks.supervisor import NotebookSupervisor
+from gpuproof_emulator.faults.fault import Faults
+from gpuproof_emulator.operations.call import OperationCall
+from gpuproof_emulator.options import Options
+from gpuproof_emulator.quotas import Quotas
+from gpuproof_emulator.store import PROCESSING, TRAINING, Resource, Store
 
 REGION = "us-east-1"
 

@@ -12,7 +12,7 @@ from typing import Any
 from support.aws_emulator import RunningEmulator
 from support.sdk_environments import interpreter_of
 
-_SCRIPTS = Path(__file__).parent.parent / "emulator" / "journeys" / "scripts"
+_SCRIPTS = Path(__file__).parents[2] / "emulator" / "tests" / "journeys" / "scripts"
 _LIMIT = 900  # seconds; importing an SDK takes up to a minute on a busy machine
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 # In place of the user's own; the emulator's variables name the one of the administrator.

@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from gpuproof.agent.hosts import Egress, Forward, HostNetwork, NetworkUnavailable
-from gpuproof.emulator.execution.instances.docker.settings import DockerSettings
-from gpuproof.emulator.execution.instances.machine import Machine
-from gpuproof.emulator.execution.instances.metadata import role_metadata
-from gpuproof.emulator.execution.instances.programs import nvidia_smi as stub_nvidia_smi
-from gpuproof.emulator.execution.instances.requirements import missing_requirement
+from gpuproof_emulator.execution.instances.docker.settings import DockerSettings
+from gpuproof_emulator.execution.instances.machine import Machine
+from gpuproof_emulator.execution.instances.metadata import role_metadata
+from gpuproof_emulator.execution.instances.programs import nvidia_smi as stub_nvidia_smi
+from gpuproof_emulator.execution.instances.requirements import missing_requirement
 from support.aws_cli import aws_cli
 from support.aws_emulator import REGION, RunningEmulator
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.emulator.execution.instances.docker.settings import DockerSettings, SimulatedImage
+from gpuproof_emulator.execution.instances.docker.settings import DockerSettings, SimulatedImage
 from support.ec2_host_jobs import HostJob, HostJobs
 from support.simulated_instance import SimulatedInstance, simulated_network
 

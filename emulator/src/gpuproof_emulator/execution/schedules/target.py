@@ -1,0 +1,75 @@
+"""What a schedule calls: an operation of SageMaker, as a universal target.
+
+Source: https://docs.aws.amazon.com/scheduler/latest/UserGuide/managing-targets-universal.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuproof_emulator.clients import Clients
+from gpuproof_emulator.protocol import AwsError
+from gpuproof_emulator.routing import OperationName
+from gpuproof_emulator.service_model import operation_model, validate
+
+_UNIVERSAL = re.compile(r"arn:aws[\w-]*:scheduler:::aws-sdk:([\w-]+):(\w+)")
+_SERVICE = "sagemaker"
+_IGNORED = ("Arn", "RoleArn", "Input", "RetryPolicy")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A call of one of SageMaker's operations.
+
+    Args:
+        operation: such as `DeleteEndpoint`.
+        request: the operation's input.
+    """
+
+    operation: str
+    request: dict[str, Any]
+
+    def call(self, clients: Clients, region: str) -> None:
+        """Call the operation.
+
+        Raises:
+            botocore.exceptions.ClientError: SageMaker rejects it.
+        """
+        from botocore import xform_name
+
+        getattr(clients.get(_SERVICE, region), xform_name(self.operation))(**self.request)
+
+
+def parse_target(target: Mapping[str, Any]) -> Target:
+    """Parse the `Target` of a schedule.
+
+    Raises:
+        AwsError: it is invalid, or of a kind that the emulator does not call.
+    """
+    found = _UNIVERSAL.fullmatch(target.get("Arn", ""))
+    if found is None or found[1] != _SERVICE:
+        raise _unsupported(f"the target {target.get('Arn', '')}: schedules call operations of SageMaker")
+    if others := [name for name in target if name not in _IGNORED]:
+        raise _unsupported(f"Target.{others[0]}")
+    operation = found[2][:1].upper() + found[2][1:]
+    model = operation_model(operation)
+    if model is None:
+        raise AwsError("ValidationException", f"{target['Arn']}: SageMaker has no operation {operation}.")
+    if OperationName(_SERVICE, operation).read_only:
+        raise AwsError(
+            "ValidationException", f"{target['Arn']}: universal targets do not support read-only operations."
+        )
+    try:
+        request = json.loads(target.get("Input") or "{}")
+    except ValueError as error:
+        raise AwsError("ValidationException", f"Target.Input is not JSON: {error}") from error
+    validate(model, request)
+    return Target(operation, request)
+
+
+def _unsupported(what: str) -> AwsError:
+    return AwsError("ValidationException", f"This emulator does not support {what} (EventBridge Scheduler).")
