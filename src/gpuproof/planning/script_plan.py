@@ -10,7 +10,7 @@ from gpuproof.catalogue.model import Instance, ServiceName
 from gpuproof.planning.candidates import Candidate, Priced, find_candidates
 from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.estimates import FitOptions, FitResult, Interval, MemoryEstimate, StepTime
-from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay
+from gpuproof.planning.memory import estimate_memory, fit, largest_batch, unlimited_replays
 from gpuproof.planning.scaling import sharded
 from gpuproof.planning.start_up import start_up
 from gpuproof.planning.time import estimate_step
@@ -176,7 +176,7 @@ def make_plan(
     both = None
     if larger is not None:
         both = (share, sharded(larger, conditions.gpus) if trace.strategy == "fsdp" else larger)
-    unlimited = replay(share.memory)
+    unlimited = unlimited_replays(share.memory)
     plans: list[GpuPlan] = []
     candidates = find_candidates(
         catalogue,
@@ -188,7 +188,7 @@ def make_plan(
     for candidate in candidates:
         gpu, fraction = candidate.gpu, candidate.fraction
         memory = estimate_memory(
-            share, gpu, fraction=fraction, coefficients=coefficients, unlimited=unlimited
+            share, gpu, fraction=fraction, coefficients=coefficients, unlimited=unlimited(gpu)
         )
         step = estimate_step(
             share,

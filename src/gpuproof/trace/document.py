@@ -22,8 +22,11 @@ CONTIGUOUS, CHANNELS_LAST, STRIDED, MIXED = "contiguous", "channels-last", "stri
 """Order of a tensor's numbers in memory; `strided` is any other, and `mixed` says that the tensors of an operator differ."""
 
 PHASES = ("forward", "backward", "optimizer", "other")
-CATEGORIES = ("parameter", "gradient", "optimizer", "buffer", "input", "activation", "temporary")
-"""What memory is for; what is needed by the backward pass is `activation`."""
+CATEGORIES = ("parameter", "gradient", "optimizer", "buffer", "input", "activation", "temporary", "workspace")
+"""What memory is for; what is needed by the backward pass is `activation`. Blocks of `workspace` are those of cuBLAS, whose
+size depends on the GPU; theirs is that of most."""
+CUBLAS_WORKSPACE = (4096 * 2 + 16 * 8) << 10
+"""Bytes: https://docs.pytorch.org/docs/stable/notes/cuda.html#cublas-workspaces."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, usable_memory
 from gpuproof.planning.estimates import Interval
-from gpuproof.planning.memory import estimate_memory, fit, largest_batch
+from gpuproof.planning.memory import estimate_memory, fit, largest_batch, unlimited_replays
 from gpuproof.planning.scaling import scaled, sharded
-from gpuproof.trace.document import Memory, Operator, Sharding, Trace
+from gpuproof.trace.document import CUBLAS_WORKSPACE, Memory, Operator, Sharding, Trace
 from support.plan_examples import GIB, MIB, blocks, gpu, gpus, training
 
 EXACT = Coefficients({"context_mib": {"default": [1024, 1024, 1024]}, "spread": [1.0, 1.25]}, {})
@@ -53,6 +53,21 @@ def test_every_gpu_has_less_usable_than_nominal_memory(name: str) -> None:
 def test_a_context_before_cuda_11_7_takes_more() -> None:
     known = builtin_coefficients()
     assert known.context("T4", "11.3").value > known.context("T4", "12.4").value == known.context("T4").value
+
+
+def test_workspaces_of_cublas_are_larger_on_hopper() -> None:
+    memory = Memory(blocks(activation=40 * MIB, workspace=CUBLAS_WORKSPACE), [1, 2, 0])
+    trace = replace(training(1), memory=memory)
+    once = unlimited_replays(memory)
+    for name, workspace in (
+        ("T4", 8320 * 1024),
+        ("L40S", 8320 * 1024),
+        ("H100", 32 * MIB),
+        ("B200", 32 * MIB),
+    ):
+        for unlimited in (None, once(gpu(name))):
+            estimate = estimate_memory(trace, gpu(name), unlimited=unlimited)
+            assert estimate.allocated == 40 * MIB + workspace
 
 
 @settings(deadline=None, max_examples=30)

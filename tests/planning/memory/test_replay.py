@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuproof.planning.memory import replay
 from gpuproof.planning.memory.replay import POINTS
-from gpuproof.trace.document import CATEGORIES, Memory
+from gpuproof.trace.document import CATEGORIES, CUBLAS_WORKSPACE, Memory
 from support.plan_examples import MIB, blocks
 
 
@@ -42,3 +42,12 @@ def test_a_small_gpu_releases_segments_that_are_unused_instead_of_reserving_more
 def test_a_gpu_that_is_too_small_has_no_room() -> None:
     memory = Memory(blocks(activation=40 * MIB, temporary=60 * MIB), [1, 2, -2, -1, 0])
     assert replay(memory, 64 * MIB).out_of_memory
+
+
+def test_a_workspace_of_cublas_is_as_large_as_the_gpu_s_pytorch_makes_it() -> None:
+    memory = Memory(
+        blocks(parameter=20 * MIB, workspace=CUBLAS_WORKSPACE, activation=40 * MIB), [1, 2, 3, -3, 0]
+    )
+    assert replay(memory).by_category["workspace"] == 8320 * 1024
+    large = replay(memory, workspace=32 * MIB)
+    assert (large.allocated, large.by_category["workspace"]) == (92 * MIB, 32 * MIB)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.trace.document import CATEGORIES, Trace
+from gpuproof.trace.document import CATEGORIES, CUBLAS_WORKSPACE, Trace
 from support.traced_scripts import trace_of
 
 pytestmark = pytest.mark.slow
@@ -73,6 +73,8 @@ def test_parameters_gradients_and_the_state_of_the_optimizer(
     assert category_bytes(trace, "parameter") == WEIGHT
     assert category_bytes(trace, "gradient") == WEIGHT
     assert category_bytes(trace, "optimizer") // WEIGHT == states
+    # The threads of the script and of the backward pass call cuBLAS.
+    assert category_bytes(trace, "workspace") == 2 * CUBLAS_WORKSPACE
     assert peak(trace) >= (2 + states) * WEIGHT
 
 

@@ -13,7 +13,7 @@ from gpuproof.planning.coefficients import Coefficients, usable_memory
 from gpuproof.planning.estimates import Interval
 from gpuproof.planning.history.script_key import script_key
 from gpuproof.planning.history.store import PLAN, HistoryStore
-from gpuproof.planning.memory import estimate_memory, replay
+from gpuproof.planning.memory import estimate_memory, unlimited_replays
 from gpuproof.planning.scaling import sharded
 from gpuproof.planning.script_plan import ScriptPlan
 from gpuproof.planning.time import estimate_step
@@ -91,13 +91,13 @@ def _estimates(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     trace, gpus = plan.trace, plan.conditions.gpus
     share = sharded(trace, gpus) if trace.strategy == "fsdp" else trace
-    unlimited = replay(share.memory)
+    unlimited = unlimited_replays(share.memory)
     plain = replace(coefficients, corrections=())
     vcpus = {gpu.candidate.gpu.name: gpu.candidate.vcpus for gpu in plan.gpus if gpu.candidate.fraction == 1}
     for gpu in catalogue.tables.gpus.values():
-        if not _can_hold(gpu, unlimited.allocated):
+        if not _can_hold(gpu, unlimited(gpu).allocated):
             continue
-        memory = estimate_memory(share, gpu, coefficients=plain, unlimited=unlimited)
+        memory = estimate_memory(share, gpu, coefficients=plain, unlimited=unlimited(gpu))
         step = estimate_step(share, gpu, gpus=gpus, vcpus=vcpus.get(gpu.name), coefficients=plain)
         shown = (
             coefficients.corrected("memory", memory.required, gpu.name),

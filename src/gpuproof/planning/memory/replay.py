@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuproof.planning.memory.caching_allocator import CachingAllocator, OutOfMemory
-from gpuproof.trace.document import CATEGORIES, Memory
+from gpuproof.trace.document import CATEGORIES, CUBLAS_WORKSPACE, Memory
 
+_WORKSPACE = CATEGORIES.index("workspace")
 POINTS = 200
 """Most points of a timeline."""
 
@@ -31,12 +32,13 @@ class Replay:
     out_of_memory: bool = False
 
 
-def replay(memory: Memory, capacity: int | None = None) -> Replay:
+def replay(memory: Memory, capacity: int | None = None, *, workspace: int = CUBLAS_WORKSPACE) -> Replay:
     """Allocate and free as the trace did.
 
     Args:
         memory: of a trace.
         capacity: bytes that the allocator may reserve; unlimited if None.
+        workspace: bytes of each workspace of cuBLAS.
     """
     allocator = CachingAllocator(capacity)
     sizes = [0] * len(CATEGORIES)
@@ -50,6 +52,7 @@ def replay(memory: Memory, capacity: int | None = None) -> Replay:
             continue
         block = abs(event) - 1
         size, category = memory.blocks[block]
+        size = workspace if category == _WORKSPACE else size
         before = allocator.allocated
         if event > 0:
             try:

@@ -163,6 +163,11 @@ def kind_of(name: str, phase: str, arguments: tuple[Any, ...]) -> str:
     return OTHER if name in _NO_KERNEL else ELEMENTWISE
 
 
+def calls_cublas(name: str) -> bool:
+    """Whether an operator is a product that cuBLAS computes."""
+    return _KIND_OF.get(name) in (GEMM, BMM)
+
+
 def kernels_of(name: str, is_view: bool, tensors: int) -> int:
     """How many kernels a call launches.
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from gpuproof.trace.document import INDEX
 from gpuproof.trace.notes import Notes
-from gpuproof.trace.pytorch.classes import flops_of, gemm_of, kernels_of, kind_of, layout_of
+from gpuproof.trace.pytorch.classes import calls_cublas, flops_of, gemm_of, kernels_of, kind_of, layout_of
 from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
 from gpuproof.trace.pytorch.recorder import Call, Recorder
 
@@ -105,10 +105,12 @@ class OperatorLog(TorchDispatchMode):
         recorder = self._recorder
         recorder.host_operators += 1
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FakeTensor)]
+        name = func.overloadpacket.__name__
+        if calls_cublas(name):
+            recorder.reserve_workspace()
         category = {"forward": "activation", "optimizer": "optimizer"}.get(recorder.phase, "temporary")
         for tensor in outputs:
             recorder.allocate(tensor, category)
-        name = func.overloadpacket.__name__
         several = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         kernels = kernels_of(name, func.is_view, len(several))
         if kernels == 0:

@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof.trace.document import CATEGORIES, Memory, Operator
+from gpuproof.trace.document import CATEGORIES, CUBLAS_WORKSPACE, Memory, Operator
 
 _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = "forward", "backward", "optimizer", "other"
 _TEMPORARY = CATEGORIES.index("temporary")
@@ -74,6 +74,8 @@ class Recorder:
         self._forward: set[int] = set()
         """Blocks of a forward pass that were there when the backward pass began."""
         self._alive: dict[int, None] = {}
+        self._with_workspace: set[bool] = set()
+        """Whether the backward pass, and the rest, have called cuBLAS."""
         self._sent = 0.0
 
     def is_allocated(self, tensor: Any) -> bool:
@@ -91,9 +93,7 @@ class Recorder:
         if size == 0:
             self._empty[key] = weakref.ref(storage, lambda _: self._empty.pop(key, None))
             return
-        index = len(self._blocks)
-        self._blocks.append((size, CATEGORIES.index(category)))
-        self._events.append(index + 1)
+        index = self._add_block(size, category)
         self._alive[index] = None
 
         def free(_: Any) -> None:
@@ -109,6 +109,13 @@ class Recorder:
         index = self._index(tensor.untyped_storage())
         if index is not None:
             self._blocks[index] = (self._blocks[index][0], CATEGORIES.index(category))
+
+    def reserve_workspace(self) -> None:
+        """Record cuBLAS's workspace, which each thread that calls it keeps: the script's, and that of the backward pass."""
+        in_backward = self.phase == _BACKWARD
+        if in_backward not in self._with_workspace:
+            self._with_workspace.add(in_backward)
+            self._alive[self._add_block(CUBLAS_WORKSPACE, "workspace")] = None
 
     def call(self, call: Call) -> None:
         """Record a call of an operator."""
@@ -180,6 +187,11 @@ class Recorder:
     def has_calls(self) -> bool:
         """Whether an operator ran on the GPU."""
         return bool(self._calls)
+
+    def _add_block(self, size: int, category: str) -> int:
+        self._blocks.append((size, CATEGORIES.index(category)))
+        self._events.append(len(self._blocks))
+        return len(self._blocks) - 1
 
     def _index(self, storage: Any) -> int | None:
         known = self._known.get(id(storage))
