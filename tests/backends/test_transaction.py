@@ -354,6 +354,19 @@ def run_committed(account: Account, finish: Callable[[Transaction], None]) -> Ba
     return None
 
 
+def test_an_undo_that_is_noted_twice_is_made_once_and_forgotten_once() -> None:
+    deleted: list[str] = []
+    undo = Undo("delete the record", lambda: deleted.append("record"))
+
+    def refuse() -> None:
+        raise AwsRefused("AccessDenied", code="AccessDenied")
+
+    with pytest.raises(AwsRefused), Transaction() as transaction:
+        transaction.note(undo, undo)
+        transaction.execute(Step("write the record again", refuse, (undo,)))
+    assert deleted == ["record"]
+
+
 def in_use(error: AwsRefused) -> bool:
     return error.code == "ResourceInUse"
 
@@ -418,14 +431,16 @@ def test_only_missing_capacity_and_quota_lead_to_the_next_candidate(
     tried: list[str] = []
 
     def finish(transaction: Transaction) -> None:
-        name, refused = transaction.first_available(
+        refusals: list[UnavailableType] = []
+        name = transaction.first_available(
             CANDIDATES,
             lambda name: transaction.execute(Resource(name).step(account)),
             unavailable,
             no_capacity,
+            refusals,
         )
         created.append(str(name))
-        tried.extend(refusal.name for refusal in refused)
+        tried.extend(refusal.name for refusal in refusals)
 
     if fault in ("capacity", "quota"):
         number += 1

@@ -46,7 +46,7 @@ class Undo:
     """What undoes a step.
 
     Args:
-        what: what it does, as a phrase; an undo with the same phrase replaces the earlier one.
+        what: what it does, as a phrase; of several undos with the same phrase, one is made.
         call: does it, and does nothing if there is nothing to undo. It may be called again after an interrupt or a lost response.
         step: what is shown while it is made; nothing if empty.
         holds: whether it removes something that runs, such as an instance; while that remains, undos that it `needs` are not made.
@@ -54,7 +54,7 @@ class Undo:
         interrupts: number of interrupts after which it is given up, because it waits for something; if None, interrupts are
             deferred until the end of the rollback.
         kept_after: whether it is not made after an error, on purpose.
-        remedy: how the user does it.
+        remedy: how the user does it; a function if that is known only later.
     """
 
     what: str
@@ -64,7 +64,7 @@ class Undo:
     needed: bool = False
     interrupts: int | None = None
     kept_after: Callable[[BaseException], bool] = _never
-    remedy: str = ""
+    remedy: str | Callable[[], str] = ""
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,17 @@ class Remaining:
             return self.error.message
         return self.reason if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
+    @property
+    def remedy(self) -> str:
+        """How the user undoes it; empty if unknown."""
+        return self.undo.remedy if isinstance(self.undo.remedy, str) else self.undo.remedy()
+
 
 def describe_remaining(remaining: Remaining) -> str:
     """The note about something that was not undone."""
     if remaining.reason == "kept":
         return ""
-    return f"not done: {remaining.undo.what}: {remaining.why.rstrip('.')}. {remaining.undo.remedy}".rstrip()
+    return f"not done: {remaining.undo.what}: {remaining.why.rstrip('.')}. {remaining.remedy}".rstrip()
 
 
 class Transaction:
@@ -205,38 +210,36 @@ class Transaction:
         create: Callable[[C], T],
         unavailable: Callable[[C, GPUproofError], UnavailableType | None],
         no_capacity: Callable[[list[UnavailableType]], GPUproofError],
-        tried: Iterable[UnavailableType] = (),
-    ) -> tuple[T, tuple[UnavailableType, ...]]:
+        tried: list[UnavailableType],
+    ) -> T:
         """Create something on the first candidate (instance type, zone, region) that has capacity and quota.
 
         Args:
             unavailable: called with an error of a candidate: the refusal after which the next one is tried, or None.
             no_capacity: the error if no candidate is left.
-            tried: what was refused before.
-
-        Returns:
-            What `create` returned, and all refusals.
+            tried: gets each refusal.
         """
-        refusals = list(tried)
         for candidate in candidates:
             try:
-                return create(candidate), tuple(refusals)
+                return create(candidate)
             except GPUproofError as error:
                 refusal = None if getattr(error, "maybe_done", False) else unavailable(candidate, error)
                 if refusal is None:
                     raise
-                refusals.append(refusal)
-        raise no_capacity(refusals)
+                tried.append(refusal)
+        raise no_capacity(tried)
 
     def note(self, *undos: Undo) -> None:
         """Note what undoes something, before it is created."""
-        self.forget(*undos)
         self._undos.extend(undos)
 
     def forget(self, *undos: Undo) -> None:
         """Forget what undoes something that was not created, or that others have created."""
-        phrases = {undo.what for undo in undos}
-        self._undos = [undo for undo in self._undos if undo.what not in phrases]
+        for undo in undos:
+            if undo in self._undos:
+                self._undos.reverse()
+                self._undos.remove(undo)
+                self._undos.reverse()
 
     def commit(self) -> None:
         """Keep everything. Interrupts are deferred from here to the end of the context, for the report of the success."""
@@ -281,9 +284,12 @@ class _Rollback:
     def run(self, step: str) -> KeyboardInterrupt | None:
         self._defer()
         self._show(step)
-        remaining, held = list[Remaining](), False
+        remaining, held, made = list[Remaining](), False, set[str]()
         while self._undos:
             undo = self._undos.pop()
+            if undo.what in made:
+                continue
+            made.add(undo.what)
             if undo.kept_after(self._error):
                 left = Remaining(undo, "kept")
             elif held and undo.needed:

@@ -156,7 +156,7 @@ def test_a_launch_that_is_not_visible_yet_is_repeated_with_its_token(sandbox: EC
     empty = b"<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
     hidden = query_error("")
     hidden.status, hidden.body = 200, empty
-    sandbox.faulty.fault("DescribeInstances", hidden)
+    sandbox.faulty.fault("DescribeInstances", hidden, times=3)
     launched = sandbox.submit(plan)
     (instance,) = sandbox.instances()
     assert launched.record.instances == (instance["InstanceId"],)

@@ -1,9 +1,9 @@
-"""What a submission takes back when it is interrupted or refused: whatever it had made, and nothing else."""
+"""What a submission deletes when it is interrupted or refused; `test_transaction.py` has all moments and faults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,99 +13,42 @@ from support.sagemaker_sandbox import RecordingProgress, SageMakerSandbox, injec
 
 pytestmark = pytest.mark.slow
 
-T = TypeVar("T")
 
+class InterruptedCreation(Aws):
+    """Ctrl-C comes when the job was created. Moto ignores the condition of a bucket's policy, and would refuse everything."""
 
-class Interrupted(Aws):
-    """Ctrl-C comes once, as soon as AWS has answered so many requests."""
-
-    left = 0
-
-    def _with_retries(self, service: str, attempt: Callable[[], T], *, once: bool = False) -> T:
-        answer = super()._with_retries(service, attempt, once=once)
-        if self.left:
-            self.left -= 1
-            if not self.left:
-                raise KeyboardInterrupt
+    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        if operation == "put_bucket_policy":
+            return {}
+        answer = super().call(service, operation, **request)
+        if operation == "create_training_job":
+            raise KeyboardInterrupt
         return answer
 
 
-def test_an_interrupt_after_any_request_leaves_nothing(sandbox: SageMakerSandbox) -> None:
-    job = sandbox.training(inputs={"training": "data"})
-    (sandbox.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(600)\n")
-    interrupted = 0
-    for number in range(1, 60):
-        aws = sandbox.client(Interrupted)
-        backend = sandbox.backend(aws)
-        plan = backend.plan(job)
-        assert isinstance(aws, Interrupted)
-        aws.left = number
-        try:
-            started = backend.submit_once(plan)
-        except KeyboardInterrupt:
-            interrupted += 1
-            assert sandbox.objects() == set(), f"after request {number}"
-            assert plan.run_id not in sandbox.jobs("InProgress"), f"after request {number}"
-            continue
-        aws.left = 0
-        started.run.stop()
-        assert started.run.wait().status == "Stopped"
-        break
-    assert interrupted > 8
-
-
-def test_an_interrupt_at_any_step_leaves_nothing_of_it_beside_what_was_there(
+def test_an_interrupt_when_the_job_was_created_stops_it_and_deletes_its_bucket(
     sandbox: SageMakerSandbox,
 ) -> None:
-    backend = sandbox.backend()
+    (sandbox.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(600)\n")
+    backend, progress = sandbox.backend(sandbox.client(InterruptedCreation)), RecordingProgress()
+    plan = backend.plan(sandbox.training(inputs={"training": "data"}, sagemaker={"bucket": None}))
+    assert plan.bucket.calls
+    with pytest.raises(KeyboardInterrupt):
+        backend.submit_once(plan, progress)
+    assert sandbox.aws.bucket_region(plan.bucket.name) is None
+    assert plan.run_id not in sandbox.jobs("InProgress")
+    assert progress.notes == []
+
+
+def test_an_interrupt_deletes_nothing_that_other_runs_have_stored(sandbox: SageMakerSandbox) -> None:
     sandbox.run(sandbox.training())
     before = sandbox.objects()
-    job = sandbox.training(inputs={"training": "data"})
-
-    def at(wanted: int) -> Callable[[int], None]:
-        def interrupt(number: int) -> None:
-            if number == wanted:
-                raise KeyboardInterrupt
-
-        return interrupt
-
-    for number in range(1, 6):
-        progress = RecordingProgress(at(number))
-        plan = backend.plan(job)
-        with pytest.raises(KeyboardInterrupt):
-            backend.submit_once(plan, progress)
-        assert sandbox.objects() == before, progress.steps
-        assert plan.run_id not in sandbox.jobs("InProgress")
-
-
-class WithoutBucketPolicy(Interrupted):
-    """Moto passes over the condition of a bucket's policy, and would refuse everything."""
-
-    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        return {} if operation == "put_bucket_policy" else super().call(service, operation, **request)
-
-
-def test_an_interrupt_takes_back_the_bucket_that_was_made_for_the_run(sandbox: SageMakerSandbox) -> None:
-    job = sandbox.training(inputs={"training": "data"}, sagemaker={"bucket": None})
-    interrupted = 0
-    for number in range(1, 60):
-        aws = sandbox.client(WithoutBucketPolicy)
-        assert isinstance(aws, WithoutBucketPolicy)
-        backend = sandbox.backend(aws)
-        plan = backend.plan(job)
-        assert plan.bucket.calls
-        aws.left = number
-        try:
-            started = backend.submit_once(plan)
-        except KeyboardInterrupt:
-            interrupted += 1
-            assert sandbox.aws.bucket_region(plan.bucket.name) is None, f"after request {number}"
-            continue
-        aws.left = 0
-        assert started.run.wait().status == "Completed"
-        break
-    assert interrupted > 12
-    assert sandbox.objects(f"gpuproof/runs/{plan.run_id}/code/", plan.bucket.name)
+    backend = sandbox.backend(sandbox.client(InterruptedCreation))
+    plan = backend.plan(sandbox.training(inputs={"training": "data"}))
+    with pytest.raises(KeyboardInterrupt):
+        backend.submit_once(plan)
+    assert sandbox.objects() == before
+    assert plan.run_id not in sandbox.jobs("InProgress")
 
 
 def test_a_refusal_leaves_nothing(sandbox: SageMakerSandbox) -> None:
@@ -118,12 +61,11 @@ def test_a_refusal_leaves_nothing(sandbox: SageMakerSandbox) -> None:
     assert sandbox.objects() == set()
 
 
-@pytest.mark.parametrize("operation", ["HeadObject", "PutObject", "CopyObject", "CreateTrainingJob"])
-def test_a_refusal_of_any_request_leaves_nothing(sandbox: SageMakerSandbox, operation: str) -> None:
+def test_an_internal_error_of_the_creation_leaves_nothing(sandbox: SageMakerSandbox) -> None:
     backend = sandbox.backend()
     plan = backend.plan(sandbox.training())
     with (
-        injected_faults(sandbox.emulator, f"internal-error,operation={operation}"),
+        injected_faults(sandbox.emulator, "internal-error,operation=CreateTrainingJob"),
         pytest.raises(GPUproofError),
     ):
         backend.submit_once(plan)
@@ -179,4 +121,5 @@ def test_files_that_cannot_be_listed_keep_nothing_else_from_being_taken_back(
         backend.submit_once(plan, progress)
     assert plan.run_id not in sandbox.jobs("InProgress")
     assert not any("/code/" in key or "/objects/" in key for key in sandbox.objects())
-    assert any("S3 is away. Check its state: gpuproof show" in note for note in progress.notes)
+    prefix = f"s3://{sandbox.bucket}/{plan.layout.prefix}"
+    assert progress.notes == [f"not deleted: delete files below {prefix}: S3 is away."]

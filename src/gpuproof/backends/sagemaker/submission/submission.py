@@ -1,4 +1,4 @@
-"""One submission: executes the calls of a plan in order, and rolls them back after an error or an interrupt."""
+"""One submission of a job: its files, then the job on the first instance type that has capacity."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuproof.agent.state import ENDED
-from gpuproof.backends.api_call import HIDDEN, ApiCall
+from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.errors import NoCapacity, UnavailableType
+from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
-from gpuproof.backends.remote.execute import execute
-from gpuproof.backends.remote.run_files import RunFiles, deletion_call
+from gpuproof.backends.remote.execute import execute, redacted, step_of
+from gpuproof.backends.remote.run_files import RunFiles, describe_remaining
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
 from gpuproof.backends.sagemaker.run import SageMakerRun
 from gpuproof.backends.sagemaker.submission.capacity import no_capacity, unavailable_type
 from gpuproof.backends.sagemaker.target import Target
+from gpuproof.backends.transaction import ATTEMPTS, Step, Transaction, Undo
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 
-_ATTEMPTS = 3
-_LOOKUP_DELAYS = (0.0, 2.0, 5.0)
-"""Seconds before each lookup of a job whose creation was not answered: it may become visible a moment later."""
-
 _STOP_SECONDS = 300.0
 _STOP_POLL_SECONDS = 3.0
-_SHORTEST_SECRET = 4
 
 
 @dataclass(frozen=True)
@@ -65,146 +61,93 @@ def submit_once(
         NoCapacity: every instance type of the plan was refused.
         GPUproofError: a request failed; what was created has been deleted.
     """
-    return _Submission(plan, aws, catalogue, progress or SilentProgress(), sleep).run(before)
+    progress, tried = progress or SilentProgress(), list(before)
+
+    def unavailable(target: Target, error: GPUproofError) -> UnavailableType | None:
+        if not isinstance(error, AwsRefused) or not (error.is_capacity or error.is_quota):
+            return None
+        refused = unavailable_type(plan, target, error.code, error.aws_message, catalogue)
+        following = plan.targets[plan.targets.index(target) + 1 :]
+        if following:
+            note = f"{refused.summary}; trying {following[0].name}\n{refused.quota_hint}"
+            progress.report("note", note.rstrip())
+        return refused
+
+    with Transaction(
+        progress, rollback="delete what was created", describe=describe_remaining, sleep=sleep
+    ) as transaction:
+        files = RunFiles(aws, transaction, plan.bucket, plan.uploads, progress, plan.kms_key)
+        files.create_bucket()
+        files.upload()
+        files.fill_code_channel(plan.code_calls())
+        job = _Job(plan, aws, progress, sleep)
+
+        def create(target: Target) -> Target:
+            put, create_job = plan.create_calls(target)
+            transaction.execute(step_of(aws, put, shown=False))
+            transaction.execute(job.step(create_job, files.undo_written(plan.layout.prefix)))
+            return target
+
+        target = transaction.first_available(
+            plan.targets, create, unavailable, lambda tried: no_capacity(tried, plan, catalogue), tried
+        )
+        run = SageMakerRun(aws, plan.run_id, plan.kind, catalogue=catalogue, instance_type=target.name)
+        return Submitted(run, target, tuple(tried))
 
 
-class _Submission:
-    def __init__(
-        self,
-        plan: SageMakerPlan,
-        aws: Aws,
-        catalogue: Catalogue,
-        progress: SubmitProgress,
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._plan = plan
-        self._aws = aws
-        self._catalogue = catalogue
-        self._progress = progress
-        self._sleep = sleep
-        self._files = RunFiles(aws, plan.bucket, plan.uploads, progress, plan.kms_key)
-        self._run_undo = self._files.run_undo
+@dataclass(frozen=True)
+class _Job:
+    """The job of a plan; its name is unique, so no second one is created after a lost response."""
 
-    def run(self, before: tuple[UnavailableType, ...]) -> Submitted:
-        try:
-            self._files.create_bucket()
-            self._files.upload()
-            self._files.fill_code_channel(self._plan.code_calls())
-            return self._create_job(list(before))
-        except BaseException as error:
-            self._roll_back(error)
-            raise
+    plan: SageMakerPlan
+    aws: Aws
+    progress: SubmitProgress
+    sleep: Callable[[float], None]
 
-    def _create_job(self, tried: list[UnavailableType]) -> Submitted:
-        plan = self._plan
-        for number, target in enumerate(plan.targets):
-            put, create = plan.create_calls(target)
-            self._run_undo.add(put.undo)
-            execute(self._aws, put)
-            self._progress.step(create.what)
-            self._run_undo.add(create.undo)
+    def step(self, create: ApiCall, undo_written: Undo) -> Step[bool]:
+        """The step that creates the job; `undo_written` deletes its files when it has ended."""
+
+        def call() -> bool:
             try:
-                self._create_job_once(create)
-            except AwsRefused as refused:
-                if not refused.maybe_done:
-                    self._run_undo.discard(create.undo)
-                if not (refused.is_capacity or refused.is_quota):
-                    raise
-                tried.append(
-                    unavailable_type(plan, target, refused.code, refused.aws_message, self._catalogue)
-                )
-                if number + 1 < len(plan.targets):
-                    following = plan.targets[number + 1].name
-                    note = f"{tried[-1].summary}; trying {following}\n{tried[-1].quota_hint}"
-                    self._progress.report("note", note.rstrip())
-                continue
-            run = SageMakerRun(
-                self._aws, plan.run_id, plan.kind, catalogue=self._catalogue, instance_type=target.name
-            )
-            return Submitted(run, target, tuple(tried))
-        raise no_capacity(tried, plan, self._catalogue)
-
-    def _create_job_once(self, create: ApiCall) -> None:
-        """Create the job, and never a second one after a lost connection: the name of the job is unique."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                execute(self._aws, create)
+                execute(self.aws, create)
             except (AwsRefused, AwsUnreachable) as error:
-                in_use = isinstance(error, AwsRefused) and error.code in (
-                    "ResourceInUse",
-                    "ConflictException",
-                )
-                if not in_use and not error.maybe_done:
-                    raise self._redacted(error) from None
-                self._progress.step("check whether the job was created before the connection was lost")
-                if self._job_exists():
-                    return
-                if in_use or attempt == _ATTEMPTS:
-                    raise self._redacted(error) from None
-            else:
-                return
+                raise redacted(error, self.plan.job.environment) from None
+            return True
 
-    def _job_exists(self) -> bool:
-        """Whether a job of the run's name exists and was created by this run."""
-        plan = self._plan
-        for seconds in _LOOKUP_DELAYS:
-            if seconds:
-                self._sleep(seconds)
-            description = self._aws.describe_job(plan.kind, plan.run_id)
-            if description is not None:
-                arn = description[f"{plan.kind.capitalize()}JobArn"]
-                return self._aws.tags(arn).get("gpuproof:run") == plan.run_id
-        return False
+        remedy = f"Check its state: gpuproof show {self.plan.run_id}{self.aws.region_flag}"
+        stop = Undo(
+            f"stop the job {self.plan.run_id}", self._stop, holds=True, interrupts=ATTEMPTS, remedy=remedy
+        )
+        return Step(
+            create.what,
+            call,
+            (undo_written, stop),
+            lookup=self._exists,
+            looking="check whether the job was created before the connection was lost",
+            attempts=ATTEMPTS,
+            in_use=lambda refused: refused.code in ("ResourceInUse", "ConflictException"),
+        )
 
-    def _roll_back(self, error: BaseException) -> None:
-        self._progress.step("delete what was created")
-        stopped = self._stop_job()
-        for problem in (*stopped, *self._files.roll_back(keep_uploads=_is_worth_retrying(error))):
-            self._progress.report("note", f"not deleted: {problem}")
+    def _exists(self) -> bool | None:
+        """True if a job of the run's name exists and was created by this run."""
+        plan = self.plan
+        description = self.aws.describe_job(plan.kind, plan.run_id)
+        if description is None:
+            return None
+        tags = self.aws.tags(description[f"{plan.kind.capitalize()}JobArn"])
+        return tags.get("gpuproof:run") == plan.run_id or None
 
-    def _stop_job(self) -> list[str]:
-        """Stop the job if it was created, and have its files deleted with the rest of the run."""
-        plan = self._plan
-        stop = self._run_undo.pop_stop()
-        if stop is None:
-            return []
-        why = "interrupted repeatedly."
-        for _ in range(_ATTEMPTS):
-            try:
-                self._stop_and_wait(plan)
-                left = [item.key for item in self._aws.list_objects(plan.bucket.name, plan.layout.prefix)]
-            except KeyboardInterrupt:
-                continue  # another Ctrl-C must not leave the job running
-            except GPUproofError as error:
-                why = error.message
-                break
-            if left:
-                self._run_undo.add(deletion_call(plan.bucket.name, left, "the run's files"))
-            return []
-        return [f"{stop.what}: {why} Check its state: gpuproof show {plan.run_id}{self._aws.region_flag}"]
-
-    def _stop_and_wait(self, plan: SageMakerPlan) -> None:
-        if self._aws.describe_job(plan.kind, plan.run_id) is None:
+    def _stop(self) -> None:
+        """Stop the job, if it exists, and wait until it has ended."""
+        plan = self.plan
+        if self.aws.describe_job(plan.kind, plan.run_id) is None:
             return
-        self._progress.step(f"stop the job {plan.run_id}")
-        self._aws.stop_job(plan.kind, plan.run_id)
+        self.progress.step(f"stop the job {plan.run_id}")
+        self.aws.stop_job(plan.kind, plan.run_id)
         waited = 0.0
         while waited < _STOP_SECONDS:
-            description = self._aws.describe_job(plan.kind, plan.run_id)
+            description = self.aws.describe_job(plan.kind, plan.run_id)
             if description is None or description[f"{plan.kind.capitalize()}JobStatus"] in ENDED:
                 return
-            self._sleep(_STOP_POLL_SECONDS)
+            self.sleep(_STOP_POLL_SECONDS)
             waited += _STOP_POLL_SECONDS
-
-    def _redacted(self, error: AwsRefused | AwsUnreachable) -> AwsRefused | AwsUnreachable:
-        """The error without values of environment variables, which AWS quotes when it rejects them."""
-        message = error.message
-        for value in self._plan.job.environment.values():
-            if len(value) >= _SHORTEST_SECRET:
-                message = message.replace(value, HIDDEN)
-        return error.replaced(message, error.remedy)
-
-
-def _is_worth_retrying(error: BaseException) -> bool:
-    """Whether the same job may succeed when it is run again, so that its uploads should be kept."""
-    return isinstance(error, NoCapacity | AwsUnreachable)
