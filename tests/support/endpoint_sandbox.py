@@ -143,13 +143,3 @@ class EndpointSandbox:
 
     def _list(self, operation: str, member: str) -> list[dict[str, Any]]:
         return getattr(self.client, operation)(NameContains=self.name)[member]
-
-
-def raise_at(step: int, error: type[BaseException]) -> RecordingProgress:
-    """A progress that raises an error at the beginning of a step, counted from 1."""
-
-    def at_step(number: int) -> None:
-        if number == step:
-            raise error
-
-    return RecordingProgress(at_step)

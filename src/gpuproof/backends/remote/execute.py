@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.backends.transaction import Step, Undo
-from gpuproof.errors import GPUproofError
 
 _GONE = frozenset(
     {"NoSuchBucket", "NoSuchKey", "BucketNotEmpty", "ResourceNotFound", "ResourceNotFoundException"}
@@ -93,64 +91,3 @@ def redacted(
 
 def _is_own_bucket(refused: AwsRefused) -> bool:
     return refused.code == "BucketAlreadyOwnedByYou"
-
-
-class UndoLog:
-    """The calls that undo what was created so far.
-
-    Args:
-        aws: the client.
-    """
-
-    def __init__(self, aws: Aws) -> None:
-        self._aws = aws
-        self._calls: list[ApiCall] = []
-
-    def add(self, call: ApiCall | None) -> None:
-        """Add an undo. Call this before the resource is created, which may be interrupted half way."""
-        if call is not None:
-            self._calls.append(call)
-
-    def discard(self, call: ApiCall | None) -> None:
-        """Remove an undo: the resource was not created."""
-        if call in self._calls:
-            self._calls.remove(call)
-
-    def pop_stop(self) -> ApiCall | None:
-        """Remove and return the call that stops a job, if there is one."""
-        found = next((call for call in self._calls if call.operation.startswith("stop_")), None)
-        self.discard(found)
-        return found
-
-    def roll_back(self) -> list[str]:
-        """Undo everything, last first, even if interrupted; returns messages about what could not be undone."""
-        calls, self._calls = list(_merge_deletions(list(reversed(self._calls)))), []
-        return [problem for call in calls if (problem := self._undo(call)) is not None]
-
-    def _undo(self, call: ApiCall) -> str | None:
-        while True:
-            try:
-                execute(self._aws, call)
-            except KeyboardInterrupt:
-                continue  # another Ctrl-C must not end the roll-back half way
-            except AwsRefused as refused:
-                return None if refused.code in _GONE else f"{call.what}: {refused.message}"
-            except GPUproofError as error:
-                return f"{call.what}: {error.message}"
-            return None
-
-
-def _merge_deletions(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:
-    """The calls, with consecutive deletions of objects in one bucket merged into one call."""
-
-    def kind(call: ApiCall) -> tuple[str, str]:
-        return call.operation, call.request.get("Bucket", "")
-
-    for (operation, bucket), group in groupby(calls, key=kind):
-        same = list(group)
-        if operation != "delete_objects" or len(same) == 1:
-            yield from same
-            continue
-        objects = [one for call in same for one in call.request["Delete"]["Objects"]]
-        what = "; ".join(dict.fromkeys(call.what for call in same))
-        yield ApiCall("s3", operation, {"Bucket": bucket, "Delete": {"Objects": objects}}, what)

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from gpuproof.backends.aws import AwsRefused
-from gpuproof.backends.interrupts import Terminated
 from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_deletion
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, EndpointGone, GpuNotUsed
 from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
 from gpuproof.errors import ExitCode
 from support.cli_sandbox import until
-from support.endpoint_sandbox import ECHO, EndpointSandbox, raise_at
+from support.endpoint_sandbox import ECHO, EndpointSandbox
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
 
 pytestmark = pytest.mark.slow
@@ -180,17 +179,6 @@ def test_an_endpoint_that_somebody_else_deletes_leaves_nothing(endpoints: Endpoi
     progress = RecordingProgress(delete)
     with pytest.raises(EndpointGone, match="somebody else"):
         endpoints.deploy(endpoints.plan(endpoints.packed(SLOW)), progress)
-    assert endpoints.left() == []
-
-
-@pytest.mark.parametrize(("step", "error"), list(enumerate([KeyboardInterrupt, Terminated] * 3, 1)))
-def test_an_interrupt_at_any_step_leaves_nothing(
-    endpoints: EndpointSandbox, step: int, error: type[BaseException]
-) -> None:
-    progress = raise_at(step, error)
-    with pytest.raises(error):
-        endpoints.deploy(progress=progress)
-    assert len(progress.steps) > step
     assert endpoints.left() == []
 
 

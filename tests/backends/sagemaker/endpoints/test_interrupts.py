@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at every request of a deployment, on the emulator over HTTP; each test asserts what exists afterwards."""
+"""Ctrl-C and SIGTERM during deployments and deletions, on the emulator over HTTP; `test_transaction.py` has every moment."""
 
 from __future__ import annotations
 
@@ -20,52 +20,30 @@ pytestmark = pytest.mark.slow
 
 DOUBLE = ECHO.replace("return data", "return data * 2")
 
-REQUESTS = (
-    "PutObject",
-    "CreateModel",
-    "CreateEndpointConfig",
-    "CreateSchedule",
-    "CreateEndpoint",
-    "DescribeEndpoint",
-    "InvokeEndpoint",
-    "RegisterScalableTarget",
-    "PutScalingPolicy",
-)
-"""All requests of the deployment below, in order, by which AWS has something when the interrupt comes."""
 
-
-@pytest.mark.parametrize("operation", REQUESTS)
-def test_an_interrupt_when_aws_has_done_what_was_requested_leaves_nothing(
-    endpoints: EndpointSandbox, operation: str
-) -> None:
-    plan = endpoints.plan(
-        ttl=Duration(7200),
-        schedule_role=endpoints.schedule_role(),
-        scaling=Scaling(1, 3, 4.0),
-    )
-    number = (signal.SIGINT, signal.SIGTERM)[REQUESTS.index(operation) % 2]
-    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, number))
+def test_sigterm_when_the_endpoint_was_created_leaves_nothing(endpoints: EndpointSandbox) -> None:
+    plan = endpoints.plan(ttl=Duration(7200), schedule_role=endpoints.schedule_role())
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, "CreateEndpoint", signal.SIGTERM))
     with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
         endpoints.deployment(plan, aws=aws).run()
     assert endpoints.left() == []
 
 
-UPDATE = (
-    "PutObject",
-    "CreateModel",
-    "CreateEndpointConfig",
-    "UpdateEndpoint",
-    "DescribeEndpoint",
-    "InvokeEndpoint",
-)
+def test_an_interrupt_at_the_last_request_leaves_nothing(endpoints: EndpointSandbox) -> None:
+    plan = endpoints.plan(
+        ttl=Duration(7200), schedule_role=endpoints.schedule_role(), scaling=Scaling(1, 3, 4.0)
+    )
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, "PutScalingPolicy", signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        endpoints.deployment(plan, aws=aws).run()
+    assert endpoints.left() == []
 
 
-@pytest.mark.parametrize("operation", UPDATE)
-def test_an_interrupted_update_returns_to_the_old_model(endpoints: EndpointSandbox, operation: str) -> None:
+def test_an_interrupted_update_returns_to_the_old_model(endpoints: EndpointSandbox) -> None:
     first = endpoints.deploy().config
     before = endpoints.left()
     plan = endpoints.plan(endpoints.packed(DOUBLE))
-    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, "UpdateEndpoint", signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         endpoints.deployment(plan, aws=aws).run()
     assert endpoints.serving() == ("InService", first)
@@ -73,18 +51,17 @@ def test_an_interrupted_update_returns_to_the_old_model(endpoints: EndpointSandb
     assert endpoints.left() == before
 
 
-@pytest.mark.parametrize("operation", ["AddTags", "DeleteEndpointConfig", "DeleteModel"])
 def test_an_interrupt_after_the_update_waits_until_the_success_is_reported(
-    endpoints: EndpointSandbox, operation: str
+    endpoints: EndpointSandbox,
 ) -> None:
     endpoints.deploy()
     second = endpoints.deploy().config
     third = endpoints.plan(endpoints.packed(DOUBLE))
     reported: list[Deployed] = []
-    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
+    aws = endpoints.aws(interrupted_after(endpoints.emulator.session, "AddTags", signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         endpoints.deployment(third, aws=aws).run(reported.append)
-    assert [one.config for one in reported] == [third.deployment]
+    assert [deployed.config for deployed in reported] == [third.deployment]
     assert endpoints.serving() == ("InService", third.deployment)
     assert endpoints.invoke([1]) == [1, 1]
     configs = {line for line in endpoints.left() if line.startswith("config")}

@@ -1,19 +1,18 @@
-"""Executes a deployment's plan, waits for the endpoint, asks for its verdict, and undoes everything after an error."""
+"""Deploys a model as a transaction: creates what the plan says, waits for the endpoint, and asks for its verdict."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from gpuproof.backends.api_call import HIDDEN, ApiCall
-from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.services.s3_transfer import ByteCounter
-from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.progress import SubmitProgress
-from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.remote.execute import execute, redacted, step_of
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, GpuNotUsed
 from gpuproof.backends.sagemaker.endpoints.plan import PREVIOUS_TAG, EndpointPlan
 from gpuproof.backends.sagemaker.endpoints.previous import remove_older
@@ -21,10 +20,9 @@ from gpuproof.backends.sagemaker.endpoints.removal import Remover
 from gpuproof.backends.sagemaker.endpoints.requests import model_undo, scaling_calls, update_call
 from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict, send
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
+from gpuproof.backends.transaction import Remaining, Step, Transaction, Undo
 from gpuproof.errors import GPUproofError
 from gpuproof.util.humanize import format_bytes
-
-_SHORTEST_SECRET = 4
 
 
 @dataclass(frozen=True)
@@ -44,25 +42,6 @@ class Deployed:
     verdict: EndpointVerdict | None
     delete_at: float | None
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Undo:
-    """One step of the rollback.
-
-    Args:
-        what: what it does, as a phrase.
-        action: does it.
-        of_endpoint: whether it deletes the endpoint, or returns it to its old configuration.
-        restores: whether it restores what was there before: it deletes nothing that the endpoint needs.
-        remedy: how the user does it; `gpuproof delete` if empty.
-    """
-
-    what: str
-    action: Callable[[], object]
-    of_endpoint: bool = False
-    restores: bool = False
-    remedy: str = ""
 
 
 class Deployment:
@@ -88,10 +67,9 @@ class Deployment:
         self._sleep = sleep
         self._remover = Remover(aws, progress, sleep)
         self._wait = EndpointWait(aws, plan.name, plan.options.instance_type, progress, sleep)
-        self._undo: list[_Undo] = []
         self._notes: list[str] = []
         self._has_schedule = False
-        self._endpoint_stays = False  # because it could not be deleted
+        self._transaction = Transaction(progress, describe=self._describe, sleep=sleep)
 
     def run(self, report: Callable[[Deployed], None] = lambda _: None) -> Deployed:
         """Deploy the model.
@@ -102,16 +80,13 @@ class Deployment:
         Raises:
             GPUproofError: it failed; what was created has been deleted, and what could not be deleted was reported.
         """
-        with contextlib.ExitStack() as stack:
+        with self._transaction as transaction:
             try:
                 verdict = self._deploy()
-                # From here on, the endpoint stays: an interrupt waits until that is reported.
-                stack.enter_context(DeferredInterrupt())
-            except BaseException as error:
-                self._roll_back()
-                if isinstance(error, AwsRefused):
-                    raise self._redacted(error) from None
-                raise
+            except AwsRefused as refused:
+                raise redacted(refused, self._plan.options.environment) from None
+            # From here on, the endpoint stays: an interrupt waits until that is reported.
+            transaction.commit()
             self._finish()
             plan, delete_at = self._plan, self._plan.delete_at if self._has_schedule else None
             deployed = Deployed(plan.name, plan.deployment, verdict, delete_at, tuple(self._notes))
@@ -119,64 +94,73 @@ class Deployment:
             return deployed
 
     def _deploy(self) -> EndpointVerdict | None:
-        plan = self._plan
-        self._store_files()
-        exists = self._aws.describe_model, self._aws.describe_endpoint_config, self._aws.describe_endpoint
-        self._create(plan.create_model, lambda: exists[0](plan.deployment) is not None)
-        # One step from here on: `gpuproof delete` finds the files by their model.
-        self._undo = [_Undo(f"delete the model {plan.deployment}, with its files", self._delete_model)]
-        self._create(plan.create_config, lambda: exists[1](plan.deployment) is not None)
+        plan, aws, run = self._plan, self._aws, self._transaction.execute
+        files = self._store_files()
+        run(self._model_step())
+        self._transaction.forget(
+            *files
+        )  # the model's undo deletes them: `gpuproof delete` finds them by their model
+        run(self._step(plan.create_config, lambda: aws.describe_endpoint_config(plan.deployment)))
         # Before anything costs money.
         if plan.schedule is not None and plan.replaces is None:
             self._create_schedule(plan.schedule)
-        if plan.replaces is None:
-            self._add_undo(
-                f"delete the endpoint {plan.name}",
-                lambda: self._remover.endpoint(plan.name),
-                of_endpoint=True,
-            )
-            self._create(plan.start, lambda: exists[2](plan.name) is not None, undo=False)
-        else:
-            self._add_undo(
-                f"return {plan.name} to {plan.replaces}",
-                lambda: self._return_to(plan.replaces or ""),
-                of_endpoint=True,
-            )
-            self._progress.step(plan.start.what)
-            execute(self._aws, plan.start)
+        run(self._endpoint_step())
         self._wait.until_in_service(plan.deployment)
         verdict = self._first_requests()
         if plan.schedule is not None and plan.replaces is not None:
             self._create_schedule(plan.schedule)
         if plan.options.scaling is not None:
             for call in scaling_calls(plan.name, plan.options.scaling):
-                self._create(call, lambda: False)
+                run(self._step(call))
         return verdict
 
-    def _store_files(self) -> None:
+    def _store_files(self) -> tuple[Undo, ...]:
+        """Upload the model's files into the bucket, which is kept; returns what deletes them."""
         plan = self._plan
         for call in plan.bucket.calls:
-            self._progress.step(call.what)
-            try:
-                execute(self._aws, call)
-            except AwsRefused as refused:
-                if refused.code != "BucketAlreadyOwnedByYou":
-                    raise
+            self._transaction.execute(step_of(self._aws, replace(call, undo=None)))
         if not plan.uploads:
-            return
-        bucket, prefix = plan.bucket.name, plan.prefix
-        address = f"s3://{bucket}/{prefix}"
-        self._undo.append(
-            _Undo(
-                f"delete {address}", self._delete_files, remedy=f"Delete it: aws s3 rm --recursive {address}"
-            )
-        )
+            return ()
+        bucket = plan.bucket.name
+        address = f"s3://{bucket}/{plan.prefix}"
+        what, remedy = f"delete {address}", f"Delete it: aws s3 rm --recursive {address}"
+        undo = Undo(what, self._delete_files, what, needed=True, remedy=remedy)
+        self._transaction.note(undo)
         for path, key in plan.uploads:
             size = path.stat().st_size
             what = f"upload {path.name} ({format_bytes(size)})"
             self._progress.step(what)
             counter = ByteCounter(size, partial(self._progress.transfer, what))
             self._aws.upload_file(bucket, key, path, progress=counter.add)
+        return (undo,)
+
+    def _step(self, call: ApiCall, lookup: Callable[[], Any] | None = None) -> Step[Any]:
+        """The step of a call; an update's undo restores what was there before, so that nothing needs what it deletes."""
+        delete = call.undo
+        undo = ()
+        if delete is not None:
+            restores = delete.operation == call.operation
+            undo = (Undo(delete.what, lambda: self._remover.call(delete), delete.what, needed=not restores),)
+        return Step(call.what, lambda: execute(self._aws, call), undo, lookup)
+
+    def _model_step(self) -> Step[Any]:
+        plan = self._plan
+        step = self._step(plan.create_model, lambda: self._aws.describe_model(plan.deployment))
+        what = f"delete the model {plan.deployment}, with its files"
+        return replace(step, undo=(Undo(what, self._delete_model, what, needed=True),))
+
+    def _endpoint_step(self) -> Step[Any]:
+        """The step that creates the endpoint, or updates it; a second interrupt ends the wait for its deletion, or its return."""
+        plan, old = self._plan, self._plan.replaces
+        if old is None:
+            what = f"delete the endpoint {plan.name}"
+            undo = Undo(what, lambda: self._remover.endpoint(plan.name), what, holds=True, interrupts=1)
+            step = self._step(plan.start, lambda: self._aws.describe_endpoint(plan.name))
+        else:
+            what = f"return {plan.name} to {old}"
+            undo = Undo(what, lambda: self._return_to(old), what, holds=True, interrupts=1)
+            step = self._step(plan.start)
+        return replace(step, undo=(undo,))
 
     def _delete_files(self) -> None:
         if self._plan.uploads:
@@ -187,27 +171,10 @@ class Deployment:
         self._delete_files()
         self._remover.call(model_undo(self._plan.deployment))
 
-    def _create(self, call: ApiCall, exists: Callable[[], bool], *, undo: bool = True) -> None:
-        """Execute a call; its undo is noted before, because an interrupt may come while it is being made.
-
-        Args:
-            exists: whether the resource is there, if the connection was lost. All names are unique.
-        """
-        delete = call.undo
-        if undo and delete is not None:
-            restores = delete.operation == call.operation
-            self._add_undo(delete.what, lambda: self._remover.call(delete), restores=restores)
-        self._progress.step(call.what)
-        try:
-            execute(self._aws, call)
-        except (AwsRefused, AwsUnreachable) as error:
-            if not error.maybe_done or not exists():
-                raise
-
     def _create_schedule(self, call: ApiCall) -> None:
         stored = self._plan.stored_schedule
         try:
-            self._create(call, lambda: self._is_scheduled(call))
+            self._transaction.execute(self._step(call, lambda: self._find_schedule(call)))
             self._has_schedule = True
         except GPUproofError as error:
             if not self._plan.options.keep_without_schedule:
@@ -221,9 +188,10 @@ class Deployment:
                 kept = f"keeps its old schedule, {stored['ScheduleExpression']}: it cannot be moved"
             self._notes.append(f"The endpoint {kept}: {error.message}")
 
-    def _is_scheduled(self, call: ApiCall) -> bool:
+    def _find_schedule(self, call: ApiCall) -> dict[str, Any] | None:
         found = self._aws.schedule(call.request["Name"])
-        return found is not None and found["ScheduleExpression"] == call.request["ScheduleExpression"]
+        same = found is not None and found["ScheduleExpression"] == call.request["ScheduleExpression"]
+        return found if same else None
 
     def _first_requests(self) -> EndpointVerdict | None:
         """Send the sample request, and ask GPUproof's server for its verdict.
@@ -290,46 +258,13 @@ class Deployment:
         execute(self._aws, update_call(self._plan.name, config))
         self._wait.until_in_service(config)
 
-    def _add_undo(
-        self, what: str, action: Callable[[], object], *, of_endpoint: bool = False, restores: bool = False
-    ) -> None:
-        self._undo.append(_Undo(what, action, of_endpoint, restores))
-
-    def _roll_back(self) -> None:
-        """Undo everything, last first. A second Ctrl-C leaves the step that it interrupts."""
-        while self._undo:
-            # One that comes between two steps interrupts none of them.
-            with contextlib.suppress(KeyboardInterrupt):
-                self._undo_last(self._undo[-1])
-                self._undo.pop()
-
-    def _undo_last(self, undo: _Undo) -> None:
-        # Its schedule is what still deletes an endpoint that cannot be deleted now.
-        if self._endpoint_stays and not undo.restores:
-            self._report(undo, "the endpoint still uses it")
-            return
-        self._progress.step(undo.what)
-        try:
-            undo.action()
-        except KeyboardInterrupt:
-            self._endpoint_stays |= undo.of_endpoint
-            self._report(undo, "interrupted again")
-        except GPUproofError as error:
-            self._endpoint_stays |= undo.of_endpoint
-            self._report(undo, error.message)
-
-    def _report(self, undo: _Undo, why: str) -> None:
+    def _describe(self, left: Remaining) -> str:
+        """The note about something that was not undone."""
         plan, flag = self._plan, self._aws.region_flag
-        remedy = undo.remedy or f"Delete it: gpuproof delete {plan.name}{flag}"
+        remedy = left.remedy or f"Delete it: gpuproof delete {plan.name}{flag}"
         # `gpuproof delete` would also delete the old model, which serves.
-        if plan.replaces is not None and not undo.remedy:
+        if plan.replaces is not None and not left.remedy:
             remedy = f"{plan.name} existed before and was not deleted. See what it serves: aws sagemaker describe-endpoint --endpoint-name {plan.name} --region {self._aws.region}"
-        self._progress.report("note", f"not done: {undo.what}: {why.rstrip('.')}. {remedy}")
-
-    def _redacted(self, error: AwsRefused) -> AwsRefused:
-        """The error without values of environment variables, which AWS quotes when it rejects them."""
-        message = error.message
-        for value in self._plan.options.environment.values():
-            if len(value) >= _SHORTEST_SECRET:
-                message = message.replace(value, HIDDEN)
-        return error.replaced(message, error.remedy)
+        reasons = {"in use": "the endpoint still uses it", "interrupted": "interrupted again"}
+        why = reasons.get(left.reason, left.why)
+        return f"not done: {left.undo.what}: {why.rstrip('.')}. {remedy}"

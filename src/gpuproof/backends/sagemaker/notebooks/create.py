@@ -1,14 +1,15 @@
-"""Creates a planned notebook instance and waits until it is in service; after an error or an interrupt, deletes what it made."""
+"""Creates a planned notebook instance as a transaction, and waits until it is in service."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.progress import SubmitProgress
-from gpuproof.backends.remote.execute import UndoLog, execute
+from gpuproof.backends.remote.execute import execute, step_of
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.quota import quota_hint
 from gpuproof.backends.sagemaker.notebooks.changes import delete_instance
@@ -24,11 +25,11 @@ from gpuproof.backends.sagemaker.notebooks.shared_files import (
 )
 from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
 from gpuproof.backends.sagemaker.target import Candidate
+from gpuproof.backends.transaction import ATTEMPTS, Remaining, Step, Transaction, Undo
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 
 _CAPACITY = "CapacityError"
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,15 @@ def create_notebook(
     return _Creation(aws, plan, progress, waiter, catalogue or Catalogue.load()).run(wait=wait)
 
 
+class _LacksCapacity(GPUproofError):
+    """The instance was created, and failed because its type lacks capacity."""
+
+
+def _stays(error: BaseException) -> bool:
+    """Whether nothing is deleted after an error: SageMaker deletes no instance that is Pending."""
+    return isinstance(error, NotebookTimeout)
+
+
 class _Creation:
     def __init__(
         self,
@@ -85,89 +95,91 @@ class _Creation:
         self._progress = progress
         self._waiter = waiter
         self._catalogue = catalogue
-        self._bucket_undo = UndoLog(aws)
-        self._agent_is_new = self._may_exist = self._config_touched = False
+        self._transaction = Transaction(
+            progress, rollback="delete what was created", describe=self._describe, sleep=waiter.sleep
+        )
+        self._agent_is_new = False
         self._current = plan.candidates[0]
+        self._tried: list[UnavailableType] = []
 
     def run(self, *, wait: bool) -> CreatedNotebook:
         try:
-            self._create_bucket()
-            self._agent_is_new = True  # also if the upload is interrupted
-            self._agent_is_new = upload_agent(self._aws, self._plan, self._progress)
-            return self._create_instance(wait=wait)
+            with self._transaction as transaction:
+                for call in self._plan.bucket.calls:
+                    transaction.execute(step_of(self._aws, call, needed=True, kept_after=_stays))
+                self._upload_agent()
+                status = transaction.first_available(
+                    self._plan.candidates,
+                    lambda candidate: self._create(candidate, wait=wait),
+                    self._unavailable,
+                    self._no_capacity,
+                    self._tried,
+                )
+                return CreatedNotebook(self._plan.job.name, self._current, status, tuple(self._tried))
         except NotebookTimeout as error:
             raise error.replaced(*self._what_stays(error)) from None
-        except BaseException:
-            self._roll_back()
-            raise
 
-    def _create_bucket(self) -> None:
-        for call in self._plan.bucket.calls:
-            self._progress.step(call.what)
-            self._bucket_undo.add(call.undo)
-            try:
-                execute(self._aws, call)
-            except AwsRefused as refused:
-                if refused.code != "BucketAlreadyOwnedByYou":
-                    raise
-                self._bucket_undo.discard(call.undo)
+    def _upload_agent(self) -> None:
+        """Upload the agent, unless it is there; other notebook instances may use it."""
+        plan = self._plan
+        key = plan.script.agent_key
+        undo = self._shared_undo("the agent", lambda: delete_unused_agents(self._aws, plan.bucket.name, key))
+        self._transaction.note(undo)
+        self._agent_is_new = True  # also if the upload is interrupted
+        self._agent_is_new = upload_agent(self._aws, plan, self._progress)
+        if not self._agent_is_new:
+            self._transaction.forget(undo)
 
-    def _create_instance(self, *, wait: bool) -> CreatedNotebook:
-        tried: list[UnavailableType] = []
-        for candidate in self._plan.candidates:
-            self._current = candidate
-            if tried:
-                self._progress.report("note", f"{tried[-1].summary}; trying {candidate.name}")
-            self._config_touched = True
-            create_config(self._aws, self._plan, self._progress)
-            self._progress.step(f"create the notebook instance {self._plan.job.name} on {candidate.name}")
-            self._may_exist = True
-            try:
-                self._create_once(candidate)
-            except AwsRefused as refused:
-                if not refused.maybe_done:
-                    self._may_exist = False
-                if not (refused.is_capacity or refused.is_quota):
-                    raise
-                tried.append(self._unavailable(candidate, refused))
-                continue
-            status = "Pending"
-            if wait:
-                description = self._wait()
-                status = description["NotebookInstanceStatus"]
-                reason = description.get("FailureReason") or ""
-                if status == "Failed" and lacks_capacity(reason):
-                    tried.append(UnavailableType(candidate.name, _CAPACITY, reason))
-                    self._delete_failed()
-                    continue
-                if status != "InService":
-                    raise failure(self._aws, self._plan.job.name, reason or f"it is {status}")
-            return CreatedNotebook(self._plan.job.name, candidate, status, tuple(tried))
-        raise self._no_capacity(tried)
+    def _create(self, candidate: Candidate, *, wait: bool) -> str:
+        """Create the instance on a type; returns its status."""
+        name = self._plan.job.name
+        self._current = candidate
+        if self._tried:
+            self._progress.report("note", f"{self._tried[-1].summary}; trying {candidate.name}")
+        self._transaction.note(self._shared_undo("the lifecycle configuration", self._delete_config))
+        create_config(self._aws, self._plan, self._progress)
+        step = self._instance_step(candidate)
+        self._transaction.execute(step)
+        if not wait:
+            return "Pending"
+        description = self._wait(step)
+        status, reason = description["NotebookInstanceStatus"], description.get("FailureReason") or ""
+        if status == "Failed" and lacks_capacity(reason):
+            self._progress.step(f"delete the notebook instance {name}, which has failed")
+            delete_instance(self._aws, name, self._waiter)
+            self._transaction.forget(*step.undo)
+            raise _LacksCapacity(reason)
+        if status != "InService":
+            raise failure(self._aws, name, reason or f"it is {status}")
+        return status
 
-    def _create_once(self, candidate: Candidate) -> None:
-        """Create the instance, and never a second one after a lost connection: its name is unique."""
-        call = self._plan.create_call(candidate)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                execute(self._aws, call)
-            except (AwsRefused, AwsUnreachable) as error:
-                duplicate = isinstance(error, AwsRefused) and "duplicate" in error.aws_message
-                if not duplicate and not error.maybe_done:
-                    raise
-                self._progress.step(
-                    "check whether the notebook instance was created before the connection was lost"
-                )
-                if self._is_ours():
-                    return
-                if duplicate:
-                    self._may_exist = False
-                if duplicate or attempt == _ATTEMPTS:
-                    raise
-            else:
-                return
+    def _instance_step(self, candidate: Candidate) -> Step[bool]:
+        """The step that creates the instance, and never a second one after a lost response: its name is unique."""
+        name, call = self._plan.job.name, self._plan.create_call(candidate)
 
-    def _wait(self) -> dict[str, Any]:
+        def create() -> bool:
+            execute(self._aws, call)
+            return True
+
+        undo = Undo(
+            f"the notebook instance {name}",
+            self._delete_instance,
+            holds=True,
+            interrupts=1,
+            kept_after=_stays,
+            remedy=f"Delete it: gpuproof notebook delete {name}{self._aws.region_flag}",
+        )
+        return Step(
+            call.what,
+            create,
+            (undo,),
+            lookup=lambda: self._is_ours() or None,
+            looking="check whether the notebook instance was created before the connection was lost",
+            attempts=ATTEMPTS,
+            in_use=lambda refused: "duplicate" in refused.aws_message,
+        )
+
+    def _wait(self, step: Step[bool]) -> dict[str, Any]:
         name = self._plan.job.name
         description = self._waiter.while_in(name, ("Pending", "Updating"))
         if description is None or description["NotebookInstanceStatus"] in (
@@ -178,18 +190,12 @@ class _Creation:
             state = (
                 "no longer exists" if description is None else f"is {description['NotebookInstanceStatus']}"
             )
-            self._may_exist = False  # it is somebody else's now
+            self._transaction.forget(*step.undo)  # it is somebody else's now
             raise NotebookGone(
                 f"The notebook instance {name} {state}: somebody else stopped or deleted it while it was created.",
                 remedy=f"gpuproof notebook list{self._aws.region_flag}",
             )
         return description
-
-    def _delete_failed(self) -> None:
-        name = self._plan.job.name
-        self._progress.step(f"delete the notebook instance {name}, which has failed")
-        delete_instance(self._aws, name, self._waiter)
-        self._may_exist = False
 
     def _is_ours(self) -> bool:
         description = self._aws.describe_notebook(self._plan.job.name)
@@ -198,20 +204,24 @@ class _Creation:
         tags = self._aws.tags(description["NotebookInstanceArn"])
         return tags.get(CREATION_TAG) == self._plan.creation_id
 
-    def _unavailable(self, candidate: Candidate, refused: AwsRefused) -> UnavailableType:
+    def _unavailable(self, candidate: Candidate, error: GPUproofError) -> UnavailableType | None:
+        if isinstance(error, _LacksCapacity):
+            return UnavailableType(candidate.name, _CAPACITY, error.message)
+        if not isinstance(error, AwsRefused) or not (error.is_capacity or error.is_quota):
+            return None
         quota = (
-            self._catalogue.quota(candidate.name, self._plan.region, "notebook") if refused.is_quota else None
+            self._catalogue.quota(candidate.name, self._plan.region, "notebook") if error.is_quota else None
         )
         hint = quota_hint(quota, candidate.name) if quota is not None else ""
-        return UnavailableType(candidate.name, refused.code, refused.aws_message, hint)
+        return UnavailableType(candidate.name, error.code, error.aws_message, hint)
 
     def _no_capacity(self, tried: list[UnavailableType]) -> NoCapacity:
-        summaries = "\n".join(one.summary for one in tried)
-        names = [one.name for one in tried]
+        summaries = "\n".join(refused.summary for refused in tried)
+        names = [refused.name for refused in tried]
         others = list_alternatives(
             names[0], "notebook", self._catalogue, self._plan.region, flag="--fallback", without=names
         )
-        hints = [*dict.fromkeys(one.quota_hint for one in tried if one.quota_hint)]
+        hints = [*dict.fromkeys(refused.quota_hint for refused in tried if refused.quota_hint)]
         remedy = (
             "\n".join(hints) or f"{others}\nOr try another region (--region), or try again later.".strip()
         )
@@ -235,49 +245,41 @@ class _Creation:
             f"gpuproof notebook delete {name}{flag} waits and deletes it; gpuproof notebook list{flag}",
         )
 
-    def _roll_back(self) -> None:
-        """Delete what was created, and say what could not be deleted."""
-        self._progress.step("delete what was created")
-        problems = self._delete_instance()
-        if not problems:
-            problems = self._delete_rest()
-        for problem in problems:
-            self._progress.report("note", f"not deleted: {problem}")
+    def _shared_undo(self, what: str, delete: Callable[[], list[str]]) -> Undo:
+        """The undo that deletes what no other notebook instance uses.
 
-    def _delete_instance(self) -> list[str]:
+        Args:
+            delete: returns messages about what could not be deleted.
+        """
+
+        def call() -> None:
+            if problems := delete():
+                raise GPUproofError("; ".join(problems))
+
+        return Undo(what, call, needed=True, kept_after=_stays)
+
+    def _delete_config(self) -> list[str]:
+        plan = self._plan
+        agent = plan.script.agent_key if self._agent_is_new else ""
+        problems = delete_unused(self._aws, plan.script.config_name, plan.bucket.name, agent)
+        return problems + delete_results(self._aws, plan.bucket.name, plan.job.name)
+
+    def _delete_instance(self) -> None:
         name = self._plan.job.name
-        if not self._may_exist:
-            return []
-        flag = self._aws.region_flag
-        stays = f"the notebook instance {name}, {price_line(self._current)}"
-        try:
-            if not self._is_ours():
-                return []
-            self._progress.report(
-                "note",
-                f"deleting the notebook instance {name}; SageMaker deletes it only when it is no longer Pending, which takes "
-                "some minutes. Ctrl-C leaves it as it is.",
-            )
-            delete_instance(self._aws, name, self._waiter)
-        except KeyboardInterrupt:
-            return [f"{stays}. Delete it: gpuproof notebook delete {name}{flag}"]
-        except GPUproofError as error:
-            return [f"{stays}: {error.message} Delete it: gpuproof notebook delete {name}{flag}"]
-        return []
+        if not self._is_ours():
+            return
+        self._progress.report(
+            "note",
+            f"deleting the notebook instance {name}; SageMaker deletes it only when it is no longer Pending, which takes "
+            "some minutes. Ctrl-C leaves it as it is.",
+        )
+        delete_instance(self._aws, name, self._waiter)
 
-    def _delete_rest(self) -> list[str]:
-        """Delete what no other notebook instance uses: configuration, agent, bucket. Another Ctrl-C does not end it half way."""
-        plan, problems = self._plan, list[str]()
-        while True:
-            try:
-                if self._config_touched:
-                    agent = plan.script.agent_key if self._agent_is_new else ""
-                    problems = delete_unused(self._aws, plan.script.config_name, plan.bucket.name, agent)
-                    problems += delete_results(self._aws, plan.bucket.name, plan.job.name)
-                elif self._agent_is_new:
-                    problems = delete_unused_agents(self._aws, plan.bucket.name, plan.script.agent_key)
-                return problems + self._bucket_undo.roll_back()
-            except KeyboardInterrupt:
-                continue
-            except GPUproofError as error:
-                return [*problems, error.message, *self._bucket_undo.roll_back()]
+    def _describe(self, left: Remaining) -> str:
+        """The note about something that was not deleted; what the instance needs stays with it."""
+        if left.reason in ("kept", "in use"):
+            return ""
+        if not left.undo.holds:
+            return f"not deleted: {left.why}"
+        why = ". " if left.reason == "interrupted" else f": {left.why} "
+        return f"not deleted: {left.undo.what}, {price_line(self._current)}{why}{left.remedy}"

@@ -42,7 +42,7 @@ class NotebookWaiter:
         self._aws = aws
         self._progress = progress
         self._timeout = timeout
-        self._sleep = sleep
+        self.sleep = sleep
         self._clock = clock
 
     def while_in(self, name: str, states: Collection[str]) -> dict[str, Any] | None:
@@ -66,5 +66,5 @@ class NotebookWaiter:
                     status=status,
                 )
             self._progress.step(f"{name} is {status} · {format_clock(passed)}")
-            self._sleep(pause)
+            self.sleep(pause)
             pause = min(_LONGEST_POLL_S, 1.5 * pause)
