@@ -367,6 +367,15 @@ def test_an_undo_that_is_noted_twice_is_made_once_and_forgotten_once() -> None:
     assert deleted == ["record"]
 
 
+def test_undos_with_the_same_phrase_are_all_made() -> None:
+    deleted: list[str] = []
+    with pytest.raises(KeyboardInterrupt), Transaction() as transaction:
+        for name in ("a", "b"):
+            transaction.note(Undo("delete the files", lambda name=name: deleted.append(name)))
+        raise KeyboardInterrupt
+    assert deleted == ["b", "a"]
+
+
 def in_use(error: AwsRefused) -> bool:
     return error.code == "ResourceInUse"
 

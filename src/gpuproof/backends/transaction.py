@@ -46,7 +46,7 @@ class Undo:
     """What undoes a step.
 
     Args:
-        what: what it does, as a phrase; of several undos with the same phrase, one is made.
+        what: what it does, as a phrase. Of several equal undos, one is made.
         call: does it, and does nothing if there is nothing to undo. It may be called again after an interrupt or a lost response.
         step: what is shown while it is made; nothing if empty.
         holds: whether it removes something that runs, such as an instance; while that remains, undos that it `needs` are not made.
@@ -168,7 +168,7 @@ class Transaction:
             self._committed.release()
         if error is None or self._committed is not None:
             return
-        interrupt = _Rollback(self._undos, self._progress, self._describe, error).run(self._rollback)
+        _, interrupt = _Rollback(self._undos, self._progress, self._describe, error).run(self._rollback)
         if interrupt is not None and not isinstance(error, KeyboardInterrupt):
             if isinstance(error, GPUproofError):
                 self._progress.report("note", error.message)
@@ -241,6 +241,10 @@ class Transaction:
                 self._undos.remove(undo)
                 self._undos.reverse()
 
+    def undo(self) -> tuple[list[Remaining], KeyboardInterrupt | None]:
+        """Undo everything without an error, as at the end of a job; returns what remains, and an interrupt that came meanwhile."""
+        return _Rollback(self._undos, self._progress, self._describe, None).run("")
+
     def commit(self) -> None:
         """Keep everything. Interrupts are deferred from here to the end of the context, for the report of the success."""
         deferred = DeferredInterrupt()
@@ -272,7 +276,7 @@ class _Rollback:
         undos: list[Undo],
         progress: SubmitProgress,
         describe: Callable[[Remaining], str],
-        error: BaseException,
+        error: BaseException | None,
     ) -> None:
         self._undos = undos
         self._progress = progress
@@ -281,16 +285,16 @@ class _Rollback:
         self._deferred = DeferredInterrupt()
         self._interrupt: KeyboardInterrupt | None = None
 
-    def run(self, step: str) -> KeyboardInterrupt | None:
+    def run(self, step: str) -> tuple[list[Remaining], KeyboardInterrupt | None]:
         self._defer()
         self._show(step)
-        remaining, held, made = list[Remaining](), False, set[str]()
+        remaining, held, made = list[Remaining](), False, list[Undo]()
         while self._undos:
             undo = self._undos.pop()
-            if undo.what in made:
+            if undo in made:
                 continue
-            made.add(undo.what)
-            if undo.kept_after(self._error):
+            made.append(undo)
+            if self._error is not None and undo.kept_after(self._error):
                 left = Remaining(undo, "kept")
             elif held and undo.needed:
                 left = Remaining(undo, "in use")
@@ -307,7 +311,7 @@ class _Rollback:
             self._deferred.release()
         except KeyboardInterrupt as interrupt:
             self._interrupt = interrupt
-        return self._interrupt
+        return remaining, self._interrupt
 
     def _undo_or_repeat(self, undo: Undo) -> Remaining | None:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -160,31 +159,6 @@ def test_an_instance_that_somebody_else_deletes_meanwhile_is_reported(sandbox: N
     with pytest.raises(NotebookGone, match="no longer exists"):
         sandbox.create(sandbox.plan(), Deleting())
     assert sandbox.exists() == NOTHING
-
-
-def test_ctrl_c_at_each_step_leaves_nothing(sandbox: NotebookSandbox) -> None:
-    for number in itertools.count(1):
-        stopped: list[str] = []
-
-        def interrupt(count: int, number: int = number, stopped: list[str] = stopped) -> None:
-            if count == number and not stopped:
-                stopped.append("once")
-                raise KeyboardInterrupt
-
-        progress = RecordingProgress(interrupt)
-        try:
-            sandbox.create(sandbox.plan(), progress)
-        except KeyboardInterrupt:
-            found = sandbox.exists()
-            assert found == NOTHING, (progress.steps, found)
-            assert not [note for note in progress.notes if note.startswith("not deleted")]
-        else:
-            # How often it is Pending, if at all, depends on the machine.
-            assert not stopped
-            assert number > len([step for step in progress.steps if "is Pending" not in step]) > 2
-            return
-        if "is Pending" in progress.steps[number - 1]:
-            return
 
 
 def test_a_second_ctrl_c_leaves_the_instance_and_names_it(sandbox: NotebookSandbox) -> None:

@@ -8,23 +8,27 @@ from collections.abc import Callable, Iterable
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.endpoints import is_missing
-from gpuproof.backends.interrupts import DeferredInterrupt
-from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.progress import SilentProgress
+from gpuproof.backends.remote.execute import execute, undo_of
+from gpuproof.backends.transaction import Remaining, Transaction, Undo
 from gpuproof.errors import GPUproofError
 
 ACTIVE = ("InProgress", "Stopping")
 """Statuses of a job that has not ended."""
 
+STOP = "stop_transform_job"
+"""The operation that stops a job."""
+
 _POLL_S, _STOP_S = 0.5, 600.0
 
 
 class CreatedForJob:
-    """A job, its model and its files, as the calls that undo their creation.
+    """A job, its model and its files, as a transaction that has created them.
 
     Args:
         aws: the client.
         name: the job.
-        undo: the calls; the last one is made first.
+        undo: the calls that undo the creation; the last one is made first.
         notify: called with a message about what happens.
         sleep: waits for a number of seconds.
     """
@@ -41,70 +45,77 @@ class CreatedForJob:
         """The job."""
         self.interrupted = False
         """Whether Ctrl-C or SIGTERM ended the wait for the job's end."""
+        self.transaction = Transaction(_Notes(notify), describe=self._note, sleep=sleep)
+        """Executes the steps, and undoes them."""
         self._aws = aws
-        self._undo = list(undo)
         self._notify = notify
         self._sleep = sleep
+        self._waits = True
+        self._job: tuple[Undo, ...] = ()
+        for call in undo:
+            self.transaction.note(*self.undos(call))
 
-    def add(self, undo: ApiCall | None) -> None:
-        """Note what undoes a call, before the call is made: one whose response is lost may have succeeded."""
-        if undo is not None:
-            self._undo.append(undo)
-
-    def discard(self, undo: ApiCall | None) -> None:
-        """Forget what undoes a call that AWS rejected."""
-        if undo in self._undo:
-            self._undo.remove(undo)
+    def undos(self, call: ApiCall) -> tuple[Undo, ...]:
+        """What makes an undo; that of the job itself is its stop, and the wait for its end, which an interrupt ends."""
+        if call.operation != STOP:
+            return (undo_of(self._aws, call),)
+        wait = Undo("wait for the job's end", self._wait_for_end, needed=True, interrupts=1)
+        self._job = wait, Undo(call.what, lambda: self._request_stop(call), holds=True)
+        return self._job
 
     def stop(self, *, wait: bool = True) -> list[GPUproofError]:
         """Stop the job if it runs, wait for its end, and delete the rest; returns what could not be done.
 
         A second Ctrl-C or SIGTERM does not wait for the end.
         """
-        problems: list[GPUproofError] = []
-        stop = next((call for call in self._undo if call.operation == "stop_transform_job"), None)
-        if stop is not None:
-            self._undo.remove(stop)
-            try:
-                with DeferredInterrupt():
-                    problems += self._request_stop(stop)
-                if wait and not problems and self._is_active():
-                    self._notify(f"stopping {self.name}; Ctrl-C does not wait for its end")
-                    self._wait_for_end()
-            except KeyboardInterrupt:
-                self.interrupted = True
-                self._notify(f"{self.name} was told to stop; its end was not awaited")
-        with DeferredInterrupt():
-            return [*problems, *self.delete_rest()]
+        self._waits = wait
+        return self._undo()
 
     def delete_rest(self) -> list[GPUproofError]:
-        """Delete the model and the files, the model first; returns what could not be deleted. The job has ended, or is stopping."""
-        problems: list[GPUproofError] = []
-        while self._undo:
-            call = self._undo.pop()
-            if call.operation == "stop_transform_job":
-                continue
-            try:
-                execute(self._aws, call)
-            except (AwsRefused, AwsUnreachable) as error:
-                if not (isinstance(error, AwsRefused) and is_missing(error)):
-                    problems.append(error.replaced(f"not done: {call.what}: {error.message}", error.remedy))
-        return problems
+        """Delete the model and the files; returns what could not be deleted. The job has ended."""
+        self.transaction.forget(*self._job)
+        return self._undo()
 
     def status(self) -> str:
         """SageMaker's status of the job; empty if it does not exist."""
         return (self._aws.transform_job(self.name) or {}).get("TransformJobStatus", "")
 
-    def _request_stop(self, stop: ApiCall) -> list[GPUproofError]:
+    def _undo(self) -> list[GPUproofError]:
+        remaining, interrupt = self.transaction.undo()
+        self.interrupted = interrupt is not None
+        return [
+            left.error.replaced(self._message(left), left.error.remedy)
+            for left in remaining
+            if isinstance(left.error, GPUproofError)
+        ]
+
+    def _message(self, left: Remaining) -> str:
+        if left.undo.holds:
+            return f"The job {self.name} could not be stopped: {left.why}"
+        return f"not done: {left.undo.what}: {left.why}"
+
+    def _note(self, left: Remaining) -> str:
+        """The note about an interrupted wait; errors are returned instead."""
+        return (
+            f"{self.name} was told to stop; its end was not awaited" if left.reason == "interrupted" else ""
+        )
+
+    def _request_stop(self, stop: ApiCall) -> None:
         try:
             execute(self._aws, stop)
-        except (AwsRefused, AwsUnreachable) as error:
+        except AwsRefused as refused:
             # It has ended, or was never created.
-            if isinstance(error, AwsRefused) and (error.code == "ValidationException" or is_missing(error)):
-                return []
-            message = f"The job {self.name} could not be stopped: {error.message}"
-            return [error.replaced(message, error.remedy)]
-        return []
+            if refused.code != "ValidationException" and not is_missing(refused):
+                raise
+
+    def _wait_for_end(self) -> None:
+        if not self._waits or not self._is_active():
+            return
+        self._notify(f"stopping {self.name}; Ctrl-C does not wait for its end")
+        waited = 0.0
+        while waited < _STOP_S and self._is_active():
+            self._sleep(_POLL_S)
+            waited += _POLL_S
 
     def _is_active(self) -> bool:
         try:
@@ -112,8 +123,13 @@ class CreatedForJob:
         except (AwsRefused, AwsUnreachable):
             return False  # it cannot be followed
 
-    def _wait_for_end(self) -> None:
-        waited = 0.0
-        while waited < _STOP_S and self._is_active():
-            self._sleep(_POLL_S)
-            waited += _POLL_S
+
+class _Notes(SilentProgress):
+    """Passes on notes alone."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
+
+    def report(self, label: str, text: str) -> None:
+        del label
+        self._notify(text)

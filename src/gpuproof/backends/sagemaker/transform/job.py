@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -14,8 +14,7 @@ from typing import Any, Self
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
 from gpuproof.backends.aws.services.s3_transfer import PART, ByteCounter, run_in_threads
-from gpuproof.backends.interrupts import DeferredInterrupt
-from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.remote.execute import step_of
 from gpuproof.backends.sagemaker.transform.created import ACTIVE, CreatedForJob
 from gpuproof.backends.sagemaker.transform.plan import TransformPlan
 from gpuproof.errors import GPUproofError
@@ -72,10 +71,17 @@ class TransformJob:
         """Begin; nothing is created yet."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """After an error or an interrupt, wherever it came: stop the job, and delete what was created for it."""
-        if kind is not None:
-            self._report(self._created.stop())
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        """After an error or an interrupt, wherever it came: stop the job, and delete what was created for it.
+
+        Raises:
+            KeyboardInterrupt: an interrupt came after an error.
+        """
+        if error is None:
+            return
+        self._report(self._created.stop())
+        if self._created.interrupted and not isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
 
     def create(self) -> None:
         """Execute the plan.
@@ -89,15 +95,15 @@ class TransformJob:
                 self._upload_files(is_upload, calls)
                 continue
             for call in calls:
-                self._created.add(call.undo)
-                with DeferredInterrupt():
-                    self._execute(call)
+                undo = () if call.undo is None else self._created.undos(call.undo)
+                self._created.transaction.execute(replace(step_of(self._aws, call), undo=undo))
 
     def _upload_files(self, what: str, calls: Sequence[ApiCall]) -> None:
         """Upload files, several small ones at the same time."""
         self._notify(what)
         for call in calls:
-            self._created.add(call.undo)
+            if call.undo is not None:
+                self._created.transaction.note(*self._created.undos(call.undo))
         sizes = {call.request["Key"]: Path(call.request["Filename"]).stat().st_size for call in calls}
         counter = ByteCounter(sum(sizes.values()), partial(self._transfer, what) if self._transfer else None)
 
@@ -113,15 +119,6 @@ class TransformJob:
             if call not in small:
                 upload(call)
 
-    def _execute(self, call: ApiCall) -> None:
-        try:
-            execute(self._aws, call)
-        except AwsRefused as refused:
-            if not refused.maybe_done:
-                self._created.discard(call.undo)
-            if refused.code != "BucketAlreadyOwnedByYou":
-                raise
-
     def follow(self, on_line: Callable[[str], None], on_status: Callable[[str], None]) -> TransformEnd:
         """Wait for the end of the job, and delete what was created for it.
 
@@ -131,6 +128,8 @@ class TransformJob:
         """
         document = self._wait(on_line, on_status)
         self._report(self._created.delete_rest())
+        if self._created.interrupted:
+            raise KeyboardInterrupt
         return self._end(document)
 
     def _report(self, problems: Sequence[GPUproofError]) -> None:
