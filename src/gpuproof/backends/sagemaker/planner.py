@@ -9,6 +9,7 @@ from gpuproof.backends.agent_job.launch_settings import launch_settings, new_clu
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import framework_of
+from gpuproof.backends.remote.planning.instance_search import Candidate, InstanceChoice
 from gpuproof.backends.remote.planning.job_files import (
     check_inputs_exist,
     collect_source,
@@ -21,13 +22,13 @@ from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.backends.sagemaker.plan import SageMakerPlan, first_checkpoints
 from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
-from gpuproof.backends.sagemaker.planning.instance_types import InstanceChoice, choose_instance_types
+from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
 from gpuproof.backends.sagemaker.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.backends.sagemaker.planning.warnings import job_warnings
 from gpuproof.backends.sagemaker.requests.calls import create_request
 from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
-from gpuproof.backends.sagemaker.target import Candidate, Target
+from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.machine import MachineJob

@@ -6,27 +6,8 @@ from dataclasses import dataclass, field
 
 from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.agent_job.launch_settings import LaunchSettings
-from gpuproof.catalogue.model import ImageRow, Instance, Price
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An instance type.
-
-    Args:
-        name: such as `ml.g5.xlarge`.
-        instance: the catalogue's facts; None for an unknown type.
-        price: the on-demand price; None if unknown.
-    """
-
-    name: str
-    instance: Instance | None
-    price: Price | None
-
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs; 0 if unknown."""
-        return self.instance.gpu_count if self.instance is not None else 0
+from gpuproof.backends.remote.planning.instance_search import Candidate
+from gpuproof.catalogue.model import ImageRow, Instance
 
 
 @dataclass(frozen=True)

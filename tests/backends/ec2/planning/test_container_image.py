@@ -8,9 +8,9 @@ import pytest
 
 from gpuproof.backends.ec2.planning.ami_rows import base_rows
 from gpuproof.backends.ec2.planning.container_image import container_image
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.target import DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import TrainingJob

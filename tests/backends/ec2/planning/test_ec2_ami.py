@@ -7,11 +7,12 @@ import pytest
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.planning.ami_rows import base_rows, framework_rows
 from gpuproof.backends.ec2.planning.driver_need import driver_need
-from gpuproof.backends.ec2.planning.instance_types import Candidate, choose_instance_types
+from gpuproof.backends.ec2.planning.instance_types import choose_instance_types
 from gpuproof.backends.ec2.planning.volume import GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.target import ChosenAmi, Zone
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.script_jobs import TrainingJob

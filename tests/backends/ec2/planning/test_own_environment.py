@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.own_environment import own_environment
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from support.ec2_planning import EC2PlanningSandbox
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.remote.planning.framework import Framework, framework_of
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.backends.sagemaker.planning.image import ChosenImage, choose_image, gpu_problem
-from gpuproof.backends.sagemaker.planning.instance_types import Candidate, choose_instance_types
+from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.remote.planning.instance_search import MOST_CANDIDATES
-from gpuproof.backends.sagemaker.planning.instance_types import InstanceChoice, choose_instance_types
+from gpuproof.backends.remote.planning.instance_search import MOST_CANDIDATES, InstanceChoice
+from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob

@@ -14,11 +14,12 @@ from gpuproof.agent.contract import hyperparameter_texts
 from gpuproof.agent.job import UnusedGpuRule
 from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus
 from gpuproof.backends.remote.agent_job import container_job
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest
 from gpuproof.backends.sagemaker.requests.limits import check_limits
 from gpuproof.backends.sagemaker.requests.processing import processing_request
 from gpuproof.backends.sagemaker.requests.training import training_request
-from gpuproof.backends.sagemaker.target import Candidate, ChosenImage, Target
+from gpuproof.backends.sagemaker.target import ChosenImage, Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob

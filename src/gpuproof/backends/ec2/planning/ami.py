@@ -9,7 +9,6 @@ from typing import Any
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
 from gpuproof.backends.ec2.planning.driver_need import cuda_need, driver_need
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.own_environment import own_environment
 from gpuproof.backends.ec2.planning.unsupported import (
     compiled_at_start,
@@ -19,6 +18,7 @@ from gpuproof.backends.ec2.planning.unsupported import (
 )
 from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE

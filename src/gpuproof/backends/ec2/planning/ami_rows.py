@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.target import DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE

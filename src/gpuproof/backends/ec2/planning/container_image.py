@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.agent.ec2_host.container.ecr_registry import EcrImage, ecr_image
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.target import ContainerImage
 from gpuproof.backends.remote.agent_job import contract_kind
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ImageRow
 from gpuproof.errors import InvalidJob

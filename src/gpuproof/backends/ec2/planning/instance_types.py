@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpuproof.backends.agent_job.expected_gpus import reject_unknown_gpus
 from gpuproof.backends.remote.planning.instance_search import (
     MOST_CANDIDATES,
     SHOWN,
+    Candidate,
+    InstanceChoice,
     instance_lines,
     list_alternatives,
     nearest_regions_line,
@@ -15,46 +15,12 @@ from gpuproof.backends.remote.planning.instance_search import (
     resource_query,
 )
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import Instance, Price
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import Job
 
 _SAGEMAKER_PREFIX = "ml."
 _ON_DEMAND, _SPOT = "on-demand", "spot"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An instance type.
-
-    Args:
-        name: such as `g5.xlarge`.
-        instance: the catalogue's facts; None for an unknown type.
-        price: the on-demand price; None if unknown.
-    """
-
-    name: str
-    instance: Instance | None
-    price: Price | None
-
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs; 0 if unknown."""
-        return self.instance.gpu_count if self.instance is not None else 0
-
-
-@dataclass(frozen=True)
-class InstanceChoice:
-    """The instance types to try.
-
-    Args:
-        candidates: in order; at least one.
-        warnings: warnings about the choice.
-    """
-
-    candidates: tuple[Candidate, ...]
-    warnings: tuple[str, ...] = ()
 
 
 def choose_instance_types(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:

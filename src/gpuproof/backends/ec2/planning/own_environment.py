@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.target import OwnEnvironment
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE

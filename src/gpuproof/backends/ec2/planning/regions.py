@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.ec2.planning.instance_types import InstanceChoice, choose_instance_types
+from gpuproof.backends.ec2.planning.instance_types import choose_instance_types
 from gpuproof.backends.ec2.planning.network import Network, plan_network
 from gpuproof.backends.ec2.planning.targets import TargetPlanner
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.target import EC2Target
 from gpuproof.backends.errors import NoCapacity
 from gpuproof.backends.remote.planning.framework import Framework
+from gpuproof.backends.remote.planning.instance_search import InstanceChoice
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.regions import partition_of

@@ -11,13 +11,12 @@ from gpuproof.backends.agent_job.launch_settings import launch_settings, script_
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami import AmiChooser
 from gpuproof.backends.ec2.planning.container_image import container_image
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.ec2.planning.volume import IMAGE_GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder
 from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, EC2Target, Zone
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.remote.planning.framework import Framework
-from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.instance_search import Candidate, list_alternatives
 from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, InvalidJob

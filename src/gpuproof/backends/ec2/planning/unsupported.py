@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuproof.backends.ec2.planning.ami_rows import base_rows
-from gpuproof.backends.ec2.planning.instance_types import Candidate
 from gpuproof.backends.remote.planning.framework import Framework
-from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.instance_search import Candidate, list_alternatives
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.model import Ami, Gpu

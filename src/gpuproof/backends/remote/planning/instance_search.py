@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import Instance, JobKind, Market
+from gpuproof.catalogue.model import Instance, JobKind, Market, Price
 from gpuproof.catalogue.prices import hourly_text
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.jobs.models.script_jobs import Job
@@ -17,6 +17,39 @@ MOST_CANDIDATES = 4
 
 SHOWN = 3
 """Number of alternatives in a message."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An instance type.
+
+    Args:
+        name: such as `g5.xlarge`, or `ml.g5.xlarge` on SageMaker.
+        instance: the catalogue's facts; None for an unknown type.
+        price: the on-demand price; None if unknown.
+    """
+
+    name: str
+    instance: Instance | None
+    price: Price | None
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs; 0 if unknown."""
+        return self.instance.gpu_count if self.instance is not None else 0
+
+
+@dataclass(frozen=True)
+class InstanceChoice:
+    """The instance types to try.
+
+    Args:
+        candidates: in order; at least one.
+        warnings: warnings about the choice.
+    """
+
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def resource_query(

@@ -10,7 +10,7 @@ from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.errors import NoCapacity, UnavailableType
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute, step_of
-from gpuproof.backends.remote.planning.instance_search import list_alternatives
+from gpuproof.backends.remote.planning.instance_search import Candidate, list_alternatives
 from gpuproof.backends.remote.planning.quota import quota_hint
 from gpuproof.backends.sagemaker.notebooks.changes import delete_instance
 from gpuproof.backends.sagemaker.notebooks.errors import NotebookGone, NotebookTimeout
@@ -24,7 +24,6 @@ from gpuproof.backends.sagemaker.notebooks.shared_files import (
     upload_agent,
 )
 from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
-from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.backends.transaction import ATTEMPTS, Remaining, Step, Transaction, Undo
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError

@@ -8,11 +8,11 @@ from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.remote.bucket import BucketPlan
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.backends.remote.run_files import deletion_call
 from gpuproof.backends.remote.upload.content_hash import HashedFile
 from gpuproof.backends.sagemaker.notebooks.lifecycle_script import LifecycleScript
 from gpuproof.backends.sagemaker.planning.role import ChosenRole
-from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue.prices import hourly_text
 from gpuproof.jobs.models.notebook import NotebookJob
 from gpuproof.settings import today

@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuproof.backends.agent_job.archive import agent_file
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.backends.remote.planning.quota import QuotaCheck, no_quota
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.upload.content_hash import hash_file
@@ -16,7 +17,6 @@ from gpuproof.backends.sagemaker.notebooks.plan import NotebookPlan
 from gpuproof.backends.sagemaker.planning.instance_types import named_instance_types
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.backends.sagemaker.requests.limits import check_limits
-from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import UsageError
 from gpuproof.jobs.models.notebook import NotebookJob

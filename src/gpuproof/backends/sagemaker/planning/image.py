@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.backends.remote.planning.framework import Framework
-from gpuproof.backends.sagemaker.target import Candidate, ChosenImage
+from gpuproof.backends.remote.planning.instance_search import Candidate
+from gpuproof.backends.sagemaker.target import ChosenImage
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import HUGGINGFACE, JOBS

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpuproof.backends.agent_job.expected_gpus import reject_unknown_gpus
 from gpuproof.backends.remote.planning.instance_search import (
     MOST_CANDIDATES,
     SHOWN,
+    Candidate,
+    InstanceChoice,
     instance_lines,
     list_alternatives,
     nearest_regions_line,
     requirements_text,
     resource_query,
 )
-from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import JobKind
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import SageMakerJob, TrainingJob
 from gpuproof.util.humanize import join_words
-
-
-@dataclass(frozen=True)
-class InstanceChoice:
-    """The instance types to try.
-
-    Args:
-        candidates: in order; at least one.
-        warnings: warnings about the choice.
-    """
-
-    candidates: tuple[Candidate, ...]
-    warnings: tuple[str, ...] = ()
 
 
 def choose_instance_types(job: SageMakerJob, catalogue: Catalogue, region: str) -> InstanceChoice:
