@@ -74,6 +74,21 @@ def test_a_gpu_that_the_tree_works_on_is_used(scenario: Scenario):
     assert telemetry.driver_version == "550.54.15"
 
 
+@pytest.mark.parametrize(
+    ("recording", "seconds", "outcome", "first_use", "busy"),
+    [("train", 22, USED, 10, 11), ("hold", 16, IDLE, None, 0), ("late_idle", 25, USED, 5, 4)],
+)
+def test_recorded_answers_of_an_h200(
+    scenario: Scenario, recording: str, seconds: float, outcome: str, first_use: float | None, busy: float
+):
+    scenario.gpu(0, "NVIDIA H200", memory_mib=143771, power_limit_w=700).replay(recording, ME)
+    verdict = judge(Expectation(1, required=True), watch(scenario, seconds))
+    gpu = verdict.gpus[0]
+    assert (verdict.outcome, gpu.touched, gpu.judged_by) == (outcome, True, "processes")
+    assert gpu.busy_s == pytest.approx(busy, abs=1)
+    assert gpu.first_use_s == (first_use and pytest.approx(first_use, abs=1.1))
+
+
 def test_a_gpu_of_another_process_is_not_the_trees(scenario: Scenario):
     scenario.gpu(0).at(5, util=90, memory_mib=8000, processes={INIT: 7900})
     assert judge(ONE, watch(scenario, 20)).outcome == CPU_ONLY

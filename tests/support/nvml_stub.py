@@ -14,6 +14,7 @@ until it was seen, however slow the machine. `scenario.run_in_real_time()` lets 
 """
 
 import _ctypes
+import csv
 import ctypes
 import os
 import shutil
@@ -28,6 +29,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).with_name("nvml") / "nvml_stub.c"
+RECORDINGS = SOURCE.parent / "recordings"
 LIBRARY = "libnvidia-ml.so.1"
 SCENARIO_VARIABLE = "GPUPROOF_NVML_STUB"
 
@@ -170,6 +172,29 @@ class Scenario:
             f"at {seconds} {gpu} util={util} memutil={memory_util} mem={memory_mib} reserved={reserved_mib} "
             f"power={power_w} clock={clock_mhz} throttle={throttle:#x} error={error} procs={listed}"
         )
+        return self
+
+    def replay(self, recording: str, pid: int, gpu: int = 0) -> "Scenario":
+        """From 0 s on, `gpu` looks as a real one did when NVML's answers were recorded.
+
+        Args:
+            recording: a file of `nvml/recordings/`, without its suffix.
+            pid: stands for the process that used the GPU.
+        """
+        lines = (RECORDINGS / f"{recording}.csv").read_text().splitlines()
+        for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+            self.at(
+                float(row["seconds"]),
+                gpu,
+                util=int(row["util"]),
+                memory_util=int(row["memory_util"]),
+                memory_mib=int(row["memory_mib"]),
+                reserved_mib=int(row["reserved_mib"]),
+                power_w=float(row["power_w"]),
+                clock_mhz=int(row["clock_mhz"]),
+                throttle=int(row["throttle"], 16),
+                processes={pid: int(row["process_mib"])} if row["process_mib"] else INVISIBLE,
+            )
         return self
 
     def health(self, gpu: int = 0, **conditions: float) -> "Scenario":
