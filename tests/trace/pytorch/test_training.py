@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -404,3 +405,54 @@ def test_attention_layers_of_pytorch_with_mixed_precision_and_checkpoints(tmp_pa
         }
         assert calls == {"forward": 3, "backward": backward}
         assert not [operator for operator in trace.operators if "bernoulli" in operator.name]
+
+
+FILTERS = """
+import torch
+layer = torch.nn.Conv2d(16, 32, {window}, {stride}, padding={window} // 2, bias=False).cuda()
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+images = torch.randn(8, 16, 32, 32, device="cuda", requires_grad=True)
+if {channels_last}:
+    images, layer = images.to(memory_format=torch.channels_last), layer.to(memory_format=torch.channels_last)
+for _ in range(4):
+    optimizer.zero_grad()
+    layer(images).square().sum().backward()
+    optimizer.step()
+"""
+
+
+def temporary_blocks(trace: Trace) -> set[int]:
+    """Sizes of blocks that are freed right after they were allocated."""
+    pairs = itertools.pairwise(trace.memory.events)
+    return {trace.memory.blocks[first - 1][0] for first, second in pairs if first > 0 and second == -first}
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "channels_last", "copies"),
+    [(3, 1, False, True), (1, 2, False, True), (3, 1, True, False), (1, 1, False, False)],
+)
+def test_a_convolution_takes_memory_for_copies_that_have_channels_last(
+    tmp_path: Path, window: int, stride: int, channels_last: bool, copies: bool
+) -> None:
+    script = FILTERS.format(window=window, stride=stride, channels_last=channels_last)
+    found = temporary_blocks(trace_of(tmp_path, script))
+    size = 4 * (8 * 16 * 32**2 + 8 * 32 * (32 // stride) ** 2 + 16 * 32 * window**2)
+    # Forwards and for the input's gradient; the filters' gradient is computed in parts.
+    assert ({size, size + (4 << 20)} <= found) is copies
+    assert any(block >= size for block in found) is copies
+
+
+def test_an_lstm_keeps_gates_and_cell_states_for_its_gradients(tmp_path: Path) -> None:
+    script = """
+import torch
+layer = torch.nn.LSTM(64, 128, 2, batch_first=True).cuda()
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+words = torch.randn(8, 32, 64, device="cuda")
+for _ in range(4):
+    optimizer.zero_grad()
+    layer(words)[0].sum().backward()
+    optimizer.step()
+"""
+    trace = trace_of(tmp_path, script)
+    activations = [size for size, kind in trace.memory.blocks if CATEGORIES[kind] == "activation"]
+    assert activations.count(5 * 4 * 8 * 32 * 128) == 2 * trace.steps

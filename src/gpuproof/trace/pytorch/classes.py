@@ -134,6 +134,8 @@ _NO_KERNEL = frozenset(
 _RECURRENT = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward")
 _CAUSAL, _CAUSAL_BACKWARD = 4, 7
 """Where the arguments of attention kernels say that the mask is causal."""
+_PARTIAL_GRADIENTS = 4 << 20
+"""Bytes of the parts of a filter's gradient: 2 to 12 MiB of measured convolutions."""
 _BACKWARD_OF_ATTENTION = 2.5
 """Five products of matrices instead of two."""
 
@@ -218,6 +220,27 @@ def gemm_of(name: str, arguments: tuple[Any, ...], output: Any) -> tuple[int, ..
         windows = source.shape[0] * prod(source.shape[2:])
         return (groups, windows, weight.shape[0] // groups, prod(weight.shape[1:]))
     return ()
+
+
+def convolution_workspaces(name: str, arguments: tuple[Any, ...], output: Any, layout: str) -> dict[int, int]:
+    """Bytes that cuDNN takes while it computes a result of a convolution, by the id of that result.
+
+    Its kernels have channels last, so that it copies input, filters and output of another layout, except where windows
+    of one pixel touch each other, which is a plain product. Gradients of filters are computed in parts.
+    Measured on an H200: bench/results/gpu_session-H200.json.
+    """
+    backward = name == "convolution_backward"
+    if name not in ("convolution", "convolution_backward"):
+        return {}
+    source, weight, strides = (arguments[index] for index in ((1, 2, 4) if backward else (0, 1, 3)))
+    is_product = prod(weight.shape[2:]) == 1 and set(strides) == {1}
+    if layout == CHANNELS_LAST or is_product or _kind_of_convolution(name, arguments) == DEPTHWISE_CONV:
+        return {}
+    result = arguments[0] if backward else output
+    size = sum(tensor.numel() * tensor.element_size() for tensor in (source, weight, result))
+    if backward:
+        return {id(output[0]): size, id(output[1]): size + _PARTIAL_GRADIENTS}
+    return {id(output): size}
 
 
 def flops_of(name: str, arguments: tuple[Any, ...], gemm: tuple[int, ...], largest: int) -> float:

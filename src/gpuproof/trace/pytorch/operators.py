@@ -14,12 +14,21 @@ from torch.utils._pytree import tree_leaves
 
 from gpuproof.trace.document import INDEX
 from gpuproof.trace.notes import Notes
-from gpuproof.trace.pytorch.classes import calls_cublas, flops_of, gemm_of, kernels_of, kind_of, layout_of
+from gpuproof.trace.pytorch.classes import (
+    calls_cublas,
+    convolution_workspaces,
+    flops_of,
+    gemm_of,
+    kernels_of,
+    kind_of,
+    layout_of,
+)
 from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
 from gpuproof.trace.pytorch.recorder import Call, Recorder
 
 aten = torch.ops.aten
 _FLOAT, _INT = 0.5, 1
+_LSTM_STATES = 5
 
 
 class OperatorLog(TorchDispatchMode):
@@ -46,6 +55,7 @@ class OperatorLog(TorchDispatchMode):
             aten.masked_select.default: self._masked_select,
             aten._unique2.default: self._unique,
             aten.index.Tensor: self._index,
+            aten.mkldnn_rnn_layer.default: self._recurrent,
         }
 
         self._by_name: dict[str, Callable[..., Any]] = {"torchvision.nms.default": self._suppress}
@@ -109,8 +119,11 @@ class OperatorLog(TorchDispatchMode):
         if calls_cublas(name):
             recorder.reserve_workspace()
         category = {"forward": "activation", "optimizer": "optimizer"}.get(recorder.phase, "temporary")
+        layout = layout_of([*inputs, *outputs])
+        workspaces = convolution_workspaces(name, args, result, layout)
         for tensor in outputs:
             recorder.allocate(tensor, category)
+            recorder.use_temporarily(workspaces.get(id(tensor), 0))
         several = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         kernels = kernels_of(name, func.is_view, len(several))
         if kernels == 0:
@@ -139,7 +152,7 @@ class OperatorLog(TorchDispatchMode):
                 kernels,
                 tuple(tuple(tensor.shape) for tensor in inputs[:4]),
                 gemm,
-                layout_of([*inputs, *outputs]),
+                layout,
             )
         )
 
@@ -187,6 +200,13 @@ class OperatorLog(TorchDispatchMode):
             with self._fake:
                 indices += [torch.empty(index.numel(), dtype=torch.int64) for _ in range(index.ndim)]
         return func(args[0], indices, *args[2:], **kwargs)
+
+    def _recurrent(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        """An LSTM layer, for whose gradients cuDNN keeps the four gates and the cell state of each time step."""
+        output, *states, _ = func(*args, **kwargs)
+        size = _LSTM_STATES * _bytes(output) if args[-1] else 0
+        with self._fake:
+            return output, *states, torch.empty(size, dtype=torch.uint8)
 
     def _note_shape(self, what: str) -> None:
         self._notes.add("dynamic-shape", f"The result of {what} was taken to be as large as it can be.")

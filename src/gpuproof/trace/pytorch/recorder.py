@@ -117,6 +117,11 @@ class Recorder:
             self._with_workspace.add(in_backward)
             self._alive[self._add_block(CUBLAS_WORKSPACE, "workspace")] = None
 
+    def use_temporarily(self, size: int) -> None:
+        """Record memory that an operator takes only while it runs."""
+        if size:
+            self._events.append(-1 - self._add_block(size, "temporary"))
+
     def call(self, call: Call) -> None:
         """Record a call of an operator."""
         self._calls.append(call)
