@@ -26,7 +26,9 @@ class Rates:
     Args:
         compute: share of the peak that large matrix products reach.
         bandwidth: share of the memory bandwidth that large elementwise operators reach.
-        slowdown: by which factor operators of a class are slower than these two allow; 1 if a class is missing.
+        slowdown: by which factor operators of a class are slower than these two allow; 1 if a class is missing. `layout` is
+            that of copies into another layout, compared with elementwise operators.
+        tile_s: seconds that the start and the end of a tile of a matrix product cost.
         tier: how that is known.
         source: of the measurements.
     """
@@ -36,6 +38,7 @@ class Rates:
     slowdown: Mapping[str, float]
     tier: Tier
     source: str = ""
+    tile_s: float = 4e-6
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Coefficients:
             {**default["slowdown"], **own.get("slowdown", {})},
             cast("Tier", own.get("tier", "data-sheet")),
             own.get("source", default.get("source", "")),
+            own.get("tile_s", Rates.tile_s),
         )
 
     def spread(self, tier: Tier) -> tuple[float, float]:

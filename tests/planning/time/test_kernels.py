@@ -86,3 +86,22 @@ def test_group_normalization_copies_what_has_channels_last() -> None:
 def test_without_shapes_a_convolution_has_no_special_kernels() -> None:
     traced = Operator("Conv2D", "grouped-conv", "float16", "forward", FLOPS, BYTES, 1, (), 1, ())
     assert half(traced).flops == FLOPS
+
+
+def test_a_plain_product_of_pixels_is_not_copied() -> None:
+    traced = convolution("conv", 1, (64, 64, 1, 1), CONTIGUOUS)
+    assert half(traced).copied == 0
+    assert half(convolution("conv", 1, (64, 64, 1, 1), CONTIGUOUS, "backward")).copied == 0
+    # Every other pixel: the product has a quarter of the rows.
+    assert half(replace(traced, gemm=(1, 8 * 7 * 7, 64, 64))).copied == BYTES
+
+
+def test_batch_normalization_of_contiguous_images_has_a_block_for_each_channel() -> None:
+    traced = Operator(
+        "aten.native_batch_norm", "norm", "float32", "forward", FLOPS, BYTES, 1, ((8, 64, 14, 14),), 1
+    )
+    numbers = 8 * 64 * 14 * 14
+    assert (half(traced).by_channel, half(traced).channels) == (numbers, 64)
+    backward = replace(traced, name="aten.native_batch_norm_backward", phase="backward")
+    assert half(backward).by_channel > 2 * numbers
+    assert half(replace(traced, layout=CHANNELS_LAST)).by_channel == 0

@@ -127,3 +127,31 @@ def test_measurements_of_ones_own_take_precedence() -> None:
     assert (merged.compute, merged.tier) == (0.9, "calibrated")
     assert merged.slowdown == builtin_coefficients().rates("T4", "half").slowdown
     assert builtin_coefficients().rates("T4", "half").compute != 0.9
+
+
+def test_copies_into_another_layout_may_have_a_slowdown_of_their_own() -> None:
+    traced = replace(operator("conv", "float32", 1.0, 1e9), name="aten.convolution")
+    known = replace(EXACT, time={**EXACT.time, "gpus": {"H100": {"tf32": {"slowdown": {"layout": 3.0}}}}})
+    found = [operator_cost(traced, gpu("H100"), "torch", which).copies for which in (EXACT, known)]
+    assert found[1] == pytest.approx(3 * found[0])
+
+
+def test_the_statistics_of_a_batch_wait_for_one_block_for_each_channel() -> None:
+    images = (64, 128, 56, 56)
+    traced = replace(
+        operator("norm", "float16", 1.0, 1e6),
+        name="aten.native_batch_norm",
+        shapes=(images,),
+        layout="contiguous",
+    )
+    trained = operator_cost(traced, gpu("H100"), "torch", EXACT).seconds
+    # 128 blocks of the 132 multiprocessors.
+    assert trained == pytest.approx(64 * 56 * 56 / 1.6e9 + 1e-6)
+    assert operator_cost(traced, gpu("H100"), "torch", EXACT, training=False).seconds < trained / 10
+
+
+def test_a_gpu_may_lose_less_to_the_start_of_a_tile() -> None:
+    known = replace(EXACT, time={**EXACT.time, "gpus": {"H100": {"half": {"tile_s": 3e-7}}}})
+    product = operator("gemm", "float16", 2.0 * 4096**2 * 768, 1.0, gemm=(1, 4096, 4096, 768))
+    slow, fast = (operator_cost(product, gpu("H100"), "torch", which).seconds for which in (EXACT, known))
+    assert fast < 0.6 * slow

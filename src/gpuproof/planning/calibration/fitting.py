@@ -15,7 +15,7 @@ from gpuproof.planning.coefficients import MIB, Coefficients, Rates
 from gpuproof.planning.memory import estimate_memory
 from gpuproof.planning.time import estimate_step, launch_seconds
 from gpuproof.planning.time.hardware import half_peak, peak_rate
-from gpuproof.planning.time.roofline import MATRIX_KINDS, tile_efficiency
+from gpuproof.planning.time.roofline import LAYOUT, MATRIX_KINDS, tile_efficiency
 from gpuproof.trace.document import CONV, DEPTHWISE_CONV, GROUPED_CONV, Trace
 
 _SHARES = (0.02, 1.2)
@@ -154,12 +154,17 @@ def _document(
     old = {precision: known.rates(gpu.name, precision) for precision in ("float32", "tf32", "half")}
     bandwidth = _share(measured.bandwidth / (gpu.bandwidth * 1e9))
     compute = {
-        "float32": _compute_share(measured, gpu, "float32") or old["float32"].compute,
-        "half": _compute_share(measured, gpu, "half") or old["half"].compute,
+        "float32": _compute_share(measured, gpu, "float32", old["float32"].tile_s) or old["float32"].compute,
+        "half": _compute_share(measured, gpu, "half", old["half"].tile_s) or old["half"].compute,
         "tf32": old["tf32"].compute,
     }
     shares = {precision: (share, bandwidth) for precision, share in compute.items()}
-    unit = plain(known, shares)
+    # What is not fitted stays as it is known.
+    kept = {
+        precision: {"tile_s": rates.tile_s, "slowdown": {LAYOUT: rates.slowdown.get(LAYOUT, 1.0)}}
+        for precision, rates in old.items()
+    }
+    unit = plain(known, shares).merged({"time": {"gpus": {gpu.name: kept}}})
     fitted = {
         run: fit_slowdowns(
             [_row(step, traces[step.key], gpu, unit, known) for step in used if step.precision == run],
@@ -203,7 +208,7 @@ def _prior(old: Rates, compute: float, bandwidth: float) -> dict[str, float]:
     }
 
 
-def _compute_share(measured: Measurements, gpu: Gpu, precision: str) -> float | None:
+def _compute_share(measured: Measurements, gpu: Gpu, precision: str, tile_s: float) -> float | None:
     """Share of the peak that large products reach, as the roofline counts it; None if they were not measured."""
     own = [(size, seconds) for name, size, seconds in measured.products if name == precision]
     if not own or not (half_peak(gpu) if precision == "half" else gpu.fp32_tflops):
@@ -212,7 +217,7 @@ def _compute_share(measured: Measurements, gpu: Gpu, precision: str) -> float | 
     largest = max(size for size, _ in own)
     return _share(
         median(
-            2.0 * size**3 / (peak * tile_efficiency((1, size, size, size), gpu, peak)) / seconds
+            2.0 * size**3 / (peak * tile_efficiency((1, size, size, size), gpu, peak, tile_s)) / seconds
             for size, seconds in own
             if size >= _LARGE * largest
         )

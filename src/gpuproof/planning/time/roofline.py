@@ -34,10 +34,12 @@ from gpuproof.trace.document import (
 
 MATRIX_KINDS = (GEMM, BMM, ATTENTION, CONV, GROUPED_CONV)
 """Those that tensor cores compute."""
+LAYOUT = "layout"
+"""Slowdown of copies into another layout, compared with elementwise operators."""
 _TILES = ((128, 128, 1.0), (128, 64, 0.93), (64, 64, 0.85), (32, 32, 0.55))
 """Rows and columns of the tiles of cuBLAS, and what share of the peak they reach; fitted to NeuSight's operators."""
-_TILE_SECONDS = 4e-6
-"""What a tile's start and end cost; the faster a multiprocessor is, the more it could have computed meanwhile."""
+_BLOCK_RATE = 1.6e9
+"""Numbers a second of kernels with one block for each channel, on each multiprocessor; measured on an H200."""
 _MANY_WAVES = 20
 """From here, the last wave does not matter."""
 _HALF = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -60,7 +62,9 @@ class Cost:
     copies: float = 0.0
 
 
-def operator_cost(operator: Operator, gpu: Gpu, framework: str, known: Coefficients) -> Cost:
+def operator_cost(
+    operator: Operator, gpu: Gpu, framework: str, known: Coefficients, *, training: bool = True
+) -> Cost:
     """Seconds of one call of an operator on the GPU.
 
     Args:
@@ -68,6 +72,7 @@ def operator_cost(operator: Operator, gpu: Gpu, framework: str, known: Coefficie
         gpu: of the catalogue, or another with the same members.
         framework: TensorFlow uses TF32 for all products, PyTorch for convolutions (their defaults).
         known: coefficients.
+        training: norms compute statistics of the batch.
     """
     precision = _precision(operator, gpu, framework)
     rates = known.rates(gpu.name, precision)
@@ -81,23 +86,27 @@ def operator_cost(operator: Operator, gpu: Gpu, framework: str, known: Coefficie
     if operator.kind == ATTENTION:
         peak = attention_peak(gpu, precision)
     tiled = on_tensor_cores and operator.kind != ATTENTION and len(operator.gemm) == 4
-    share = rates.compute * (tile_efficiency(operator.gemm, gpu, peak) if tiled else 1.0)
+    share = rates.compute * (tile_efficiency(operator.gemm, gpu, peak, rates.tile_s) if tiled else 1.0)
     compute = work.flops / (peak * share)
     bandwidth = gpu.bandwidth * 1e9 * rates.bandwidth
     traffic = work.bytes / bandwidth
     slowdown = rates.slowdown.get(operator.kind, 1.0)
-    copies = rates.slowdown.get(ELEMENTWISE, 1.0) * work.copied / bandwidth
+    copying = rates.slowdown.get(ELEMENTWISE, 1.0) * rates.slowdown.get(LAYOUT, 1.0)
+    copies = copying * work.copied / bandwidth
+    blocks = work.by_channel / (min(work.channels, multiprocessors(gpu)) * _BLOCK_RATE) if training else 0.0
     start = operator.kernels * known.time["kernel_s"]
-    return Cost(slowdown * max(compute, traffic) + copies + start, compute > traffic, rates, copies)
+    seconds = max(slowdown * max(compute, traffic), blocks)
+    return Cost(seconds + copies + start, compute > traffic, rates, copies)
 
 
-def tile_efficiency(shape: tuple[int, ...], gpu: Gpu, peak: float) -> float:
+def tile_efficiency(shape: tuple[int, ...], gpu: Gpu, peak: float, tile_s: float = Rates.tile_s) -> float:
     """Share of the peak that a product of (batch, m, n, k) reaches on a GPU with so many multiprocessors.
 
     Args:
         shape: of the product.
         gpu: of the catalogue.
         peak: floating-point operations per second, at the precision of the product.
+        tile_s: what a tile's start and end cost; the faster a multiprocessor is, the more it could have computed meanwhile.
     """
     batch, m, n, k = shape
     processors = multiprocessors(gpu)
@@ -107,7 +116,7 @@ def tile_efficiency(shape: tuple[int, ...], gpu: Gpu, peak: float) -> float:
         waves = tiles / processors
         full = waves / ceil(waves) if waves < _MANY_WAVES else 1.0
         best = max(best, share * full * batch * m * n / (tiles * rows * columns))
-    steps = _TILE_SECONDS * peak / processors / (2 * _TILES[0][0] * _TILES[0][1])
+    steps = tile_s * peak / processors / (2 * _TILES[0][0] * _TILES[0][1])
     # Products with few tiles and a long k are split along k, so a floor.
     return max(best * k / (k + steps), 0.02)
 

@@ -50,7 +50,7 @@ def estimate_step(
     by_tier: dict[Tier, float] = defaultdict(float)
     compute = 0.0
     for operator in trace.operators:
-        cost = operator_cost(operator, gpu, trace.framework, known)
+        cost = operator_cost(operator, gpu, trace.framework, known, training=trace.mode == "training")
         seconds = cost.seconds * operator.calls / fraction
         copies = cost.copies * operator.calls / fraction
         by_class[operator.kind] += seconds - copies
