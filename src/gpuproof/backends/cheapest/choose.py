@@ -57,7 +57,11 @@ class Choice:
     def text(self) -> str:
         """What was chosen, the others, except spot capacity at an unknown price, and how they were compared if not by time."""
         first, *others = self.candidates
-        shown = [one for one in _without_repetition(others) if one.offer is None or not one.offer.is_limit]
+        shown = [
+            candidate
+            for candidate in _without_repetition(others)
+            if candidate.offer is None or not candidate.offer.is_limit
+        ]
         rest = ["; ".join(one.summary for one in shown), self.note]
         return "\n".join([first.summary, *(line for line in rest if line)])
 
@@ -172,7 +176,7 @@ def choose_backend(
 
 def _compare(usable: Sequence[_Planned], predict: Predict | None) -> _Comparison:
     """Predictions if the types differ: on the same type, a job takes the same time everywhere."""
-    types = sorted({one.ec2_type for one in usable})
+    types = sorted({plan.ec2_type for plan in usable})
     if predict is None or len(types) == 1:
         return _Comparison()
     try:
@@ -262,11 +266,11 @@ def _reason_against(
 def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofError:
     """The error of a job that can run nowhere: the one that all backends have, or one that lists theirs."""
     errors = [one.error for one in planned if one.error is not None]
-    if len(errors) == len(planned) and len({(failure_group(one), one.message) for one in errors}) == 1:
+    if len(errors) == len(planned) and len({(failure_group(error), error.message) for error in errors}) == 1:
         return errors[0]
     candidates = [one.candidate(_reason_against(one, None, _Comparison(), against_spot)) for one in planned]
-    lines = "\n".join(one.text for one in _without_repetition(candidates))
-    remedies = [one.remedy for one in errors if one.remedy]
+    lines = "\n".join(candidate.text for candidate in _without_repetition(candidates))
+    remedies = [error.remedy for error in errors if error.remedy]
     if any(one.plan is not None and one.price is None for one in planned):
         remedies.append(
             "gpuproof catalogue refresh reads prices; --on with a backend's name runs the job without one."
@@ -274,7 +278,7 @@ def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofE
     nowhere = NowhereToRun(
         f"No backend can run the job:\n{lines}", "\n".join(dict.fromkeys(remedies)) or None, candidates
     )
-    codes = {one.exit_code for one in errors}
+    codes = {error.exit_code for error in errors}
     nowhere.exit_code = next((code for code in _EXIT_CODES if code in codes), ExitCode.FAILED)
     return nowhere
 
@@ -285,9 +289,15 @@ def _ignore(text: str) -> None:
 
 def _without_repetition(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, without spot capacity where the same reason excludes the backend on demand."""
-    failed = {(one.backend, one.reason) for one in candidates if one.offer is None and not one.spot}
+    failed = {
+        (candidate.backend, candidate.reason)
+        for candidate in candidates
+        if candidate.offer is None and not candidate.spot
+    }
     return [
-        one
-        for one in candidates
-        if not (one.spot and one.offer is None and (one.backend, one.reason) in failed)
+        candidate
+        for candidate in candidates
+        if not (
+            candidate.spot and candidate.offer is None and (candidate.backend, candidate.reason) in failed
+        )
     ]

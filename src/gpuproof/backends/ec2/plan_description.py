@@ -82,7 +82,7 @@ def limit_text(
     if not costs:
         return text
     first, first_cost = targets[0], max_cost_usd(targets[0])
-    highest, dearest = max(costs, key=lambda one: one[0])
+    highest, dearest = max(costs, key=lambda cost: cost[0])
     amounts: list[str] = []
     if first_cost is not None:
         amounts.append(f"{mark(first.price)}{format_usd(first_cost)} on {first.name}")

@@ -147,7 +147,9 @@ class EC2Run(RemoteRun):
         record, launch = self.record, self._launch
         if not self._was_interrupted(record) or record.status == COMPLETED:
             return None
-        if any(STOP_TAG in tag_dict(one.get("Tags", ())) for one in (self._instances or {}).values()):
+        if any(
+            STOP_TAG in tag_dict(instance.get("Tags", ())) for instance in (self._instances or {}).values()
+        ):
             return None
         rate = on_demand_usd_per_hour(launch)
         return InterruptedRun(self.id, record.billed_seconds or 0.0, record.cost, rate, launch.lost_seconds)
@@ -308,7 +310,10 @@ class EC2Run(RemoteRun):
     def _describe_instances(self) -> dict[str, dict[str, Any]] | None:
         """The descriptions of its instances by id; None if the user may not describe instances."""
         try:
-            return {one["InstanceId"]: one for one in self._regional.instances(self._launch.instances)}
+            return {
+                instance["InstanceId"]: instance
+                for instance in self._regional.instances(self._launch.instances)
+            }
         except AwsRefused as refused:
             if not refused.is_permission:
                 raise

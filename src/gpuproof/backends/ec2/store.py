@@ -91,7 +91,7 @@ class EC2RunStore:
             for name, those in (known or {}).items()
             if any(one.get("State", {}).get("Name") != "terminated" for one in those.values())
         }
-        wanted = [*run_ids[:count], *(one for one in run_ids[count:] if one in living)]
+        wanted = [*run_ids[:count], *(id_ for id_ in run_ids[count:] if id_ in living)]
         return list(self._read(bucket, wanted, listing.etags, instances)), len(run_ids) - len(wanted)
 
     def find(self, name: str | None) -> RunRecord:
@@ -113,10 +113,10 @@ class EC2RunStore:
         if name is None:
             return self._record(bucket, run_ids[0])
         # The ids of a long name's runs contain only its beginning.
-        for run_id in (one for one in run_ids if job_name_in(one) == name_in_id(name)):
+        for run_id in (id_ for id_ in run_ids if job_name_in(id_) == name_in_id(name)):
             if self._has(bucket, run_id) and self._known[run_id].launch.job_name == name:
                 return self._known[run_id].record
-        near = sorted(one for one in run_ids if one.startswith(name) or one.endswith(name))
+        near = sorted(id_ for id_ in run_ids if id_.startswith(name) or id_.endswith(name))
         if len(near) > 1:
             listed = ", ".join(near[:5]) + (" …" if len(near) > 5 else "")
             raise AmbiguousRun(f"{name} matches {len(near)} runs: {listed}.", remedy="Type more of the id.")
@@ -159,7 +159,7 @@ class EC2RunStore:
                 etags[run_id] = item.etag
             elif (region := region_of_launch(item.key)) is not None:
                 regions[region] = None
-        newest_first = sorted(etags.items(), key=lambda one: _age(one[0]), reverse=True)
+        newest_first = sorted(etags.items(), key=lambda etag: _age(etag[0]), reverse=True)
         return _Listing(dict(newest_first), tuple(regions))
 
     def _instances(self, regions: Sequence[str]) -> dict[str, _Instances | None]:
@@ -173,8 +173,10 @@ class EC2RunStore:
         def describe(region: str) -> _Instances | None:
             found: _Instances = {}
             try:
-                for one in self._aws.in_region(region).tagged_instances():
-                    found.setdefault(tag_dict(one["Tags"])[RUN_TAG], {})[one["InstanceId"]] = one
+                for instance in self._aws.in_region(region).tagged_instances():
+                    found.setdefault(tag_dict(instance["Tags"])[RUN_TAG], {})[instance["InstanceId"]] = (
+                        instance
+                    )
             except (AwsRefused, AwsUnreachable) as error:
                 if isinstance(error, AwsRefused) and error.is_permission:
                     return None

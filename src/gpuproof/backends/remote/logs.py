@@ -126,7 +126,7 @@ class LogReader:
             if not waiting:
                 return
             # A stream may continue beyond the fetched page: later lines of other streams have to wait.
-            until = math.inf if len(waiting) == 1 else min(one.pending[-1].timestamp for one in waiting)
+            until = math.inf if len(waiting) == 1 else min(stream.pending[-1].timestamp for stream in waiting)
             if content := self._take(until):
                 yield content
 
@@ -139,7 +139,7 @@ class LogReader:
             return
         # A host that restarted, after its spot instance was reclaimed, will have another verdict.
         restarted = {one.host for one in wanted.values()}
-        verdicts = {host: one for host, one in self._state.verdicts.items() if host not in restarted}
+        verdicts = {host: verdict for host, verdict in self._state.verdicts.items() if host not in restarted}
         messages = {host: texts for host, texts in self._state.messages.items() if host not in restarted}
         self._state = replace(self._state, streams={**known, **wanted}, verdicts=verdicts, messages=messages)
 
@@ -204,7 +204,7 @@ def read_tails(source: LogSource, group: str, name: str, *, pages: int = 1) -> d
 
     A host that restarted has several streams, of which the newest is used.
     """
-    newest = {_host_of(one.name): one.name for one in source.log_streams(group, f"{name}/")}
+    newest = {_host_of(stream.name): stream.name for stream in source.log_streams(group, f"{name}/")}
     return {host: _tail(source, group, stream, pages) for host, stream in sorted(newest.items())}
 
 

@@ -249,8 +249,8 @@ class RemoteRun(DisplayedRun):
         if reader is None:
             return {}
         return {
-            host: AgentReport(one, messages=reader.agent_messages.get(host, ()))
-            for host, one in reader.verdicts.items()
+            host: AgentReport(verdict, messages=reader.agent_messages.get(host, ()))
+            for host, verdict in reader.verdicts.items()
         }
 
     def _check_ended(self, remedy: str | None = None) -> None:

@@ -255,7 +255,7 @@ class SageMakerPlan(DisplayedPlan):
         costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
         if not costs:
             return text
-        highest, target = max(costs, key=lambda one: one[0])
+        highest, target = max(costs, key=lambda cost: cost[0])
         first, dearest = self.max_cost_usd(self.target), f"{self._cost_text(target)} on {target.name}"
         if first is None:
             return f"{text}; at most {dearest}"

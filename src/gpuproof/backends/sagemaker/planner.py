@@ -131,7 +131,7 @@ class Planner:
             count=job.instance_count,
             use=job.kind,
         )
-        problems = [(one, quota.problem(one.name)) for one in choice.candidates]
+        problems = [(candidate, quota.problem(candidate.name)) for candidate in choice.candidates]
         left = tuple(one for one, problem in problems if problem is None)
         unavailable = [problem for _, problem in problems if problem is not None]
         if not left:

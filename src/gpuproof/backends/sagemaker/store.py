@@ -197,14 +197,14 @@ class SageMakerRunStore:
         details: dict[str, dict[str, Any]] = {}
         if not summaries:
             return details
-        earliest = min(one["CreationTime"] for one in summaries.values())
+        earliest = min(summary["CreationTime"] for summary in summaries.values())
         with contextlib.suppress(AwsRefused, AwsUnreachable):
             # The search also finds removed runs, and may lack the newest.
-            for one in self._aws.search_training_jobs(TAG_RUN):
-                if one["CreationTime"] < earliest:
+            for job in self._aws.search_training_jobs(TAG_RUN):
+                if job["CreationTime"] < earliest:
                     break
-                if one["TrainingJobName"] in summaries:
-                    details[one["TrainingJobName"]] = one
+                if job["TrainingJobName"] in summaries:
+                    details[job["TrainingJobName"]] = job
                 if len(details) == len(summaries):
                     break
         return details

@@ -62,7 +62,7 @@ class EC2Calls(AwsSession):
                 raise
             if len(ids) == 1:
                 return []
-            return [one for name in ids for one in self.instances([name])]
+            return [instance for name in ids for instance in self.instances([name])]
         return sorted(found, key=lambda one: list(ids).index(one["InstanceId"]))
 
     def tagged_instances(

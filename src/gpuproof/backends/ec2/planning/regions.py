@@ -109,8 +109,10 @@ class RegionPlanner:
         self.home = check_region(aws, catalogue)
         self._regions = [self._choose(settings) for settings in job.ec2.in_regions(self.home)]
         self._several = len(self._regions) > 1
-        if all(isinstance(one.choice, InvalidJob) for one in self._regions):
-            raise self._nowhere([one.choice for one in self._regions if isinstance(one.choice, InvalidJob)])
+        if all(isinstance(region.choice, InvalidJob) for region in self._regions):
+            raise self._nowhere(
+                [region.choice for region in self._regions if isinstance(region.choice, InvalidJob)]
+            )
 
     def plan(
         self, framework: Framework | None, tree: SourceTree, inputs: Callable[[], int]
@@ -212,13 +214,13 @@ class RegionPlanner:
 
     def _nowhere(self, errors: Sequence[GPUproofError]) -> GPUproofError:
         """The error of a job that no region can run: the first one, with the messages of the others."""
-        first = next((one for one in errors if isinstance(one, NoCapacity)), errors[0])
+        first = next((error for error in errors if isinstance(error, NoCapacity)), errors[0])
         if len(errors) == 1:
             return first
         messages = "\n".join(dict.fromkeys([first.message, *map(_reason, errors)]))
-        remedies = "\n".join(dict.fromkeys(one.remedy for one in errors if one.remedy))
+        remedies = "\n".join(dict.fromkeys(error.remedy for error in errors if error.remedy))
         if isinstance(first, NoCapacity):
-            tried = [each for one in errors if isinstance(one, NoCapacity) for each in one.tried]
+            tried = [each for error in errors if isinstance(error, NoCapacity) for each in error.tried]
             return NoCapacity(messages, remedies, tried)
         return first.replaced(messages, remedies or None)
 

@@ -97,7 +97,8 @@ def _host_end(aws: Aws, record: LaunchRecord, host: str) -> str | None:
 
 def _is_living(aws: Aws, record: LaunchRecord) -> bool:
     return any(
-        one["State"]["Name"] in _LIVING for one in aws.in_region(record.region).instances(record.instances)
+        instance["State"]["Name"] in _LIVING
+        for instance in aws.in_region(record.region).instances(record.instances)
     )
 
 

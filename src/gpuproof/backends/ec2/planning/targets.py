@@ -140,7 +140,7 @@ class TargetPlanner:
                 warnings += container.notes
         if not targets:
             raise self._nothing_left(unavailable, errors)
-        left_out = [f"{one.summary}: it is not tried" for one in unavailable]
+        left_out = [f"{unavailable_type.summary}: it is not tried" for unavailable_type in unavailable]
         where = f" in {self._label}" if self._label else ""
         left_out += [f"not tried{where}: {error.message}" for error in errors]
         return PlannedTargets(tuple(targets), tuple(dict.fromkeys([*left_out, *warnings])))
@@ -172,7 +172,7 @@ class TargetPlanner:
             return {}
 
     def _regions(self, candidate: Candidate) -> str:
-        offered = [one.region for one in self._catalogue.offerings(candidate.name)]
+        offered = [offering.region for offering in self._catalogue.offerings(candidate.name)]
         near = self._catalogue.nearest_regions(self._aws.region, offered)[:3]
         near = [region for region in near if region != self._aws.region]
         return f"Nearest regions that offer it: {', '.join(near)} (--region)" if near else ""

@@ -46,8 +46,10 @@ def cpu_only(framework: Framework, candidate: Candidate, catalogue: Catalogue) -
     name, instance = FRAMEWORKS.get(framework.name), candidate.instance
     if instance is None:
         return False
-    builds = [one for one in catalogue.tables.builds if (one.framework, one.arch) == (name, instance.arch)]
-    return bool(builds) and all(one.device == "cpu" for one in builds)
+    builds = [
+        build for build in catalogue.tables.builds if (build.framework, build.arch) == (name, instance.arch)
+    ]
+    return bool(builds) and all(build.device == "cpu" for build in builds)
 
 
 def unlisted_family(row: Ami, candidate: Candidate, catalogue: Catalogue) -> str | None:

@@ -52,7 +52,9 @@ class InputSize:
         for address in self._remote.values():
             bucket, _, key = address.removeprefix("s3://").partition("/")
             try:
-                total += sum(one.size for one in islice(self._aws.list_objects(bucket, key), _MOST_OBJECTS))
+                total += sum(
+                    object_.size for object_ in islice(self._aws.list_objects(bucket, key), _MOST_OBJECTS)
+                )
             except AwsRefused as refused:
                 if not refused.is_permission:
                     raise

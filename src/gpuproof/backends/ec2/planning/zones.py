@@ -55,16 +55,16 @@ class ZoneFinder:
 
 def _given(aws: Aws, ids: Sequence[str]) -> list[Zone]:
     try:
-        described = {one["SubnetId"]: one for one in aws.subnets(ids)}
+        described = {subnet["SubnetId"]: subnet for subnet in aws.subnets(ids)}
     except AwsRefused as refused:
         if refused.code != "InvalidSubnetID.NotFound":
             raise
         described = {}
-    if missing := [one for one in ids if one not in described]:
+    if missing := [id_ for id_ in ids if id_ not in described]:
         raise InvalidJob(
             f"{aws.region} has no subnet {missing[0]} in this account.", remedy="aws ec2 describe-subnets"
         )
-    zones = [_zone(described[one]) for one in ids]
+    zones = [_zone(described[id_]) for id_ in ids]
     if len({zone.vpc for zone in zones}) > 1:
         listed = ", ".join(f"{zone.subnet} in {zone.vpc}" for zone in zones)
         raise InvalidJob(
@@ -76,7 +76,7 @@ def _given(aws: Aws, ids: Sequence[str]) -> list[Zone]:
 
 def _default(aws: Aws) -> list[Zone]:
     # A zone without free addresses cannot take an instance.
-    described = [one for one in aws.subnets(default=True) if one.get("AvailableIpAddressCount", 1)]
+    described = [subnet for subnet in aws.subnets(default=True) if subnet.get("AvailableIpAddressCount", 1)]
     if not described:
         raise UsageError(
             f"The account has no default VPC in {aws.region}, and the job names no subnet.",

@@ -55,14 +55,17 @@ class EndedRuns:
             reports: of all hosts, with the state of their agents.
         """
         # A reclaimed instance may be replaced: what is read then may be of the host before it.
-        if self._folder is None or any(not one.end or one.end.get("interrupted") for one in reports.values()):
+        if self._folder is None or any(
+            not report.end or report.end.get("interrupted") for report in reports.values()
+        ):
             return
         document = {
             "version": _VERSION,
             "etag": etag,
             "launch": json.loads(launch.to_bytes()),
             "reports": {
-                host: {"end": dict(one.end), "state": dict(one.state)} for host, one in reports.items()
+                host: {"end": dict(report.end), "state": dict(report.state)}
+                for host, report in reports.items()
             },
         }
         with contextlib.suppress(OSError):

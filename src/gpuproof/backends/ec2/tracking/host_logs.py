@@ -36,7 +36,7 @@ class HostLogs:
 
     def log_streams(self, group: str, prefix: str) -> list[LogStream]:
         """The streams of both."""
-        found = {one.name: one for one in self._streams(group, prefix)}
+        found = {stream.name: stream for stream in self._streams(group, prefix)}
         for name, key in self._hosts.items():
             if name.startswith(prefix) and name not in found and self._aws.object(self._bucket, key):
                 found[name] = LogStream(name, None)

@@ -44,7 +44,9 @@ class HostReport:
         found = self.boot.get("findings")
         findings = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
         return [
-            f"{one.get('code')}: {one.get('message')}" for one in findings if one.get("severity") == "warning"
+            f"{finding.get('code')}: {finding.get('message')}"
+            for finding in findings
+            if finding.get("severity") == "warning"
         ]
 
     def end_time(self, name: str) -> float | None:

@@ -119,8 +119,8 @@ def _merged(ends: Sequence[Outcome]) -> Outcome:
     first = min(ends, key=order)
     return replace(
         first,
-        ended=max((one.ended or 0.0 for one in ends), default=0.0) or None,
-        notes=tuple(dict.fromkeys(note for one in ends for note in one.notes)),
+        ended=max((outcome.ended or 0.0 for outcome in ends), default=0.0) or None,
+        notes=tuple(dict.fromkeys(note for outcome in ends for note in outcome.notes)),
     )
 
 
@@ -171,11 +171,11 @@ def _unseen(launch: LaunchRecord, reports: Mapping[str, HostReport], now: float)
 def _in_progress(described: Sequence[Mapping[str, Any]], reports: Mapping[str, HostReport]) -> Outcome:
     states = [_state(one) for one in described]
     is_stopping = any(STOP_TAG in tag_dict(one.get("Tags", ())) for one in described)
-    status = STOPPING if is_stopping or any(one in _ENDING_STATES for one in states) else IN_PROGRESS
+    status = STOPPING if is_stopping or any(state in _ENDING_STATES for state in states) else IN_PROGRESS
     message = None
-    if not any(one.phase for one in reports.values()):
+    if not any(report.phase for report in reports.values()):
         message = "its instance boots" if "running" in states else "EC2 starts its instance"
-    if any(one in _ENDING_STATES for one in states):
+    if any(state in _ENDING_STATES for state in states):
         message = "its instance shuts down"
     if "stopped" in states:
         message = "its instance is stopped, not terminated: its volume is billed"
@@ -190,7 +190,7 @@ def _has_ended(instance: Mapping[str, Any] | None, launch: LaunchRecord, now: fl
 
 def _phase(reports: Mapping[str, HostReport]) -> str:
     """The phase of the first host that has reported one."""
-    return next((one.phase for one in reports.values() if one.phase), _START)
+    return next((report.phase for report in reports.values() if report.phase), _START)
 
 
 def _state(instance: Mapping[str, Any]) -> str:

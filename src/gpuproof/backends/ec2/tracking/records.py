@@ -46,7 +46,11 @@ def record_of(
     launched = _launched(launch, instances, reports)
     bill = bill_of(launch, launched, outcome.ended if has_ended else now)
     attempts = attempts_of(launch, bill, interrupted=outcome.interrupted)
-    known = state if state is not None else next((one.state for one in reports.values() if one.state), {})
+    known = (
+        state
+        if state is not None
+        else next((report.state for report in reports.values() if report.state), {})
+    )
     stop_reason, reason = split_code(outcome.reason) if outcome.reason else (None, None)
     started = _script_started(reports)
     document: dict[str, Any] = {
@@ -106,7 +110,7 @@ def record_of(
     document |= {name: known[name] for name in _AGENT_FIELDS if name in known}
     if outcome.status == FAILED and known.get("failure_reason"):
         document["reason"] = known["failure_reason"]
-    warnings = [text for one in reports.values() for text in one.gpu_warnings]
+    warnings = [text for report in reports.values() for text in report.gpu_warnings]
     document["notes"] = _unique([*document["notes"], *warnings, *known.get("notes", ())])
     return RunRecord.of(document)
 
@@ -131,18 +135,20 @@ def _launched(
     if times:
         return min(times)
     booted = [
-        time for one in reports.values() if (time := one.end_time("started") or one.time_of("Starting"))
+        time
+        for report in reports.values()
+        if (time := report.end_time("started") or report.time_of("Starting"))
     ]
     return min(booted, default=None)
 
 
 def _script_started(reports: Mapping[str, HostReport]) -> float | None:
-    times = [one.end_time("script_started") or one.time_of("Training") for one in reports.values()]
+    times = [report.end_time("script_started") or report.time_of("Training") for report in reports.values()]
     return min((time for time in times if time), default=None)
 
 
 def _status_since(launched: float | None, reports: Mapping[str, HostReport]) -> float | None:
-    times = [time for one in reports.values() if one.phase and (time := one.time_of(one.phase))]
+    times = [time for report in reports.values() if report.phase and (time := report.time_of(report.phase))]
     return max(times, default=launched)
 
 
@@ -178,7 +184,9 @@ def _overdue_notes(
     end = f"to end it: gpuproof stop --now {launch.run_id}"
     if now - launched > launch.max_duration + _SILENT_SECONDS:
         yield f"its instance still runs, and is billed, although its time limit is over; {end}"
-    elif now - launched > _SILENT_SECONDS and not any(one.phase or one.end for one in reports.values()):
+    elif now - launched > _SILENT_SECONDS and not any(
+        report.phase or report.end for report in reports.values()
+    ):
         minutes = (now - launched) / 60
         yield (
             f"its instance has reported nothing for {minutes:.0f} minutes: does its image run user data (cloud-init), and does "

@@ -92,8 +92,8 @@ def list_alternatives(
         kind: the kind of job on SageMaker; None for EC2.
         without: types to leave out.
     """
-    instances = [one.instance for one in catalogue.alternatives(name, kind, region)]
-    others = [one for one in instances if one.name not in without]
+    instances = [alternative.instance for alternative in catalogue.alternatives(name, kind, region)]
+    others = [instance for instance in instances if instance.name not in without]
     return instance_lines(others[:SHOWN], kind, catalogue, region, flag)
 
 
@@ -117,11 +117,11 @@ def instance_lines(
 ) -> str:
     """Instance types as command-line flags with their GPUs and prices, one per line."""
     lines: list[str] = []
-    for one in instances:
-        price = catalogue.price(one.name, region, kind)
-        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else _host(one)
+    for instance in instances:
+        price = catalogue.price(instance.name, region, kind)
+        what = f"{instance.whole_gpus:g} x {instance.gpu_model}" if instance.gpu_model else _host(instance)
         cost = f", {hourly_text(price, today())}" if price else ""
-        lines.append(f"{flag} {one.name}  ({what}{cost})")
+        lines.append(f"{flag} {instance.name}  ({what}{cost})")
     return "\n".join(lines)
 
 

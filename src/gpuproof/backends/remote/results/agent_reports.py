@@ -60,23 +60,25 @@ def find_reports(
     Returns:
         The reports by host; and the reason why there is no verdict, if there is none.
     """
-    is_known = len(known) >= hosts and all(_is_complete(one.verdict) for one in known.values())
+    is_known = len(known) >= hosts and all(
+        _is_complete(agent_report.verdict) for agent_report in known.values()
+    )
     found: dict[str, AgentReport] = {}
     why = "it is neither on S3 nor in the log"
     try:
         found = _on_s3(aws, results, _MOST_ARCHIVE_IF_KNOWN if is_known else MOST_ARCHIVE)
     except AwsRefused as error:
         why = error.message
-    if sum(one.verdict is not None for one in found.values()) >= hosts:
+    if sum(agent_report.verdict is not None for agent_report in found.values()) >= hosts:
         return found, why
     in_logs = {host: one for host, one in known.items() if one.verdict is not None}
     if len(in_logs) < hosts:
         in_logs = {
             host: AgentReport(tail.verdict, messages=tail.messages) for host, tail in tails().items()
         } | in_logs
-    for host, one in in_logs.items():
+    for host, log in in_logs.items():
         if (report := found.get(host, AgentReport())).verdict is None:
-            found[host] = replace(report, verdict=one.verdict, messages=one.messages)
+            found[host] = replace(report, verdict=log.verdict, messages=log.messages)
     return found, why
 
 
@@ -162,7 +164,9 @@ def merge_verdicts(reports: Mapping[str, AgentReport], hosts: int) -> dict[str, 
         hosts: the number of hosts, which SageMaker names `algo-1`, `algo-2` …
     """
     names = [f"algo-{number}" for number in range(1, hosts + 1)] if hosts > 1 else []
-    return merge_hosts(names, {host: HostReport(one.verdict, one.state) for host, one in reports.items()})
+    return merge_hosts(
+        names, {host: HostReport(report.verdict, report.state) for host, report in reports.items()}
+    )
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tuple[str, str, bytes]]:

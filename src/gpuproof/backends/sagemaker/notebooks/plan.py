@@ -129,8 +129,8 @@ class NotebookPlan:
         """The plan for the user: labels and texts."""
         job = self.job
         lines = [("notebook", job.name)]
-        lines += [("instance", price_line(one)) for one in self.candidates[:1]]
-        if others := [one.name for one in self.candidates[1:]]:
+        lines += [("instance", price_line(candidate)) for candidate in self.candidates[:1]]
+        if others := [candidate.name for candidate in self.candidates[1:]]:
             lines.append(("fallbacks", ", ".join(others)))
         if job.idle_timeout is None:
             stop = "never stops by itself"
@@ -151,8 +151,11 @@ class NotebookPlan:
             "notebook": self.job.name,
             "region": self.region,
             "instance_types": [
-                {"name": one.name, "usd_per_hour": None if one.price is None else one.price.usd_per_hour}
-                for one in self.candidates
+                {
+                    "name": candidate.name,
+                    "usd_per_hour": None if candidate.price is None else candidate.price.usd_per_hour,
+                }
+                for candidate in self.candidates
             ],
             "role": self.role.arn,
             "bucket": self.bucket.name,

@@ -45,9 +45,9 @@ def plan_notebook(
     agent = hash_file(agent_file(cache))
     timeout = None if job.idle_timeout is None else int(job.idle_timeout.seconds)
     expected = {
-        one.name: f"{one.instance.gpu_count} {one.instance.gpu_model}"
-        for one in candidates
-        if one.instance is not None and one.instance.gpu_model
+        candidate.name: f"{candidate.instance.gpu_count} {candidate.instance.gpu_model}"
+        for candidate in candidates
+        if candidate.instance is not None and candidate.instance.gpu_model
     }
     plan = NotebookPlan(
         job=job,
@@ -63,7 +63,7 @@ def plan_notebook(
             for warning in (
                 *choice.warnings,
                 *quota_warnings,
-                *(_no_gpu_warning(one) for one in candidates),
+                *(_no_gpu_warning(candidate) for candidate in candidates),
                 _network_warning(job),
                 role.note,
                 bucket.note,
@@ -80,7 +80,7 @@ def _within_quotas(
 ) -> tuple[tuple[Candidate, ...], list[str]]:
     """The types whose quota suffices, as far as it is known, and a warning for each other one."""
     quota = QuotaCheck(aws, catalogue, code=_QUOTA_EXCEEDED, spot=False, count=1, use="notebook")
-    problems = [(one, quota.problem(one.name)) for one in candidates]
+    problems = [(candidate, quota.problem(candidate.name)) for candidate in candidates]
     left = tuple(one for one, problem in problems if problem is None)
     unavailable = [problem for _, problem in problems if problem is not None]
     if not left:

@@ -152,7 +152,7 @@ def last_transition(description: Mapping[str, Any]) -> Mapping[str, Any]:
 def interruptions(description: Mapping[str, Any]) -> int:
     """How often a spot instance was reclaimed."""
     transitions: Sequence[Mapping[str, Any]] = description.get("SecondaryStatusTransitions") or ()
-    return sum(one.get("Status") == "Interrupted" for one in transitions)
+    return sum(transition.get("Status") == "Interrupted" for transition in transitions)
 
 
 def exit_code_in(status: str, reason: str | None) -> int | None:
