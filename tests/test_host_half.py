@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 import gpuproof
 
+_Key = TypeVar("_Key")
 PACKAGE = Path(gpuproof.__file__).parent
-ROOMS = ("agent", "gpu", "runtime", "serve", "trace", "util")
+HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "trace", "util")
 MODULES = sorted(
-    [PACKAGE / "findings.py", *(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))]
+    [
+        PACKAGE / "findings.py",
+        *(path for package in HOST_PACKAGES for path in (PACKAGE / package).rglob("*.py")),
+    ]
 )
 # Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
 NOT_EVERYWHERE = {
@@ -61,8 +66,7 @@ IMAGE = {
     "trace/tensorflow/": {"keras", "numpy", "tensorflow"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
-OWN = ("gpuproof.version", "gpuproof.findings", *(f"gpuproof.{room}" for room in ROOMS))
-NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
+OWN = ("gpuproof.version", "gpuproof.findings", *(f"gpuproof.{package}" for package in HOST_PACKAGES))
 
 
 @functools.cache
@@ -85,7 +89,7 @@ def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])
-            # `from gpuproof import gpu` names a room as `import gpuproof.gpu` does.
+            # `from gpuproof import gpu` names a package as `import gpuproof.gpu` does.
             yield from (
                 (f"{module}.{alias.name}" for alias in node.names) if module == "gpuproof" else [module]
             )
@@ -101,49 +105,72 @@ def _imports_by_name(node: ast.AST) -> bool:
     return name in ("import_module", "__import__")
 
 
-def test_the_modules_of_all_rooms_are_found() -> None:
-    assert {path.parent.name for path in MODULES} >= set(ROOMS)
+def test_the_modules_of_all_host_packages_are_found() -> None:
+    assert {path.parent.name for path in MODULES} >= set(HOST_PACKAGES)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Path) -> None:
-    name = path.relative_to(PACKAGE).as_posix()
-    more = [packages for place, packages in {**PROBES, **IMAGE}.items() if name.startswith(place)]
-    assert list(_foreign(imports(path), ALLOWED.union(*more))) == []
+def test_host_packages_import_the_standard_library_pynvml_and_each_other_alone() -> None:
+    offenders = {}
+    for path in MODULES:
+        name = path.relative_to(PACKAGE).as_posix()
+        more = [packages for place, packages in {**PROBES, **IMAGE}.items() if name.startswith(place)]
+        offenders[name] = list(_foreign(imports(path), ALLOWED.union(*more)))
+    assert _not_empty(offenders) == {}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if "serve" in path.parts])
-def test_the_server_starts_without_the_images_packages(path: Path) -> None:
-    shims = IMAGE["serve/shims/"] if "shims" in path.parts else set()
-    assert list(_foreign(imports(path, at_once=True), ALLOWED | shims)) == []
+def test_the_server_starts_without_the_images_packages() -> None:
+    offenders = {}
+    for path in (PACKAGE / "serve").rglob("*.py"):
+        shims = IMAGE["serve/shims/"] if "shims" in path.parts else set()
+        offenders[path] = list(_foreign(imports(path, at_once=True), ALLOWED | shims))
+    assert len(offenders) > 1
+    assert _not_empty(offenders) == {}
+
+
+def test_host_packages_import_no_program_of_the_scripts_interpreter() -> None:
+    probes = tuple(f"gpuproof.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
+    offenders = {path: [name for name in imports(path) if name.startswith(probes)] for path in MODULES}
+    assert _not_empty(offenders) == {}
+
+
+def test_host_packages_are_python_3_9() -> None:
+    offenders = {}
+    for path in MODULES:
+        try:
+            parsed(path)
+        except SyntaxError as error:
+            offenders[path] = str(error)
+    assert offenders == {}
+
+
+def test_annotations_of_host_packages_are_not_evaluated() -> None:
+    assert [
+        path for path in MODULES if _has_annotations(parsed(path)) and not _defers_them(parsed(path))
+    ] == []
 
 
 def _foreign(names: Iterator[str], allowed: set[str]) -> Iterator[str]:
-    own = tuple(f"{one}." for one in OWN)
-    return (n for n in names if n.partition(".")[0] not in allowed and not f"{n}.".startswith(own))
+    own = tuple(f"{package}." for package in OWN)
+    return (
+        name for name in names if name.partition(".")[0] not in allowed and not f"{name}.".startswith(own)
+    )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
-    probes = tuple(f"gpuproof.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
-    assert [name for name in imports(path) if name.startswith(probes)] == []
+def _not_empty(offenders: Mapping[_Key, list[str]]) -> dict[_Key, list[str]]:
+    return {key: names for key, names in offenders.items() if names}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_it_is_python_3_9(path: Path) -> None:
-    parsed(path)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=NAMES)
-def test_its_annotations_are_not_evaluated(path: Path) -> None:
-    tree = parsed(path)
-    annotated = any(
+def _has_annotations(tree: ast.Module) -> bool:
+    return any(
         (isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None)
         or (isinstance(node, ast.FunctionDef) and node.returns is not None)
         for node in ast.walk(tree)
     )
-    first = [node for node in tree.body if isinstance(node, ast.ImportFrom)][:1]
-    assert not annotated or (first and first[0].module == "__future__")
+
+
+def _defers_them(tree: ast.Module) -> bool:
+    first = next((node for node in tree.body if isinstance(node, ast.ImportFrom)), None)
+    return first is not None and first.module == "__future__"
 
 
 @pytest.mark.parametrize(
