@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
+from gpuproof.trace.frameworks import frameworks_of
+from support.fork_server import ForkServer, suits
 
 _TIMEOUT_S, _TRACING_S = 1500.0, "1200"
 """A busy machine takes a minute to import PyTorch, and ten times as long for the rest."""
@@ -23,16 +29,43 @@ def traced(folder: Path, script: str, *words: str, arguments: tuple[str, ...] = 
     (folder / "train.py").write_text(script)
     output, scratch = folder.parent / f"{folder.name}.json", folder.parent / f"{folder.name}-scratch"
     scratch.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "gpuproof.trace", "--output", str(output), "--scratch", str(scratch)]
-    done = subprocess.run(
-        [*command, "--timeout", _TRACING_S, *words, "--", "train.py", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-    )
-    assert output.exists(), done.stderr
+    options = ["--output", str(output), "--scratch", str(scratch), "--timeout", _TRACING_S, *words]
+    errors = run_tracer([*options, "--", "train.py", *arguments], folder, frameworks_of(folder / "train.py"))
+    assert output.exists(), errors
     return read_trace(output.read_text())
+
+
+def run_tracer(words: Sequence[str], folder: Path, frameworks: Set[str]) -> str:
+    """Run `python -m gpuproof.trace` in a folder; returns what it printed.
+
+    Args:
+        frameworks: which it will import, of `torch` and `tensorflow`.
+    """
+    with tempfile.TemporaryFile() as log, open(os.devnull, "rb") as nothing:
+        if suits(sys.executable, os.environ):
+            streams = (nothing.fileno(), log.fileno(), log.fileno())
+            server = _server("tensorflow" if "tensorflow" in frameworks else "pytorch")
+            process = server.popen(["gpuproof.trace", *words], cwd=folder, env=os.environ, streams=streams)
+        else:
+            command = [sys.executable, "-m", "gpuproof.trace", *words]
+            process = subprocess.Popen(
+                command, cwd=folder, stdin=nothing, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            process.wait(_TIMEOUT_S)
+        finally:
+            process.kill()
+            process.wait()
+        log.seek(0)
+        return log.read().decode(errors="replace")
+
+
+@functools.cache
+def _server(framework: str) -> ForkServer:
+    """The server whose processes have imported what the tracer imports before the script runs."""
+    more = ("torch._dynamo",) if framework == "pytorch" else ()
+    modules = ("gpuproof.trace.main", f"gpuproof.trace.{framework}.session", *more)
+    return ForkServer(f"trace-{framework}", *modules)
 
 
 def trace_of(folder: Path, script: str, *words: str, arguments: tuple[str, ...] = ()) -> Trace:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.serve.errors import LoadError
 from gpuproof.trace.document import CATEGORIES, Trace, TraceFailure, read_trace
+from gpuproof.trace.handler import framework_of
+from support.traced_scripts import run_tracer
 
 pytestmark = pytest.mark.slow
 
@@ -100,10 +103,16 @@ def served(folder: Path, *words: str, body: object = None) -> Trace | TraceFailu
         request = folder.parent / "request.json"
         request.write_text(json.dumps(body))
         options += ["--request", str(request)]
-    command = [sys.executable, "-m", "gpuproof.trace", *options, "--", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-    assert output.exists(), done.stderr
+    errors = run_tracer([*options, "--", str(folder)], folder.parent, _frameworks(folder))
+    assert output.exists(), errors
     return read_trace(output.read_text())
+
+
+def _frameworks(folder: Path) -> set[str]:
+    try:
+        return {framework_of(folder)}
+    except LoadError:
+        return set()
 
 
 def trace_of(folder: Path, *words: str, body: object = None) -> Trace:

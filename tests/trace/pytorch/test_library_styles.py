@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from support.optional_packages import skip_without
 from support.traced_scripts import trace_of
 
-pytest.importorskip("accelerate")
-pytest.importorskip("lightning")
-pytest.importorskip("peft")
-pytest.importorskip("transformers")
+skip_without("accelerate", "lightning", "peft", "transformers")
 pytestmark = pytest.mark.slow
 
 TRAINER = """

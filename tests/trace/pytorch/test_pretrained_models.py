@@ -9,10 +9,10 @@ import pytest
 
 from gpuproof.trace.document import Trace
 from support.model_hub import model_hub
+from support.optional_packages import skip_without
 from support.traced_scripts import failure_of, trace_of
 
-pytest.importorskip("transformers")
-pytest.importorskip("diffusers")
+skip_without("transformers", "diffusers")
 pytestmark = pytest.mark.slow
 
 GPT = {

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from support.optional_packages import skip_without
 from support.traced_scripts import failure_of, trace_of
 
-pytest.importorskip("tensorflow")
+skip_without("tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("keras-failures")]
 
 

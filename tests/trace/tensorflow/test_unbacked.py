@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("tensorflow")
+from support.optional_packages import skip_without
+
+skip_without("tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("keras-eager")]
 
 SCRIPT = """

@@ -8,9 +8,10 @@ import pytest
 
 from gpuproof.planning.memory import replay
 from gpuproof.trace.document import CATEGORIES, Trace
+from support.optional_packages import skip_without
 from support.traced_scripts import trace_of
 
-pytest.importorskip("tensorflow")
+skip_without("tensorflow")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("keras-eager")]
 
 WEIGHTS = 64 * 512 + 512 * 32

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from gpuproof.trace.tensorflow.synthetic.splits import examples_in
+from support.optional_packages import skip_without
+
+skip_without("tensorflow")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("keras-synthetic")]
 
 SIZES = {"train": 1000, "test": 200}
+
+
+@pytest.fixture
+def examples_in() -> Callable[[str, dict[str, int]], int]:
+    """The function; its package imports TensorFlow."""
+    from gpuproof.trace.tensorflow.synthetic.splits import examples_in
+
+    return examples_in
 
 
 @pytest.mark.parametrize(
@@ -25,11 +38,13 @@ SIZES = {"train": 1000, "test": 200}
         ("all", 1200),
     ],
 )
-def test_how_many_examples_a_split_has(split: str, count: int) -> None:
+def test_how_many_examples_a_split_has(
+    examples_in: Callable[[str, dict[str, int]], int], split: str, count: int
+) -> None:
     assert examples_in(split, SIZES) == count
 
 
 @pytest.mark.parametrize("split", ["validation", "train[::2]", "train[a:b]", ""])
-def test_what_is_no_split(split: str) -> None:
+def test_what_is_no_split(examples_in: Callable[[str, dict[str, int]], int], split: str) -> None:
     with pytest.raises(ValueError, match="split"):
         examples_in(split, SIZES)
