@@ -149,7 +149,7 @@ for rows, targets in data:
         loss, other = tf.reduce_mean(made), tf.reduce_mean(judge(targets)) - tf.reduce_mean(made)
     for optimizer, target, network in ((first, loss, model), (second, other, judge)):
         gradients = tape.gradient(target, network.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, one.trainable_variables))
+        optimizer.apply_gradients(zip(gradients, network.trainable_variables))
 """
     trace = trace_of(tmp_path, script)
     assert (trace.steps, trace.parameters, trace.input.samples) == (3, WEIGHTS + 32, 100)
