@@ -49,8 +49,8 @@ class Undo:
         what: what it does, as a phrase. Of several equal undos, one is made.
         call: does it, and does nothing if there is nothing to undo. It may be called again after an interrupt or a lost response.
         step: what is shown while it is made; nothing if empty.
-        holds: whether it removes something that runs, such as an instance; while that remains, undos that it `needs` are not made.
-        needed: whether it deletes something without which what runs cannot be used or stopped.
+        holds: whether it removes something that runs, such as an instance; while that remains, undos that are `needed` are not made.
+        needed: whether it deletes something without which what `holds` cannot be used or stopped.
         interrupts: number of interrupts after which it is given up, because it waits for something; if None, interrupts are
             deferred until the end of the rollback.
         kept_after: whether it is not made after an error, on purpose.
