@@ -15,11 +15,12 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests bench conformance test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly bench conformance test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
-	@echo "make test         lint, types, import contract and every test (what CI runs)"
+	@echo "make test         lint, types, import contract and every test but those of make nightly (what CI runs)"
+	@echo "make nightly      long tests of the benchmarks, which make test leaves out"
 	@echo "make quick        lint and the tests that start no framework, server or job (one to two minutes)"
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
@@ -58,10 +59,14 @@ bytecode: setup
 	@$(PYTEST) --collect-only -qqq > /dev/null || true
 
 every-test: setup
-	$(PYTEST) -m "not gpu" -n $(WORKERS) $(ORDER)
+	$(PYTEST) -m "not gpu and not nightly" -n $(WORKERS) $(ORDER)
 
 quick-tests: setup
-	$(PYTEST) -m "not gpu and not slow and not journey" -n $(QUICK_WORKERS) $(ORDER)
+	$(PYTEST) -m "not gpu and not slow and not journey and not nightly" -n $(QUICK_WORKERS) $(ORDER)
+
+# Long tests of benchmarks: what `make test` leaves out.
+nightly: setup
+	$(PYTEST) -m nightly -n $(WORKERS) $(ORDER)
 
 bench: setup
 	$(BIN)/python -m bench

@@ -77,6 +77,7 @@ def test_without_a_gpu_nothing_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_models_are_measured_calibrated_and_compared(tmp_path: Path) -> None:
     words = ("--device", "cpu", "--quick", "--only", "mlp,gru", "--results", str(tmp_path / "rows"))
     done = run(*words, GPUPROOF_STATE_DIR=str(tmp_path / "state"))

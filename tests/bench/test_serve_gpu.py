@@ -152,6 +152,7 @@ def test_figures_of_another_gpu_or_version_do_not_stay_beside_new_ones() -> None
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_networks_are_of_the_published_sizes() -> None:
     torch = pytest.importorskip("torch")
     spec = importlib.util.spec_from_file_location(
@@ -184,6 +185,7 @@ def test_without_the_requested_gpu_it_fails() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gpu_that_pytorch_cannot_use_is_named(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.version.cuda:
@@ -275,6 +277,7 @@ def check_quick_mode(folder: Path, device: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_quick_mode_serves_both_networks_with_the_answers_of_the_bare_loop(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     figures = check_quick_mode(tmp_path, "cpu")
@@ -291,6 +294,7 @@ def test_the_quick_mode_serves_both_networks_with_the_answers_of_the_bare_loop(t
 
 @pytest.mark.gpu
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_quick_mode_measures_a_real_gpu(tmp_path: Path) -> None:
     if count_gpus() == 0:
         pytest.skip("there is no NVIDIA GPU here")
