@@ -221,7 +221,7 @@ def test_without_aws_nothing_of_it_is_imported(sandbox: CliSandbox) -> None:
     sandbox.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     done = sandbox.gpuproof("ps")
     assert done.returncode == 0
-    assert "gpuproof.backends.local.backend" in done.stderr
+    assert "gpuproof.backends.local.run_folders" in done.stderr
     assert "botocore" not in done.stderr
     assert "gpuproof.backends.aws" not in done.stderr
 
