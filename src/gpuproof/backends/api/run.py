@@ -12,6 +12,8 @@ from gpuproof.backends.registry import load_backend, reject_foreign_flags
 from gpuproof.jobs.models.script_jobs import Job
 
 if TYPE_CHECKING:
+    from gpuproof.backends.ec2.plan import EC2Plan
+    from gpuproof.backends.ec2.run import EC2Run
     from gpuproof.backends.local.plan import LocalPlan
     from gpuproof.backends.local.run import LocalRun
     from gpuproof.backends.sagemaker.plan import SageMakerPlan
@@ -79,6 +81,30 @@ def run(
     python: None = None,
     fresh: bool = False,
 ) -> SageMakerPlan: ...
+@overload
+def run(
+    job: Job,
+    on: Literal["ec2"],
+    *,
+    wait: bool = True,
+    dry_run: Literal[False] = False,
+    logs: Logs | None = None,
+    region: str | None = None,
+    profile: str | None = None,
+    python: None = None,
+    fresh: bool = False,
+) -> EC2Run: ...
+@overload
+def run(
+    job: Job,
+    on: Literal["ec2"],
+    *,
+    dry_run: Literal[True],
+    region: str | None = None,
+    profile: str | None = None,
+    python: None = None,
+    fresh: bool = False,
+) -> EC2Plan: ...
 def run(
     job: Job,
     on: str = "local",
@@ -97,7 +123,7 @@ def run(
 
     Args:
         job: a `TrainingJob` or a `ProcessingJob`; relative paths are relative to the working directory.
-        on: the backend; `local` is this machine, `sagemaker` the account and region of the AWS configuration.
+        on: the backend; `local` is this machine; `sagemaker` and `ec2` use the account and region of the AWS configuration.
         wait: return when the run has ended and results are in the local folders that the job names; otherwise return
             when the run has been submitted.
         dry_run: create nothing, and return the plan: `print(plan)`, `plan.files()`, `plan.calls()`.
