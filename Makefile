@@ -15,13 +15,14 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly bench conformance test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky bench conformance test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test but those of make nightly (what CI runs)"
 	@echo "make nightly      long tests of the benchmarks, which make test leaves out"
 	@echo "make quick        lint and the tests that start no framework, server or job (one to two minutes)"
+	@echo "make flaky        tests of processes and signals, 20 times on one busy core (COUNT=20)"
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
@@ -67,6 +68,12 @@ quick-tests: setup
 # Long tests of benchmarks: what `make test` leaves out.
 nightly: setup
 	$(PYTEST) -m nightly -n $(WORKERS) $(ORDER)
+
+# Tests of processes, signals and time, repeatedly on one busy core.
+COUNT ?= 20
+FLAKY ?= tests/util tests/test_fork_server.py tests/agent/ranks tests/backends/local emulator/tests/execution/ssh
+flaky: setup
+	$(BIN)/python tools/find_flaky_tests.py $(COUNT) $(FLAKY)
 
 bench: setup
 	$(BIN)/python -m bench
