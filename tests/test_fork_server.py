@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fork_server import ForkServer, suits
+from support.fork_server import ORIGINAL_ENVIRONMENT, ForkServer, suits
 
 pytestmark = [
     pytest.mark.slow,
@@ -117,6 +117,6 @@ def test_the_server_ends_with_its_last_user() -> None:
 
 
 def test_variables_that_a_framework_reads_need_a_new_process() -> None:
-    assert suits(sys.executable, {**os.environ, "GPUPROOF_STATE_DIR": "/x"})
-    assert not suits(sys.executable, {**os.environ, "OMP_NUM_THREADS": "3"})
-    assert not suits("/usr/bin/another", os.environ)
+    assert suits(sys.executable, {**ORIGINAL_ENVIRONMENT, "GPUPROOF_STATE_DIR": "/x"})
+    assert not suits(sys.executable, {**ORIGINAL_ENVIRONMENT, "OMP_NUM_THREADS": "3"})
+    assert not suits("/usr/bin/another", ORIGINAL_ENVIRONMENT)

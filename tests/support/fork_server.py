@@ -40,15 +40,16 @@ _FREE_NAMES = _SET_BY_TENSORFLOW | {
     "PYTHONUNBUFFERED",
     "PYTHONDONTWRITEBYTECODE",
 }
-_ORIGINAL = dict(os.environ)
+ORIGINAL_ENVIRONMENT = dict(os.environ)
+"""What the server's process is started with; what tests in the same process set later is a change."""
 
 
 def suits(python: str, environment: Mapping[str, str]) -> bool:
     """Whether a process with this environment can be a fork: it differs only in what no framework reads when imported."""
     changed = {
         name
-        for name in environment.keys() | _ORIGINAL.keys()
-        if environment.get(name) != _ORIGINAL.get(name)
+        for name in environment.keys() | ORIGINAL_ENVIRONMENT.keys()
+        if environment.get(name) != ORIGINAL_ENVIRONMENT.get(name)
         and name not in _FREE_NAMES
         and not name.startswith(_FREE)
     }
@@ -131,7 +132,7 @@ class ForkServer:
                 self._process = subprocess.Popen(
                     [sys.executable, __file__, self._address[1:], *self._modules],
                     # Processes with several threads should not fork.
-                    env={**_ORIGINAL, "OPENBLAS_NUM_THREADS": "1"},
+                    env={**ORIGINAL_ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     start_new_session=True,
