@@ -33,7 +33,6 @@ class Catalogue:
     sizes in bytes.
 
     Args:
-        tables: the facts.
         accepted: `ml.` types by job kind, as SageMaker's APIs accept them; empty if unknown.
     """
 
@@ -187,9 +186,9 @@ class Catalogue:
         kinds = (use,) if use else self.accepted_for(name)
         query = InstanceQuery(region=region, service="sagemaker" if old.on_sagemaker else "ec2", use=use)
         candidates = [
-            one
-            for one in self.search(query)
-            if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
+            instance
+            for instance in self.search(query)
+            if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(instance.name))
         ]
         column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
         return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.listed))
@@ -209,11 +208,13 @@ class Catalogue:
             row.instance_type for row in self.tables.prices(region).rows.values() if row.service == "ec2"
         }
         found = [one for ec2_type in sorted(names) if (one := self.instance(prefix + ec2_type))]
-        candidates = [one for one in found if not one.gpu_count]
+        candidates = [match for match in found if not match.gpu_count]
         if use and old.on_sagemaker:
             accepted = self._accepted_names(use)
-            candidates = [one for one in candidates if accepted is None or one.name in accepted]
-        priced = ((one.ec2_type, self.price(one.name, region, use)) for one in candidates)
+            candidates = [
+                candidate for candidate in candidates if accepted is None or candidate.name in accepted
+            ]
+        priced = ((candidate.ec2_type, self.price(candidate.name, region, use)) for candidate in candidates)
         return tuple(
             replacements.find_similar(old, candidates, {key: price for key, price in priced if price})
         )
@@ -226,7 +227,6 @@ class Catalogue:
         Args:
             framework: `torch`, `pytorch`, `tensorflow`, `tf`, or `huggingface` for Hugging Face's PyTorch images.
             version: `2.11` or `2.11.0`, of Transformers for `huggingface`; None for the newest that AWS still patches.
-            use: the job kind; processing uses the training image.
             instance: instance type; determines GPU or CPU, host architecture, and SageMaker or EC2 flavour.
         """
         found = self.instance(instance)
@@ -312,7 +312,9 @@ class Catalogue:
         return self._running[builds]
 
     def _arch_of(self, gpu: Gpu) -> str:
-        hosts = (one.arch for one in self.tables.gpu_instances.values() if one.gpu_model == gpu.name)
+        hosts = (
+            instance.arch for instance in self.tables.gpu_instances.values() if instance.gpu_model == gpu.name
+        )
         return next(hosts, "x86_64")
 
     def _on_sagemaker(self, instance: Instance) -> Instance:

@@ -62,7 +62,9 @@ def find_price(
         return None
     if found := rows.get(("sagemaker", "any", name, market)):
         return found
-    if found := next((row for one in others if (row := rows.get(("sagemaker", one, name, market)))), None):
+    if found := next(
+        (row for job_kind in others if (row := rows.get(("sagemaker", job_kind, name, market)))), None
+    ):
         return found if use is None else found._replace(use=use, kind="derived")
     if ("sagemaker", market) in prices.complete or market != "on-demand":
         return None
@@ -118,7 +120,6 @@ def cost_text(price: Price, times: float = 1.0, digits: int = 2) -> str:
 
     Args:
         times: what the hourly price is multiplied by: hours, instances, a share.
-        digits: decimal places; small amounts have more.
     """
     amount = price.usd_per_hour * times
     digits = 4 if digits == 2 and 0 < amount < 0.1 else digits

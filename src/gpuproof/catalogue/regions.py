@@ -36,7 +36,7 @@ def nearest_first(region: str, candidates: Collection[str], regions: Mapping[str
     Regions of another partition (China, GovCloud) are left out: no account has both.
     """
     here = regions.get(region)
-    near = [one for one in candidates if partition_of(one) == partition_of(region)]
+    near = [candidate for candidate in candidates if partition_of(candidate) == partition_of(region)]
 
     def key(name: str) -> tuple[float, str]:
         there = regions.get(name)

@@ -32,27 +32,29 @@ def find_replacements(
     Args:
         old: the type to replace; if it has no GPU, one GPU of any size is enough.
         candidates: cheapest first, as `search` returns them.
-        gpus: models by key.
         prices: by EC2 type.
     """
     needed = max(1, min(old.gpu_count, MAX_GPUS))
     best: dict[str, Instance] = {}
-    for one in candidates:
-        model = one.gpu_model or ""
+    for candidate in candidates:
+        model = candidate.gpu_model or ""
         fits = (
-            one.fraction == 1.0
-            and one.gpu_count >= needed
-            and one.gpu_memory >= old.gpu_memory
-            and one.arch == old.arch
-            and one.status == "offered"
-            and one.ec2_type != old.ec2_type
+            candidate.fraction == 1.0
+            and candidate.gpu_count >= needed
+            and candidate.gpu_memory >= old.gpu_memory
+            and candidate.arch == old.arch
+            and candidate.status == "offered"
+            and candidate.ec2_type != old.ec2_type
         )
-        if fits and (model not in best or one.gpu_count < best[model].gpu_count):
-            best[model] = one
-    fewest = min((one.gpu_count for one in best.values()), default=0)
+        if fits and (model not in best or candidate.gpu_count < best[model].gpu_count):
+            best[model] = candidate
+    fewest = min((instance.gpu_count for instance in best.values()), default=0)
     # Eight GPUs are no alternative to one while there is something closer.
-    near = [one for one in best.values() if one.gpu_count <= max(fewest, 2 * needed)]
-    return [Replacement(one, _reason(one, gpus.get(one.gpu_model or ""), prices)) for one in near]
+    near = [instance for instance in best.values() if instance.gpu_count <= max(fewest, 2 * needed)]
+    return [
+        Replacement(instance, _reason(instance, gpus.get(instance.gpu_model or ""), prices))
+        for instance in near
+    ]
 
 
 def find_similar(
@@ -69,17 +71,22 @@ def find_similar(
     """
     best: dict[str, Instance] = {}
     fitting = [
-        one
-        for one in candidates
-        if (one.accelerator, one.arch, one.status) == (old.accelerator, old.arch, "offered")
-        and one.ec2_type in prices
-        and one.ec2_type != old.ec2_type
-        and (one.vcpus or 0) >= (old.vcpus or 0)
-        and (one.memory or 0) >= (old.memory or 0)
+        candidate
+        for candidate in candidates
+        if (candidate.accelerator, candidate.arch, candidate.status) == (old.accelerator, old.arch, "offered")
+        and candidate.ec2_type in prices
+        and candidate.ec2_type != old.ec2_type
+        and (candidate.vcpus or 0) >= (old.vcpus or 0)
+        and (candidate.memory or 0) >= (old.memory or 0)
     ]
-    for one in sorted(fitting, key=lambda one: (prices[one.ec2_type].usd_per_hour, one.ec2_type)):
-        best.setdefault(one.family, one)
-    return [Replacement(one, describe_host(one, prices.get(one.ec2_type))) for one in best.values()]
+    for candidate in sorted(
+        fitting, key=lambda candidate: (prices[candidate.ec2_type].usd_per_hour, candidate.ec2_type)
+    ):
+        best.setdefault(candidate.family, candidate)
+    return [
+        Replacement(instance, describe_host(instance, prices.get(instance.ec2_type)))
+        for instance in best.values()
+    ]
 
 
 def describe_host(one: Instance, price: Price | None) -> str:

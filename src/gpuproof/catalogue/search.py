@@ -75,43 +75,45 @@ class SearchContext(NamedTuple):
 def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchContext) -> list[Instance]:
     """Returns the types that match the query, in the given order."""
     wanted = matching_gpus(query.gpus, context.gpus.values()) if query.gpus else None
-    found = [one for one in instances if wanted is None or one.gpu_model in wanted]
+    found = [instance for instance in instances if wanted is None or instance.gpu_model in wanted]
     if not query.include_retired:
-        found = [one for one in found if one.status != "retired"]
+        found = [instance for instance in found if instance.status != "retired"]
     if query.families:
-        found = [one for one in found if one.family in query.families]
+        found = [instance for instance in found if instance.family in query.families]
     if query.fits is not None:
-        found = [one for one in found if fits_in(query.fits, one)]
+        found = [instance for instance in found if fits_in(query.fits, instance)]
     if query.arch:
-        found = [one for one in found if one.arch == query.arch]
+        found = [instance for instance in found if instance.arch == query.arch]
     if context.offered is not None:
         offered = context.offered
-        found = [one for one in found if one.ec2_type in offered]
+        found = [instance for instance in found if instance.ec2_type in offered]
     if context.accepted is not None:
         accepted = context.accepted
-        found = [one for one in found if f"ml.{one.ec2_type}" in accepted]
+        found = [instance for instance in found if f"ml.{instance.ec2_type}" in accepted]
     if query.gpu_memory:
         fits = _memory_test(query.gpu_memory)
-        found = [one for one in found if fits(one.gpu_memory)]
+        found = [instance for instance in found if fits(instance.gpu_memory)]
     if query.total_gpu_memory:
         fits = _memory_test(query.total_gpu_memory)
-        found = [one for one in found if fits(one.total_gpu_memory)]
+        found = [instance for instance in found if fits(instance.total_gpu_memory)]
     if query.memory:
         fits = _memory_test(query.memory)
-        found = [one for one in found if one.memory is not None and fits(one.memory)]
+        found = [instance for instance in found if instance.memory is not None and fits(instance.memory)]
     if query.count:
         low, high = _ends(query.count)
-        found = [one for one in found if low <= one.whole_gpus <= high]
+        found = [instance for instance in found if low <= instance.whole_gpus <= high]
     if query.cpus:
         low, high = _ends(query.cpus)
-        found = [one for one in found if one.vcpus is not None and low <= one.vcpus <= high]
+        found = [
+            instance for instance in found if instance.vcpus is not None and low <= instance.vcpus <= high
+        ]
     prices = context.prices
     if query.max_price is not None:
         most = query.max_price
-        found = [one for one in found if prices.get(one.ec2_type, float("inf")) <= most]
+        found = [instance for instance in found if prices.get(instance.ec2_type, float("inf")) <= most]
     if context.running is not None:
         running = context.running
-        found = [one for one in found if (one.arch, one.gpu_model) in running]
+        found = [instance for instance in found if (instance.arch, instance.gpu_model) in running]
     return found
 
 
@@ -131,7 +133,8 @@ def sort_by_price(
     known = {**(others or {}), **prices}
     unknown = float("inf")
     return sorted(
-        instances, key=lambda one: (known.get(one.ec2_type, unknown), natural_sort_key(one.ec2_type))
+        instances,
+        key=lambda instance: (known.get(instance.ec2_type, unknown), natural_sort_key(instance.ec2_type)),
     )
 
 

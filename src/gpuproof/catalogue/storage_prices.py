@@ -95,7 +95,7 @@ def group_prices(rows: Iterable[StoragePrice]) -> dict[Key, Tiers]:
     found: dict[Key, list[StoragePrice]] = {}
     for row in rows:
         found.setdefault((row.service, row.use, row.volume_type, row.unit, row.region), []).append(row)
-    return {key: tuple(sorted(tiers, key=lambda one: one.above)) for key, tiers in found.items()}
+    return {key: tuple(sorted(tiers, key=lambda tier: tier.above)) for key, tiers in found.items()}
 
 
 def volume_price(prices: Mapping[Key, Tiers], volume: Volume, region: str) -> VolumePrice | None:
@@ -122,7 +122,7 @@ def volume_price(prices: Mapping[Key, Tiers], volume: Volume, region: str) -> Vo
         tiers, factor = found
         cost = factor * _cost(tiers, amount)
         monthly += cost
-        is_derived |= cost > 0 and any(one.region != region or one.kind == "derived" for one in tiers)
+        is_derived |= cost > 0 and any(tier.region != region or tier.kind == "derived" for tier in tiers)
     return VolumePrice(monthly / HOURS_PER_MONTH, is_derived)
 
 
@@ -164,8 +164,8 @@ def _unit_price(
 
 def _cost(tiers: Tiers, amount: float) -> float:
     """The price of an amount: that of each tier for the part that is within it."""
-    ends = [*(one.above for one in tiers[1:]), float("inf")]
+    ends = [*(tier.above for tier in tiers[1:]), float("inf")]
     return sum(
-        max(0.0, min(amount, end) - one.above) * one.usd_per_month
-        for one, end in zip(tiers, ends, strict=True)
+        max(0.0, min(amount, end) - tier.above) * tier.usd_per_month
+        for tier, end in zip(tiers, ends, strict=True)
     )

@@ -25,7 +25,6 @@ class Tables:
     """Every table of the catalogue, read at first use.
 
     Args:
-        shipped: the folder of GPUproof's CSV files.
         refreshed: the folder that `gpuproof catalogue refresh` writes; may be None or missing.
     """
 

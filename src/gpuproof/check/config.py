@@ -134,7 +134,7 @@ def _texts(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key, [])
     if isinstance(value, str):
         value = value.replace(",", " ").split()
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UsageError(f'{path}: {key} must be a list of strings, as in {key} = ["DS101"]')
     return tuple(value)
 

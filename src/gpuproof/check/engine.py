@@ -40,8 +40,6 @@ class CheckOptions:
     """Options of a check.
 
     Args:
-        selection: the rules on the command line; settings add to it.
-        target: the SDK version, region and instance type on the command line; they take precedence over settings.
         settings: the settings of the first path. Files with a nearer pyproject.toml have its settings.
         markdown: whether to check code blocks in Markdown files.
         processes: the number of processes; 0 to choose by the number of units.
@@ -61,8 +59,6 @@ class CheckReport:
     Args:
         hits: the findings, sorted by location and code, without duplicates.
         files: the number of files.
-        rules: the rules that ran.
-        internal_errors: bugs of GPUproof that occurred, each of which lost the findings of its rule on its file.
         problems: invalid settings of folders below the paths; their files were checked with the default settings.
         unsupported: named files whose type is not checked, such as a shell script.
         planned: the number of jobs whose scripts were traced, or tried (`--plan`).
@@ -104,15 +100,15 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
-        unsupported = tuple(one.path for one in failures if not one.is_source)
-        failures = [one for one in failures if one.is_source]
+        unsupported = tuple(failure.path for failure in failures if not failure.is_source)
+        failures = [failure for failure in failures if failure.is_source]
         project = Project(units, options.target)
         hits = [
             *_unreadable_file_hits(failures, by_file),
             *check_project(project, units, by_file, log, processes=processes),
         ]
     kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
-    rules = {rule.code: rule for one in by_file.rule_sets() for rule in one.rules}
+    rules = {rule.code: rule for set_ in by_file.rule_sets() for rule in set_.rules}
     return CheckReport(
         tuple(kept),
         len(files) - len(unsupported),
@@ -135,10 +131,6 @@ def check_project(
     """Check units that are already read; the findings are in no particular order.
 
     Args:
-        project: the workspace of the units, and the target; its jobs are set here.
-        units: the units to check.
-        by_file: the rules of each file.
-        log: gets the exceptions in rules.
         jobs: the jobs; None to find them in the units.
         processes: the number of processes; 0 to choose by the number of units.
     """
@@ -203,14 +195,14 @@ def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDef
         return jobs
     scripts = {job.script.unit for job in jobs if job.script is not None}
     launchers = {job.span.unit for job in jobs}
-    others = [one for one in units if one not in scripts and one not in launchers]
+    others = [unit for unit in units if unit not in scripts and unit not in launchers]
     assumed = (assumed_job(unit, project.workspace, instance_type) for unit in others)
     return jobs + [job for job in assumed if job is not None]
 
 
 def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsByFile) -> Iterator[Hit]:
     for failure in failures:
-        rule = next((one for one in by_file.of(failure.path).rules if one.code == "E901"), None)
+        rule = next((rule for rule in by_file.of(failure.path).rules if rule.code == "E901"), None)
         if rule is None:
             continue
         unit = Unit(failure.path, "", "python")
@@ -227,12 +219,7 @@ def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:
 
 
 class _UnitChecker:
-    """Runs the rules on one unit at a time.
-
-    Args:
-        project: with its jobs linked.
-        rules: the selected rules.
-    """
+    """Runs the rules on one unit at a time."""
 
     def __init__(self, project: Project, rules: Sequence[Rule]) -> None:
         self._project = project

@@ -18,9 +18,6 @@ class InternalError:
     Args:
         file: the file that was checked, as the user wrote it; empty for the project as a whole.
         task: what failed, as in `reading the file`; empty for rules.
-        rules: the codes of the rules that failed.
-        error: type and message of the exception.
-        trace: the traceback.
     """
 
     file: str
@@ -73,9 +70,9 @@ class ErrorLog:
 def merged(errors: Iterable[InternalError]) -> list[InternalError]:
     """The errors sorted by file; rules that fail on one file with the same exception are one error."""
     groups: dict[tuple[str, str, str], InternalError] = {}
-    for one in errors:
-        key = (one.file, one.task, one.error)
+    for error in errors:
+        key = (error.file, error.task, error.error)
         known = groups.get(key)
-        codes = sorted({*(known.rules if known else ()), *one.rules})
-        groups[key] = replace(known or one, rules=tuple(codes))
+        codes = sorted({*(known.rules if known else ()), *error.rules})
+        groups[key] = replace(known or error, rules=tuple(codes))
     return [groups[key] for key in sorted(groups)]

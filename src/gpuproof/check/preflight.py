@@ -38,10 +38,8 @@ def check_job(
 
     Args:
         job: a job from `gpuproof.jobs.load`, with absolute paths.
-        region: the region of the job, for prices.
         is_remote: whether the job runs on a machine that is deleted when it ends.
         tensorflow: the version that is installed where the job runs, if that is known.
-        log: gets the exceptions in rules, which stop neither the other rules nor the job.
 
     Returns:
         Findings, sorted by location. Only those that are certain, and that this job reaches with its arguments, are
@@ -67,7 +65,7 @@ def check_job(
     script = project.workspace.module(units[0])
     definition = _definition(job, units[0], script)
     if script is not None:
-        units = [one.unit for one in local_modules(script)]
+        units = [module.unit for module in local_modules(script)]
     log = log if log is not None else ErrorLog()
     found = check_project(project, units, by_file, log, jobs=[definition])
     kept = sorted_hits(hit for hit in found if by_file.keeps(hit))
@@ -116,15 +114,16 @@ def _definition(job: AnyJob, unit: Unit, script: Module | None) -> JobDefinition
 
 def _mounts(mounts: Value) -> tuple[ProcessingMount, ...]:
     return tuple(
-        ProcessingMount(one.at("path"), one.at("source"), known(name)) for name, one in mounts.parts.items()
+        ProcessingMount(part.at("path"), part.at("source"), known(name))
+        for name, part in mounts.parts.items()
     )
 
 
 def _value(value: Any) -> Value:
     if isinstance(value, dict):
-        return known(Entries({key: _value(one) for key, one in value.items()}))
+        return known(Entries({key: _value(item) for key, item in value.items()}))
     if isinstance(value, (list, tuple)):
-        return known(tuple(_value(one) for one in value))
+        return known(tuple(_value(item) for item in value))
     return ABSENT if value is None else known(value)
 
 

@@ -50,7 +50,6 @@ def check_in_processes(
 
     Args:
         processes: the number of processes, more than one.
-        units: the units to check.
         check: checks some of them; called in the child processes.
     """
     global _check, _units

@@ -46,7 +46,6 @@ class Project:
 
     Args:
         units: the texts, by the absolute path that a job can name.
-        target: the environment that jobs are checked for.
 
     Attributes:
         workspace: the texts and their modules.
@@ -86,7 +85,6 @@ class Project:
         """Set the jobs, and find the modules that the script of each imports.
 
         Args:
-            jobs: the jobs.
             log: gets the exceptions; a script that raises one is checked without the modules that it imports.
         """
         log = log or ErrorLog()

@@ -19,7 +19,6 @@ class Selection:
 
     Args:
         select: the rules to run; `ALL` includes strict rules; empty selects every rule that is on by default.
-        extend: rules to run in addition.
         ignore: rules not to run; the longer of two matching prefixes in `select` and `ignore` wins.
     """
 
@@ -46,7 +45,7 @@ def all_rules() -> tuple[Rule, ...]:
 def find_rule(wanted: str) -> Rule | None:
     """The rule of this code or name; None if there is none."""
     return next(
-        (one for one in all_rules() if wanted.upper() == one.code or wanted.lower() == one.name), None
+        (rule for rule in all_rules() if wanted.upper() == rule.code or wanted.lower() == rule.name), None
     )
 
 

@@ -31,8 +31,6 @@ class Hit:
     """A finding with its span and a fix.
 
     Args:
-        finding: the finding.
-        span: its position, in lines of the unit.
         rule_name: the rule's name, such as `idle-gpus`.
         cell: the cell of a notebook, from 1, as in ruff: cells with text count.
         fix: a fix, if there is one.
@@ -58,7 +56,6 @@ class Rule:
 
     Args:
         code: two or three letters for the family and three digits; its meaning never changes.
-        name: what it flags, in kebab-case.
         severity: the severity of its findings unless a finding sets its own.
         when: whether it is on by default, needs a linked job or `--plan`, or is off unless selected.
         needs: modules that contain none of these words are skipped, which keeps the check fast.
@@ -123,8 +120,6 @@ class Rule:
             message: one or two sentences with the actual names and numbers.
             remedy: what to type or change next.
             evidence: the facts behind it, one per line.
-            severity: overrides the severity of the rule, for example by the linked job.
-            fix: the edits that fix it.
             per_project: whether the report has only the first of these findings in a project.
         """
         cell, line, column = span.unit.file_position(span.line, span.column)

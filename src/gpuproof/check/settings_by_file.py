@@ -17,13 +17,7 @@ from gpuproof.errors import UsageError
 
 @dataclass(frozen=True, eq=False)
 class RuleSet:
-    """How the files of one pyproject.toml are checked.
-
-    Args:
-        settings: the settings.
-        rules: the rules to run.
-        target: the environment to check for.
-    """
+    """How the files of one pyproject.toml are checked."""
 
     settings: CheckSettings
     rules: tuple[Rule, ...]
@@ -35,8 +29,6 @@ class SettingsByFile:
 
     Args:
         given: the settings of the first path, or those of the caller if they come from no file.
-        selection: the rules on the command line, which settings extend.
-        target: the environment on the command line, which takes precedence over settings.
 
     Attributes:
         problems: invalid settings; the files below them are checked with the default settings.
@@ -73,7 +65,6 @@ class SettingsByFile:
 
         Args:
             files: all files, with Markdown files.
-            named: paths that the user named: those files are always included.
             markdown: whether to include Markdown files whatever the settings are.
         """
         always = {os.path.normpath(path) for path in named}

@@ -60,7 +60,6 @@ class Check(Generic[Reading]):
 
     Args:
         name: what it checks, such as `kernel module`.
-        layer: the layer it belongs to.
         read: touches the machine and returns a reading; `None` if there is nothing to check. Never raises because of
             the machine's state.
         evaluate: pure; turns a reading into findings, none if everything is fine or nothing is certain. A finding of

@@ -31,12 +31,7 @@ _FIXED_BY_OTHER_PACKAGES = {"D420", "D421", "D422", "D423"}
 
 @dataclass(frozen=True)
 class Fix:
-    """One command that fixes findings.
-
-    Args:
-        codes: codes of the findings that it fixes.
-        command: program and arguments.
-    """
+    """One command that fixes findings."""
 
     codes: tuple[str, ...]
     command: tuple[str, ...]

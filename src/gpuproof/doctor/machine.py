@@ -64,7 +64,6 @@ class CommandResult:
 
     Args:
         code: its exit code; `None` if it is not installed, did not start or timed out.
-        output: its standard output.
         error: its standard error, or why it has no exit code.
     """
 
@@ -79,8 +78,6 @@ class Machine:
 
     Args:
         root: the folder that holds `/proc`, `/sys` and `/dev`; not `/` in tests.
-        environment: the environment variables that a job would get.
-        python: path of the interpreter that runs the user's script.
         instance_type: the instance type given by the user, such as `g5.xlarge`; `None` to detect it.
         region: the AWS region given by the user; `None` to take it from the environment or the machine.
         full: also measure bandwidth and compute rates.

@@ -32,7 +32,6 @@ class CheckResult:
 
     Args:
         applicable: whether the check had something to check.
-        findings: what it found.
         summary: a few words about what is healthy; `None` for nothing.
     """
 
@@ -48,7 +47,6 @@ class LayerReport:
 
     Args:
         results: of its checks, in their order.
-        reason: why it was skipped.
     """
 
     layer: Layer

@@ -28,7 +28,7 @@ def examine(
     with ThreadPoolExecutor(max_workers=16, thread_name_prefix="doctor") as pool:
         deferred = [check for check in checks if _needs_idle_gpus(machine, check)]
         independent = {
-            layer: _start(machine, [one for one in by_layer[layer] if one not in deferred], pool)
+            layer: _start(machine, [check for check in by_layer[layer] if check not in deferred], pool)
             for layer in Layer
             if not layer.stacked
         }

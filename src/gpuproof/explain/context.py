@@ -29,7 +29,6 @@ class Context:
     """Everything known about the origin of a log apart from its text; every value may be unknown.
 
     Args:
-        catalogue: the facts about GPUs, drivers, frameworks and AWS.
         machine: label of the machine in sentences: `this machine`, `ml.g5.xlarge`.
         driver: version of its NVIDIA driver, such as `550.54.15`.
         gpus: names of its GPUs; empty if it has none, `None` if unknown.
@@ -42,7 +41,6 @@ class Context:
         instance_type: `g5.xlarge`, `ml.g5.xlarge`.
         region: AWS region such as `eu-west-1`.
         region_is_explicit: whether the user passed the region; if not, a region in the log takes precedence.
-        job_kind: kind of the SageMaker job.
         frameworks: versions as `{"torch": "2.11"}`.
         gpu_expected: whether the job should use a GPU.
         failed: whether the program that wrote the log failed.

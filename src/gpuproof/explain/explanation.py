@@ -15,18 +15,15 @@ class Explanation:
     """One known error found in a log, with the errors that followed from it.
 
     Args:
-        code: stable identifier of the error.
         severity: error or warning.
         text: the matching line, without prefixes.
         log: name of the log; `None` if it has none.
         line: number of that line, from 1; `None` if the text is not a line of a log.
         last_line: number of the last matching line.
         count: number of matching lines.
-        cause: what the error means.
         here: details for this machine or instance type; `None` if nothing more is known.
         remedy: what to type or change next.
         source: key of the source in `data/sources.csv` or in the catalogue.
-        as_of: ISO date on which the source was read.
         consequences: errors that this one explains, in the order of the log.
         is_symptom: whether an error of this kind mostly has another cause.
     """
@@ -66,7 +63,7 @@ class Explanation:
     def with_consequence(self, other: Explanation) -> Explanation:
         """Add another error, and the errors that it explained, as consequences of this one."""
         added = (replace(other, consequences=()), *other.consequences)
-        consequences = sorted((*self.consequences, *added), key=lambda one: (one.line is None, one.line))
+        consequences = sorted((*self.consequences, *added), key=lambda item: (item.line is None, item.line))
         return replace(self, consequences=tuple(consequences))
 
     def to_json(self) -> dict[str, Any]:
@@ -81,12 +78,12 @@ class Explanation:
             "as_of": self.as_of,
             "consequences": [
                 {
-                    "code": one.code,
-                    "location": one.finding.to_json()["location"],
-                    "text": one.text,
-                    "count": one.count,
+                    "code": consequence.code,
+                    "location": consequence.finding.to_json()["location"],
+                    "text": consequence.text,
+                    "count": consequence.count,
                 }
-                for one in self.consequences
+                for consequence in self.consequences
             ],
         }
         return {key: value for key, value in document.items() if value not in (None, [])}

@@ -17,9 +17,6 @@ class Prefilter:
 
     Clues with a rare character become one regular expression, grouped by that character; the few others are searched
     for one by one with `bytes.find`, which reads gigabytes per second.
-
-    Args:
-        clues: the literal texts.
     """
 
     def __init__(self, clues: Iterable[str]) -> None:
@@ -78,5 +75,5 @@ def _with_overlaps(by_stem: dict[str, list[str]]) -> dict[str, set[bytes]]:
             tail = stem[start:]
             hidden |= by_prefix.get(tail, set())
             hidden |= {tail[:length] for length in range(1, len(tail)) if tail[:length] in by_stem}
-        found[stem] = {clue.encode() for one in hidden for clue in by_stem[one]}
+        found[stem] = {clue.encode() for contained in hidden for clue in by_stem[contained]}
     return found

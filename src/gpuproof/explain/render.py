@@ -40,8 +40,8 @@ def format_explanation(explanation: Explanation, width: int, *, short: bool = Fa
 def format_no_cause(report: Report, name: str, width: int) -> list[LabelledText]:
     """Format a report without errors: either nothing failed, or the cause is unknown."""
     notes = [("note", _wrap(text, width)) for text in report.asides]
-    for one in report.notes:
-        notes += [("cause", _wrap(one.cause, width)), ("fix", _wrap(one.remedy, width))]
+    for note in report.notes:
+        notes += [("cause", _wrap(note.cause, width)), ("fix", _wrap(note.remedy, width))]
     if not report.failed:
         return [("ok", f"No known error found in {name}."), *notes]
     lines: list[LabelledText] = [("unknown", f"Failed, cause not recognized: no known error in {name}.")]
@@ -58,10 +58,10 @@ def format_json(report: Report, name: str) -> str:
             "version": 1,
             "log": name,
             "failed": report.failed,
-            "explanations": [one.to_json() for one in report.explanations],
+            "explanations": [explanation.to_json() for explanation in report.explanations],
             "last_failure": report.failure and {"line": report.failure[0], "text": report.failure[1]},
             "asides": list(report.asides),
-            "notes": [one.to_json() for one in report.notes],
+            "notes": [note.to_json() for note in report.notes],
         },
         indent=2,
     )
@@ -77,10 +77,10 @@ def _position(explanation: Explanation) -> str:
 
 
 def _consequence_lines(consequences: Sequence[Explanation], width: int) -> Iterator[str]:
-    for one in consequences[:_MAX_CONSEQUENCES]:
-        times = f" ({one.count} times)" if one.count > 1 else ""
-        where = f"line {one.line}" if one.line else "failure reason"
-        yield _truncate(f"{where}{times}: {one.text}", width)
+    for consequence in consequences[:_MAX_CONSEQUENCES]:
+        times = f" ({consequence.count} times)" if consequence.count > 1 else ""
+        where = f"line {consequence.line}" if consequence.line else "failure reason"
+        yield _truncate(f"{where}{times}: {consequence.text}", width)
     if len(consequences) > _MAX_CONSEQUENCES:
         yield f"and {len(consequences) - _MAX_CONSEQUENCES} more"
 

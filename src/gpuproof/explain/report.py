@@ -41,7 +41,9 @@ class Report:
     @property
     def cause_unknown(self) -> bool:
         """Whether it failed and no known error was found."""
-        return self.failed and not any(one.severity is Severity.ERROR for one in self.explanations)
+        return self.failed and not any(
+            explanation.severity is Severity.ERROR for explanation in self.explanations
+        )
 
 
 def explain_lines(
@@ -51,8 +53,6 @@ def explain_lines(
 
     Args:
         lines: with or without line ends, prefixes, colours.
-        context: what is known about the machine, the job and the account.
-        log: name of the log, for the locations.
     """
     return list(make_report([scan_lines(lines, log)], context).explanations)
 
@@ -82,12 +82,21 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
     for scan in scans:
         facts = {**scan.facts, **facts}
     known = context.with_log_facts(facts)
-    occurrences = [one for scan in scans for one in scan.occurrences.values()]
-    relevant = [one for one in occurrences if one.error.when != "gpu-expected" or known.gpu_expected]
+    occurrences = [occurrence for scan in scans for occurrence in scan.occurrences.values()]
+    relevant = [
+        occurrence
+        for occurrence in occurrences
+        if occurrence.error.when != "gpu-expected" or known.gpu_expected
+    ]
     failure = next((scan.failure for scan in scans if scan.failure), None)
     return Report(
         explanations=tuple(
-            find_root_causes([ExplainedError(one.error, _explain(one, known)) for one in _merge(relevant)])
+            find_root_causes(
+                [
+                    ExplainedError(occurrence.error, _explain(occurrence, known))
+                    for occurrence in _merge(relevant)
+                ]
+            )
         ),
         failure=failure,
         asides=_asides(occurrences, relevant) if known.gpu_expected is None else (),
@@ -99,9 +108,11 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
 def _merge(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
     """One occurrence per code: several hosts print the same error."""
     merged: dict[str, Occurrence] = {}
-    for one in occurrences:
-        first = merged.get(one.error.code)
-        merged[one.error.code] = replace(first, count=first.count + one.count) if first else one
+    for occurrence in occurrences:
+        first = merged.get(occurrence.error.code)
+        merged[occurrence.error.code] = (
+            replace(first, count=first.count + occurrence.count) if first else occurrence
+        )
     return list(merged.values())
 
 
@@ -118,7 +129,7 @@ def _explain(occurrence: Occurrence, context: Context) -> Explanation:
         last_line=occurrence.last_line if occurrence.count > 1 else None,
         count=occurrence.count,
         cause=" ".join(fill_template(error.cause, groups).split()),
-        here=" ".join(one.here for one in advice if one.here) or None,
+        here=" ".join(entry.here for entry in advice if entry.here) or None,
         remedy=_remedy(fill_template(error.remedy, groups), advice),
         source=error.source,
         as_of=error.as_of,
@@ -135,23 +146,25 @@ def _with_cuda_level(groups: dict[str, str]) -> dict[str, str]:
 
 
 def _remedy(general: str, advice: Sequence[Advice]) -> str:
-    specific = [one.remedy for one in advice if one.remedy]
-    if any(one.instead for one in advice if one.remedy):
+    specific = [entry.remedy for entry in advice if entry.remedy]
+    if any(entry.instead for entry in advice if entry.remedy):
         return "\n".join(specific)
-    return "\n".join([*specific, general, *(one.otherwise for one in advice if one.otherwise)])
+    return "\n".join([*specific, general, *(entry.otherwise for entry in advice if entry.otherwise)])
 
 
 def _notes(
     occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence], context: Context
 ) -> tuple[Explanation, ...]:
     """The root causes among the errors that count only where a GPU is expected."""
-    hidden = [one for one in occurrences if one not in relevant]
-    roots = find_root_causes([ExplainedError(one.error, _explain(one, context)) for one in _merge(hidden)])
-    return tuple(replace(one, severity=Severity.NOTE) for one in roots[:1])
+    hidden = [occurrence for occurrence in occurrences if occurrence not in relevant]
+    roots = find_root_causes(
+        [ExplainedError(occurrence.error, _explain(occurrence, context)) for occurrence in _merge(hidden)]
+    )
+    return tuple(replace(root, severity=Severity.NOTE) for root in roots[:1])
 
 
 def _asides(occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence]) -> tuple[str, ...]:
-    one = next((one for one in occurrences if one not in relevant), None)
+    one = next((occurrence for occurrence in occurrences if occurrence not in relevant), None)
     if one is None:
         return ()
     quote = f'Line {one.line} reports that no GPU was used: "{_shorten(one.text, 120)}".'

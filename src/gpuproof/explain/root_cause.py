@@ -28,14 +28,14 @@ def find_root_causes(errors: Sequence[ExplainedError]) -> list[Explanation]:
     """
     ordered = sorted(errors, key=_order)
     roots: list[ExplainedError] = []
-    for one in ordered:
-        root = _root_index(one, roots)
+    for explained_error in ordered:
+        root = _root_index(explained_error, roots)
         if root is None:
-            roots.append(one)
+            roots.append(explained_error)
         else:
-            explanation = roots[root].explanation.with_consequence(one.explanation)
+            explanation = roots[root].explanation.with_consequence(explained_error.explanation)
             roots[root] = roots[root]._replace(explanation=explanation)
-    return [one.explanation for one in roots]
+    return [explained_error.explanation for explained_error in roots]
 
 
 def _order(one: ExplainedError) -> tuple[bool, int, bool, int]:

@@ -89,11 +89,7 @@ def scan_lines(lines: Iterable[str | bytes], log: str | None = None) -> Scan:
 
 
 def scan_chunks(chunks: Iterable[bytes], log: str | None = None) -> Scan:
-    """Scan a log in chunks of any size, with about a megabyte of it in memory at a time.
-
-    Args:
-        log: name of the log, for the occurrences.
-    """
+    """Scan a log in chunks of any size, with about a megabyte of it in memory at a time."""
     window = _Window(log)
     for chunk in chunks:
         window.feed(chunk)

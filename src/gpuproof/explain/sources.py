@@ -39,7 +39,6 @@ def explain_run(paths: RunPaths, failure_reason: str | None, context: Context) -
     """Explain a run on this machine from the logs of all its hosts and its failure reason.
 
     Args:
-        paths: the run's folder.
         failure_reason: why the run did not complete, as its record says.
         context: this machine, with `failed` set.
     """
@@ -51,7 +50,6 @@ def explain_job(logs: Mapping[str, Iterable[str]], failure_reason: str | None, c
     """Explain a remote run from the logs of all its hosts and its failure reason.
 
     Args:
-        logs: the lines of each log by its name.
         failure_reason: why the job did not complete, as the service says.
         context: where the job ran, with `failed` set.
     """
@@ -78,8 +76,8 @@ def _scan_stream(stream: BufferedReader, name: str | None) -> Scan:
 def _only_new(reason: Scan, seen: set[str]) -> Scan:
     """Keep the errors of the failure reason that the logs do not have: it mostly repeats a line of a log."""
     occurrences = {
-        code: replace(one, line=0, last_line=0)
-        for code, one in reason.occurrences.items()
+        code: replace(occurrence, line=0, last_line=0)
+        for code, occurrence in reason.occurrences.items()
         if code not in seen
     }
     return replace(reason, occurrences=occurrences, failure=None)

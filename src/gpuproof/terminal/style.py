@@ -69,9 +69,7 @@ def wrap(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """The lines of a paragraph, none for blank text; words longer than a line stay whole.
 
     Args:
-        width: characters a line.
         first: what the first line begins with.
-        rest: what the other lines begin with.
     """
     return textwrap.wrap(
         text,

@@ -22,9 +22,7 @@ def render_table(
     Args:
         headers: one per column.
         rows: the cells; each row has one per header.
-        right: indexes of right-aligned columns.
         style: whether to use colours.
-        code: the ANSI code of a cell, by the indexes of its row and its column.
 
     Returns:
         The table without a trailing newline or trailing blanks. If it is wider than the terminal, its widest

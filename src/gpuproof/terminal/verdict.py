@@ -36,7 +36,6 @@ def render(
 
     Args:
         verdict: content of `verdict.json`. For an unknown version, only outcome and reason are shown.
-        width: columns of the terminal; sentences wrap and sparklines shrink to fit.
         colour: whether to use ANSI colours.
         unicode: whether the terminal can show block characters; otherwise ASCII is used.
     """
@@ -94,8 +93,8 @@ def _label(bottleneck: Bottleneck) -> str:
 def _by_kind(bottlenecks: Sequence[Bottleneck]) -> list[list[Bottleneck]]:
     """The bottlenecks of all hosts, those of the same kind together, the one that cost the most time first."""
     kinds: dict[str, list[Bottleneck]] = {}
-    for one in bottlenecks:
-        kinds.setdefault(one.kind, []).append(one)
+    for bottleneck in bottlenecks:
+        kinds.setdefault(bottleneck.kind, []).append(bottleneck)
     return [sorted(same, key=_waiting_share, reverse=True) for same in kinds.values()]
 
 
@@ -106,7 +105,7 @@ def _waiting_share(bottleneck: Bottleneck) -> float:
 
 def _sentence(same_kind: Sequence[Bottleneck]) -> str:
     first, *others = same_kind
-    hosts = sorted({one.host for one in others if one.host}, key=lambda host: (len(host), host))
+    hosts = sorted({item.host for item in others if item.host}, key=lambda host: (len(host), host))
     likewise = f" Likewise {host_list(hosts)}." if hosts else ""
     return (f"{first.host}: " if first.host else "") + first.sentence + likewise
 

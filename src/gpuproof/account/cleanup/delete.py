@@ -41,9 +41,7 @@ class Outcome:
     """What became of one selected resource.
 
     Args:
-        resource: the resource.
         result: done; gone if somebody else had deleted it; failed; or it remains because the command was interrupted.
-        error: why it failed.
         left: descriptions of the calls that were not made, or failed.
     """
 
@@ -63,8 +61,6 @@ def delete(
     An interrupt (Ctrl-C, SIGTERM) takes effect between two calls, so that it is known which were made.
 
     Args:
-        resources: the selected resources.
-        open_aws: the client of a region.
         report: called after each resource.
 
     Returns:
@@ -74,7 +70,7 @@ def delete(
     interrupted = False
     for resource in resources:
         if interrupted:
-            outcome = Outcome(resource, Result.REMAINS, left=tuple(one.what for one in calls_for(resource)))
+            outcome = Outcome(resource, Result.REMAINS, left=tuple(call.what for call in calls_for(resource)))
         else:
             outcome, interrupted = _delete_one(resource, open_aws)
         outcomes.append(outcome)
@@ -85,7 +81,7 @@ def delete(
 
 def exit_code(outcomes: Sequence[Outcome]) -> ExitCode:
     """The exit code for deletions: that of the first failure."""
-    failed = next((one.error for one in outcomes if one.error is not None), None)
+    failed = next((outcome.error for outcome in outcomes if outcome.error is not None), None)
     return ExitCode.OK if failed is None else failed.exit_code
 
 
@@ -133,4 +129,4 @@ def is_gone(refused: AwsRefused) -> bool:
     if refused.code in _GONE:
         return True
     text = refused.aws_message.lower()
-    return refused.code == "ValidationException" and any(one in text for one in _GONE_TEXTS)
+    return refused.code == "ValidationException" and any(gone_text in text for gone_text in _GONE_TEXTS)

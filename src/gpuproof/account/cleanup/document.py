@@ -24,14 +24,13 @@ def to_document(
     Args:
         listed: the resources that are listed, in order.
         not_listed: the number of others by kind.
-        selected: the resources that the command line selects.
         outcomes: what became of them; empty if nothing was to be deleted.
     """
     total = total_of(list(listed))
     return {
         "version": VERSION,
         "regions": list(inventory.regions),
-        "resources": [resource_document(one, inventory.taken) for one in listed],
+        "resources": [resource_document(resource, inventory.taken) for resource in listed],
         "not_listed": dict(not_listed),
         "total": {
             "usd_per_hour": round(total.cost.usd, 4),
@@ -41,25 +40,25 @@ def to_document(
         },
         "problems": [
             {
-                "region": one.region,
-                "service": one.service,
-                "operation": one.operation or None,
-                "code": one.code or None,
-                "permission": one.permission if one.denied else None,
-                "not_listed": one.what,
-                "message": one.message,
+                "region": failure.region,
+                "service": failure.service,
+                "operation": failure.operation or None,
+                "code": failure.code or None,
+                "permission": failure.permission if failure.denied else None,
+                "not_listed": failure.what,
+                "message": failure.message,
             }
-            for one in inventory.unread
+            for failure in inventory.unread
         ],
-        "selected": [one.key for one in selected],
+        "selected": [resource.key for resource in selected],
         "results": [
             {
-                "key": one.resource.key,
-                "result": str(one.result),
-                "error": None if one.error is None else one.error.message,
-                "not_done": list(one.left),
+                "key": outcome.resource.key,
+                "result": str(outcome.result),
+                "error": None if outcome.error is None else outcome.error.message,
+                "not_done": list(outcome.left),
             }
-            for one in outcomes
+            for outcome in outcomes
         ],
     }
 

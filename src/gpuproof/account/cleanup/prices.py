@@ -49,5 +49,5 @@ def volumes_cost(catalogue: Catalogue, volumes: Iterable[Volume], region: str) -
 
 def has_gpu(catalogue: Catalogue, fleets: Iterable[Fleet]) -> bool:
     """Whether one of the types has a GPU, or is unknown, so that a GPU cannot be excluded."""
-    found = [catalogue.instance(one.instance_type) for one in fleets]
-    return any(one is None or one.gpu_count > 0 for one in found)
+    found = [catalogue.instance(fleet.instance_type) for fleet in fleets]
+    return any(match is None or match.gpu_count > 0 for match in found)

@@ -105,13 +105,9 @@ class Resource:
     """One resource.
 
     Args:
-        kind: its kind.
-        region: where it is.
         id: unique among its kind in the region: a name, or an id of EC2.
         arn: its ARN; empty if it has none.
         state: as AWS reports it.
-        action: what a cleanup does with it.
-        fleets: the instances that it pays for now.
         cost: None if it is unknown.
         has_gpu: whether it pays for GPUs, or for something whose GPU cannot be excluded.
         created: seconds since the epoch; None if unknown.
@@ -121,7 +117,6 @@ class Resource:
         owned: whether GPUproof created it.
         loses_data: whether the action loses data that AWS has nowhere else.
         note: a remark for the user; empty for none.
-        details: what the calls of the action need.
     """
 
     kind: Kind
@@ -167,8 +162,8 @@ class Resource:
     def instances(self) -> str:
         """`2 x ml.g5.xlarge`; empty if it has no instances."""
         return " + ".join(
-            one.instance_type if one.count == 1 else f"{one.count} x {one.instance_type}"
-            for one in self.fleets
+            fleet.instance_type if fleet.count == 1 else f"{fleet.count} x {fleet.instance_type}"
+            for fleet in self.fleets
         )
 
     @property
@@ -191,11 +186,9 @@ class Unread:
     """A part of the account that could not be read.
 
     Args:
-        region: where.
         service: the boto3 service name.
         operation: AWS's name of the operation; empty if no connection was possible.
         code: AWS's error code; empty if there was no response.
-        message: what happened.
         denied: whether a permission is missing.
         what: what is not listed because of it, in the plural.
     """
@@ -221,7 +214,6 @@ class Inventory:
     """What was found.
 
     Args:
-        regions: the regions that were examined.
         resources: in the order in which they are listed: the most expensive first, free ones last.
         unread: what could not be read.
         taken: when, in seconds since the epoch.
@@ -253,7 +245,7 @@ class Total:
 
 def total_of(resources: tuple[Resource, ...] | list[Resource]) -> Total:
     """The sum of the costs of resources."""
-    billed = [one for one in resources if not one.is_free]
-    known = [one.cost for one in billed if one.cost is not None]
-    cost = HourlyCost(sum(one.usd for one in known), any(one.derived for one in known))
+    billed = [resource for resource in resources if not resource.is_free]
+    known = [resource.cost for resource in billed if resource.cost is not None]
+    cost = HourlyCost(sum(entry.usd for entry in known), any(entry.derived for entry in known))
     return Total(cost, len(billed) - len(known))

@@ -62,7 +62,7 @@ def shown(inventory: Inventory, selection: Selection) -> tuple[Resource, ...]:
     """
     if selection.names:
         return _named(inventory, selection.names)
-    return tuple(one for one in inventory.resources if _meets(one, selection, inventory.taken))
+    return tuple(resource for resource in inventory.resources if _meets(resource, selection, inventory.taken))
 
 
 def selected(inventory: Inventory, selection: Selection) -> tuple[Resource, ...]:
@@ -78,9 +78,9 @@ def selected(inventory: Inventory, selection: Selection) -> tuple[Resource, ...]
     if selection.is_empty:
         return ()
     return tuple(
-        one
-        for one in inventory.resources
-        if _meets(one, selection, inventory.taken) and _is_deleted_by_filters(one, selection)
+        resource
+        for resource in inventory.resources
+        if _meets(resource, selection, inventory.taken) and _is_deleted_by_filters(resource, selection)
     )
 
 
@@ -144,17 +144,17 @@ def _is_alive_job(one: Resource) -> bool:
 def _named(inventory: Inventory, names: Sequence[str]) -> tuple[Resource, ...]:
     chosen: dict[str, Resource] = {}
     for name in names:
-        found = [one for one in inventory.resources if name in _names_of(one)]
+        found = [resource for resource in inventory.resources if name in _names_of(resource)]
         if not found:
             raise _not_found(inventory, name)
         if len(found) > 1:
-            listed = ", ".join(one.key for one in found)
+            listed = ", ".join(resource.key for resource in found)
             raise UsageError(
                 f"{name} matches {len(found)} resources: {listed}. Nothing was deleted.",
                 remedy=f"Name one of them, such as {found[0].key}.",
             )
         chosen[found[0].key] = found[0]
-    return tuple(one for one in inventory.resources if one.key in chosen)
+    return tuple(resource for resource in inventory.resources if resource.key in chosen)
 
 
 def _names_of(one: Resource) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _names_of(one: Resource) -> tuple[str, ...]:
 
 def _not_found(inventory: Inventory, name: str) -> UsageError:
     unread = f" {len(inventory.unread)} parts of the account could not be read." if inventory.unread else ""
-    near = nearest_words(name, sorted({one.id for one in inventory.resources}), 1)
+    near = nearest_words(name, sorted({resource.id for resource in inventory.resources}), 1)
     return UsageError(
         f"Nothing found is named {name} in {', '.join(inventory.regions)}.{unread} Nothing was deleted.",
         remedy=f"Did you mean {near[0]}?"
@@ -173,6 +173,8 @@ def _not_found(inventory: Inventory, name: str) -> UsageError:
 
 
 def _reject_undeletable(found: Sequence[Resource]) -> None:
-    for one in found:
-        if one.action is Action.NONE:
-            raise UsageError(f"{one.key} is not deleted by GPUproof. Nothing was deleted.", remedy=one.note)
+    for resource in found:
+        if resource.action is Action.NONE:
+            raise UsageError(
+                f"{resource.key} is not deleted by GPUproof. Nothing was deleted.", remedy=resource.note
+            )

@@ -67,17 +67,19 @@ def collect(region: str | None, since: float, now: float) -> Costs:
         name = region or scan.clients.default_region
         inventory = scan.inventory([name], (endpoints.collect,))
         found += [
-            endpoint_entry(one, since, now)
-            for one in inventory.resources
-            if one.kind is Kind.ENDPOINT and one.owned
+            endpoint_entry(resource, since, now)
+            for resource in inventory.resources
+            if resource.kind is Kind.ENDPOINT and resource.owned
         ]
-        problems += [(f"{one.what} are not counted: {one.message}", None) for one in inventory.unread]
+        problems += [
+            (f"{failure.what} are not counted: {failure.message}", None) for failure in inventory.unread
+        ]
         for what, read in _READERS:
             try:
                 found += read(scan.aws(name), catalogue, since, now)
             except GPUproofError as error:
                 problems.append((f"{what} are not counted: {error.message}", error))
-    entries = tuple(sorted(found, key=lambda one: -one.created))
+    entries = tuple(sorted(found, key=lambda cost_entry: -cost_entry.created))
     return Costs(entries, tuple(problems), bool(inventory.unread))
 
 

@@ -20,9 +20,7 @@ class CostEntry:
 
     Args:
         id: the run, or the name of the other.
-        job: the job's name.
         backend: `sagemaker`, `ec2`, `transform`, `endpoint` or `notebook`.
-        region: where it ran.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: the number of instances.
         created: seconds since the epoch.
@@ -82,10 +80,8 @@ class CostSum:
         key: the day, job, type or backend.
         count: the number of entries.
         hours: billed hours of all instances.
-        usd: the known part of the cost.
         unknown: the number of entries whose price is unknown.
         derived: whether the known part contains derived prices.
-        saved_usd: what spot capacity saved, where it is known.
         running: the number of entries that still run.
     """
 
@@ -172,27 +168,27 @@ def endpoint_entry(endpoint: Resource, since: float, now: float) -> CostEntry:
 def sums_of(entries: Iterable[CostEntry], grouping: Grouping) -> list[CostSum]:
     """The sums of all groups: days in their order, other groups with the most expensive first."""
     groups: dict[str, list[CostEntry]] = {}
-    for one in entries:
-        groups.setdefault(one.key(grouping), []).append(one)
+    for entry in entries:
+        groups.setdefault(entry.key(grouping), []).append(entry)
     found = [sum_of(key, those) for key, those in groups.items()]
     if grouping == "day":
-        return sorted(found, key=lambda one: one.key)
-    return sorted(found, key=lambda one: (-one.usd, one.key))
+        return sorted(found, key=lambda entry: entry.key)
+    return sorted(found, key=lambda cost: (-cost.usd, cost.key))
 
 
 def sum_of(key: str, entries: Iterable[CostEntry]) -> CostSum:
     """The sum of entries."""
     those = list(entries)
-    known = [one for one in those if one.usd is not None]
+    known = [cost_entry for cost_entry in those if cost_entry.usd is not None]
     return CostSum(
         key,
         len(those),
-        sum(one.seconds * one.instance_count for one in those) / 3600,
-        sum(one.usd or 0.0 for one in known),
+        sum(cost_entry.seconds * cost_entry.instance_count for cost_entry in those) / 3600,
+        sum(cost.usd or 0.0 for cost in known),
         len(those) - len(known),
-        any(one.derived for one in known),
-        sum(one.saved_usd or 0.0 for one in those),
-        sum(one.running for one in those),
+        any(cost.derived for cost in known),
+        sum(cost_entry.saved_usd or 0.0 for cost_entry in those),
+        sum(cost_entry.running for cost_entry in those),
     )
 
 

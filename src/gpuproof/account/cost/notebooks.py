@@ -28,9 +28,9 @@ def notebook_entries(aws: Aws, catalogue: Catalogue, since: float, now: float) -
     listed = list(aws.list_notebooks(status="InService"))
     tags = aws.resource_tags(("sagemaker:notebook-instance",)) if listed else {}
     return [
-        notebook_entry(one, aws.region, catalogue, since, now)
-        for one in listed
-        if is_own(tags.get(one["NotebookInstanceArn"]))
+        notebook_entry(line, aws.region, catalogue, since, now)
+        for line in listed
+        if is_own(tags.get(line["NotebookInstanceArn"]))
     ]
 
 

@@ -27,14 +27,14 @@ def transform_entries(aws: Aws, catalogue: Catalogue, since: float, now: float) 
     tagged = dict(aws.tagged(TRANSFORM_TAG, resource_types=("sagemaker:transform-job",)))
     if not tagged:
         return []
-    found = [one for one in aws.transform_jobs(created_after=since) if one["TransformJobArn"] in tagged]
+    found = [job for job in aws.transform_jobs(created_after=since) if job["TransformJobArn"] in tagged]
     workers = Workers(min(_THREADS, max(1, len(found))))
     try:
-        described = workers.map(lambda one: aws.transform_job(one["TransformJobName"]), found)
+        described = workers.map(lambda job: aws.transform_job(job["TransformJobName"]), found)
     finally:
         workers.close()
-    entries = (transform_entry(one, aws.region, catalogue, now) for one in described if one is not None)
-    return [one for one in entries if one is not None]
+    entries = (transform_entry(entry, aws.region, catalogue, now) for entry in described if entry is not None)
+    return [entry for entry in entries if entry is not None]
 
 
 def transform_entry(

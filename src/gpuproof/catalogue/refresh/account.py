@@ -42,9 +42,9 @@ def quota_rows(
 def ami_rows(client: Any, region: str, parameters: Sequence[str], as_of: str) -> list[Row]:
     """Ids of the newest AMIs in the SSM parameters (GetParameters); missing parameters are skipped."""
     return [
-        {"ssm_parameter": one["Name"], "region": region, "ami_id": one["Value"], "as_of": as_of}
+        {"ssm_parameter": parameter["Name"], "region": region, "ami_id": parameter["Value"], "as_of": as_of}
         for names in _batches(parameters)
-        for one in client.get_parameters(Names=names)["Parameters"]
+        for parameter in client.get_parameters(Names=names)["Parameters"]
     ]
 
 

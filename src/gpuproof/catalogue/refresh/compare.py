@@ -63,9 +63,9 @@ def _instances(shipped: Tables, rows: Sequence[Row]) -> list[str]:
         else:
             texts += _changed(old, new)
     missing = [
-        one.name
-        for one in shipped.gpu_instances.values()
-        if one.status == "offered" and one.name not in found
+        instance.name
+        for instance in shipped.gpu_instances.values()
+        if instance.status == "offered" and instance.name not in found
     ]
     return [*texts, *(f"{name}: in none of the regions read" for name in missing)]
 
@@ -108,7 +108,7 @@ def _storage_prices(shipped: Tables, region: str, rows: Sequence[Row]) -> list[s
         label = f"{new.volume_type} {new.unit}".removesuffix(" gb")
         label = f"{label} above {new.above}" if new.above else label
         tiers = shipped.storage_prices.get((new.service, new.use, new.volume_type, new.unit, region), ())
-        old = next((one for one in tiers if one.above == new.above), None)
+        old = next((tier for tier in tiers if tier.above == new.above), None)
         if old is None:
             texts.append(f"{label}: ${new.usd_per_month:g} a month, not shipped")
         elif abs(old.usd_per_month - new.usd_per_month) > _TOLERANCE * new.usd_per_month:

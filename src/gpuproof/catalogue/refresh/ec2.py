@@ -25,8 +25,8 @@ def enabled_regions(client: Any) -> list[str]:
 def instance_rows(client: Any, gpus: Mapping[str, Gpu], as_of: str) -> list[Row]:
     """Types with an NVIDIA or AMD GPU (DescribeInstanceTypes), as rows of the table of instances."""
     pages = client.get_paginator("describe_instance_types").paginate(Filters=list(GPU_FAMILIES))
-    described = (one for page in pages for one in page["InstanceTypes"])
-    return [row for one in described if (row := _instance_row(one, gpus, as_of))]
+    described = (instance_type for page in pages for instance_type in page["InstanceTypes"])
+    return [row for instance_type in described if (row := _instance_row(instance_type, gpus, as_of))]
 
 
 def offering_rows(client: Any, region: str, types: Iterable[str], as_of: str) -> list[Row]:
@@ -35,9 +35,9 @@ def offering_rows(client: Any, region: str, types: Iterable[str], as_of: str) ->
     paginator = client.get_paginator("describe_instance_type_offerings")
     zones: dict[str, set[str]] = {}
     for page in paginator.paginate(LocationType="availability-zone-id"):
-        for one in page["InstanceTypeOfferings"]:
-            if one["InstanceType"] in known:
-                zones.setdefault(one["InstanceType"], set()).add(one["Location"])
+        for offering in page["InstanceTypeOfferings"]:
+            if offering["InstanceType"] in known:
+                zones.setdefault(offering["InstanceType"], set()).add(offering["Location"])
     return [
         {
             "instance_type": name,
@@ -58,11 +58,11 @@ def spot_rows(client: Any, region: str, types: Iterable[str], now: datetime, as_
     known = set(types)
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
     for page in pages:
-        for one in page["SpotPriceHistory"]:
-            if one["InstanceType"] not in known:
+        for spot_price in page["SpotPriceHistory"]:
+            if spot_price["InstanceType"] not in known:
                 continue
-            key = (one["InstanceType"], one["AvailabilityZone"])
-            reading = (one["Timestamp"], float(one["SpotPrice"]))
+            key = (spot_price["InstanceType"], spot_price["AvailabilityZone"])
+            reading = (spot_price["Timestamp"], float(spot_price["SpotPrice"]))
             newest[key] = max(reading, newest.get(key, reading))
     by_type: dict[str, list[float]] = {}
     for (name, _), (_, price) in newest.items():

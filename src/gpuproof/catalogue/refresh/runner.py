@@ -32,9 +32,6 @@ class Refresh:
     """Reads fresh rows from AWS; writes nothing.
 
     Args:
-        clients: AWS.
-        tables: the current catalogue: types, quotas and SSM parameters to read.
-        now: returns the time, with its time zone.
         sleep: waits a number of seconds.
         progress: called with the text of the progress line.
     """

@@ -83,12 +83,7 @@ class Store:
         return {Scope(part, region): date for part, dates in parts.items() for region, date in dates.items()}
 
     def save(self, fresh: Mapping[Scope, list[Row]], as_of: str) -> None:
-        """Replaces the parts that were read, keeps the others.
-
-        Args:
-            fresh: rows by part and region.
-            as_of: ISO date on which the row was read.
-        """
+        """Replaces the parts that were read, keeps the others."""
         if not fresh:
             return
         self._folder.mkdir(parents=True, exist_ok=True)

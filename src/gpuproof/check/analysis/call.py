@@ -47,14 +47,16 @@ class Call:
     @property
     def keywords(self) -> dict[str, ast.expr]:
         """The keyword arguments, without `**rest`."""
-        return {one.arg: one.value for one in self.node.keywords if one.arg is not None}
+        return {keyword.arg: keyword.value for keyword in self.node.keywords if keyword.arg is not None}
 
     @property
     def is_open(self) -> bool:
         """Whether `*args` or an unknown `**kwargs` may pass more arguments."""
-        if any(isinstance(one, ast.Starred) for one in self.node.args):
+        if any(isinstance(argument, ast.Starred) for argument in self.node.args):
             return True
-        splats = (evaluate(self.module, one.value) for one in self.node.keywords if one.arg is None)
+        splats = (
+            evaluate(self.module, keyword.value) for keyword in self.node.keywords if keyword.arg is None
+        )
         return any(splat.entries is None or not splat.entries.complete for splat in splats)
 
     def expression(self, keyword: str | None = None, position: int | None = None) -> ast.expr | None:
@@ -66,9 +68,9 @@ class Call:
         written = self.expression(keyword, position)
         if written is not None:
             return evaluate(self.module, written)
-        for one in self.node.keywords:
-            if one.arg is None and keyword is not None:
-                entries = evaluate(self.module, one.value).entries
+        for node in self.node.keywords:
+            if node.arg is None and keyword is not None:
+                entries = evaluate(self.module, node.value).entries
                 if entries is not None and keyword in entries:
                     return entries[keyword]
         return UNKNOWN if self.is_open else ABSENT
@@ -76,10 +78,10 @@ class Call:
     def arguments(self) -> dict[str, Value]:
         """The values of keyword arguments, including those of a known `**mapping`."""
         found: dict[str, Value] = {}
-        for one in self.node.keywords:
-            value = evaluate(self.module, one.value)
-            if one.arg is not None:
-                found[one.arg] = value
+        for keyword in self.node.keywords:
+            value = evaluate(self.module, keyword.value)
+            if keyword.arg is not None:
+                found[keyword.arg] = value
             elif value.entries is not None:
                 found.update({str(key): part for key, part in value.entries.items()})
         return found
@@ -93,7 +95,7 @@ def all_calls(module: Module) -> list[Call]:
 def calls_named(module: Module, *names: str) -> list[Call]:
     """Calls of functions or methods by their last name, on any receiver: `calls_named(module, "backward")`."""
     by_name = module.derived(_CallIndex).by_name
-    return [one for name in names for one in by_name.get(name, ())]
+    return [definition for name in names for definition in by_name.get(name, ())]
 
 
 def calls_to(module: Module, *names: str) -> list[Call]:
@@ -103,11 +105,16 @@ def calls_to(module: Module, *names: str) -> list[Call]:
     for name in names:
         if name.endswith(".*"):
             if module.imports(name.partition(".")[0]):
-                found += [one for one in index.calls if one.name and one.name.startswith(name[:-1])]
+                found += [call for call in index.calls if call.name and call.name.startswith(name[:-1])]
             continue
         last = name.rpartition(".")[2]
         written = (last, *module.aliases.get(last, ()))
-        found += [one for word in written for one in index.by_name.get(word, ()) if one.name == name]
+        found += [
+            definition
+            for word in written
+            for definition in index.by_name.get(word, ())
+            if definition.name == name
+        ]
     return found
 
 
@@ -119,7 +126,7 @@ def origin_call(module: Module, node: ast.expr | None) -> Call | None:
 
 def calls_within(calls: Iterable[Call], around: ast.AST) -> list[Call]:
     """Those of the calls that are inside a node."""
-    return [one for one in calls if one.module.tree.is_within(one.node, around)]
+    return [call for call in calls if call.module.tree.is_within(call.node, around)]
 
 
 def local_function(call: Call) -> FunctionNode | None:
@@ -144,4 +151,4 @@ class _CallIndex:
 
     @cached_property
     def by_node(self) -> dict[ast.Call, Call]:
-        return {one.node: one for one in self.calls}
+        return {call.node: call for call in self.calls}

@@ -57,7 +57,7 @@ def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:
         return ()
     names = sorted(module.names.modules | set(module.names.imports.values()))
     found = [script.loader.imported_unit(module, name) for name in names]
-    return tuple(dict.fromkeys(one for one in found if one is not None))
+    return tuple(dict.fromkeys(match for match in found if match is not None))
 
 
 def _unseen(script: Module) -> list[str]:
@@ -77,7 +77,7 @@ def _unseen(script: Module) -> list[str]:
 def _is_own_package(module: Module, name: str) -> bool:
     """Whether an import is of the script's own package (`from . import losses`), whose members are modules."""
     prefix = name if name.endswith(".") else name + "."
-    members = [one for one in module.names.imports.values() if one.startswith(prefix)]
+    members = [import_ for import_ in module.names.imports.values() if import_.startswith(prefix)]
     return bool(members) and all(
         module.loader.imported_unit(module, member) is not None for member in members
     )

@@ -26,9 +26,9 @@ def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Bi
         return bindings
     path = _path(tree, at)
     here = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
-    loops = [one for one in path if isinstance(one, (ast.For, ast.AsyncFor, ast.While))]
+    loops = [node for node in path if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
     # Bindings are sorted by line: those after the loops around the use cannot reach it.
-    last = max((one.end_lineno or 0 for one in loops), default=here[0])
+    last = max((loop.end_lineno or 0 for loop in loops), default=here[0])
     found: list[Binding] = []
     for index in range(bisect_right(bindings, last, key=_line) - 1, -1, -1):
         binding = bindings[index]
@@ -97,4 +97,4 @@ def _line(binding: Binding) -> int:
 
 
 def _is_in_one_of(tree: SyntaxIndex, node: ast.AST, loops: list[ast.For | ast.AsyncFor | ast.While]) -> bool:
-    return any(one in loops for one in tree.ancestors(node))
+    return any(ancestor in loops for ancestor in tree.ancestors(node))

@@ -18,10 +18,8 @@ class Binding:
     """One binding of a name to a value.
 
     Args:
-        name: the name.
         kind: how: `x = value`, a parameter, `for x in value`, `with value as x`, `x, y = value`, `x += value`, a
             function or a class.
-        node: the node that binds.
         value: the bound expression; for a parameter its default, if it has one.
         scope: the function, class or module that the name belongs to.
         index: its position in `x, y = value`.
@@ -137,8 +135,10 @@ class Names:
             defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
             pairs = list(zip(positional, [*defaults, *arguments.defaults], strict=True))
             pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            pairs += [(one, None) for one in (arguments.vararg, arguments.kwarg) if one is not None]
-            found += [Binding(one.arg, "parameter", one, value, node) for one, value in pairs]
+            pairs += [
+                (argument, None) for argument in (arguments.vararg, arguments.kwarg) if argument is not None
+            ]
+            found += [Binding(pair.arg, "parameter", pair, value, node) for pair, value in pairs]
         return found
 
     def _definitions(self) -> list[Binding]:

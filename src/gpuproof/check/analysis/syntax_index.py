@@ -163,12 +163,12 @@ def callee_name(node: ast.Call) -> str:
 
 def argument_node(node: ast.Call, keyword: str | None = None, position: int | None = None) -> ast.expr | None:
     """The expression of an argument, by keyword or else by position from 0; None if it is not written."""
-    for one in node.keywords:
-        if keyword is not None and one.arg == keyword:
-            return one.value
+    for argument in node.keywords:
+        if keyword is not None and argument.arg == keyword:
+            return argument.value
     positional = node.args
     if position is None or position >= len(positional):
         return None
-    if any(isinstance(one, ast.Starred) for one in positional[: position + 1]):
+    if any(isinstance(argument, ast.Starred) for argument in positional[: position + 1]):
         return None
     return positional[position]

@@ -128,7 +128,7 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     bindings = module.reaching(node)
     if not bindings:
         return UNKNOWN_TYPE
-    found = _common_type([_of_binding(module, one, depth) for one in bindings])
+    found = _common_type([_of_binding(module, binding, depth) for binding in bindings])
     if found.kind is TypeKind.MODULE and found.device == "cpu" and _moved_in_place(module, node):
         return replace(found, device="gpu")
     return found
@@ -137,9 +137,9 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
 def _common_type(options: list[InferredType]) -> InferredType:
     """The type that all options have in common."""
     first = options[0]
-    if any(one.kind is not first.kind for one in options):
+    if any(option.kind is not first.kind for option in options):
         return UNKNOWN_TYPE
-    return first if all(one.device == first.device for one in options) else InferredType(first.kind)
+    return first if all(option.device == first.device for option in options) else InferredType(first.kind)
 
 
 def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -210,14 +210,14 @@ def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
     function = binding.scope
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > 4:
         return UNKNOWN_TYPE
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    calls = [one for one in calls_named(module, function.name) if local_function(one) is function]
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    calls = [call for call in calls_named(module, function.name) if local_function(call) is function]
     if not calls or binding.name not in names:
         return UNKNOWN_TYPE
-    given = [one.expression(binding.name, names.index(binding.name)) for one in calls]
-    if any(one is None for one in given):
+    given = [call.expression(binding.name, names.index(binding.name)) for call in calls]
+    if any(argument is None for argument in given):
         return UNKNOWN_TYPE
-    return _common_type([type_of(module, one, depth + 3) for one in given])
+    return _common_type([type_of(module, argument, depth + 3) for argument in given])
 
 
 def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:
@@ -231,11 +231,15 @@ def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Inferr
         and isinstance(other.ctx, ast.Store)
         and module.tree.is_within(other, owner)
     ]
-    statements = [module.parent(one) for one in stores]
-    values = [one.value for one in statements if isinstance(one, ast.Assign) and len(one.targets) == 1]
+    statements = [module.parent(store) for store in stores]
+    values = [
+        statement.value
+        for statement in statements
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1
+    ]
     if not values or len(values) != len(stores):
         return UNKNOWN_TYPE
-    found = _common_type([type_of(module, one, depth + 2) for one in values])
+    found = _common_type([type_of(module, value, depth + 2) for value in values])
     # A submodule moves with the module around it.
     return InferredType(found.kind) if found.kind is TypeKind.MODULE else found
 
@@ -319,19 +323,23 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
     if function is None:
         return UNKNOWN_TYPE
     returns = [
-        one.value
-        for one in ast.walk(function)
-        if isinstance(one, ast.Return) and one.value is not None and module.function_of(one) is function
+        child.value
+        for child in ast.walk(function)
+        if isinstance(child, ast.Return) and child.value is not None and module.function_of(child) is function
     ]
-    return _common_type([type_of(module, one, depth + 3) for one in returns]) if returns else UNKNOWN_TYPE
+    return (
+        _common_type([type_of(module, return_, depth + 3) for return_ in returns])
+        if returns
+        else UNKNOWN_TYPE
+    )
 
 
 def _moves_inside(module: Module, owner: ast.ClassDef) -> bool:
     """Whether a model may move itself or its input in its methods, so that it may not be on the CPU."""
     calls = calls_within(calls_named(module, "to", "cuda", "device"), owner)
     return bool(calls) or any(
-        one.arg in ("device", "device_map") and module.tree.is_within(one, owner)
-        for one in module.nodes(ast.keyword)
+        node.arg in ("device", "device_map") and module.tree.is_within(node, owner)
+        for node in module.nodes(ast.keyword)
     )
 
 
@@ -387,7 +395,7 @@ def _device_of(call: Call) -> Device | None:
 
 def _moved_in_place(module: Module, name: ast.Name) -> bool:
     """Whether `model.to(device)` or `model.cuda()` is called on the variable anywhere: modules move in place."""
-    moves = [one for one in calls_named(module, "to", "cuda") if isinstance(one.receiver, ast.Name)]
+    moves = [call for call in calls_named(module, "to", "cuda") if isinstance(call.receiver, ast.Name)]
     return moves_name(module, name, moves)
 
 

@@ -48,12 +48,9 @@ def uses(
     """Whether code of a module uses something whose text matches a pattern.
 
     Args:
-        module: the module.
-        pattern: searched in the text of each use.
-        kinds: the kinds of uses to look at.
         within: only look inside this node, or inside any of these nodes.
     """
-    return any(pattern.search(one.text) for one in find_uses(module, *kinds, within=within))
+    return any(pattern.search(use.text) for use in find_uses(module, *kinds, within=within))
 
 
 def find_uses(
@@ -61,11 +58,11 @@ def find_uses(
 ) -> list[Use]:
     """The uses of these kinds in a module, or inside nodes of it."""
     index = module.derived(_UseIndex).by_kind
-    found = [one for kind in kinds for one in index.get(kind, ())]
+    found = [item for kind in kinds for item in index.get(kind, ())]
     if within is None:
         return found
     around = {within} if isinstance(within, ast.AST) else set(within)
-    return [one for one in found if module.tree.is_within_any(one.node, around)]
+    return [match for match in found if module.tree.is_within_any(match.node, around)]
 
 
 def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bool:
@@ -73,7 +70,7 @@ def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bo
     return script.loader.cached(
         f"uses {'/'.join(kinds)} {pattern.pattern}",
         script.unit,
-        lambda: any(uses(one, pattern, *kinds) for one in local_modules(script)),
+        lambda: any(uses(module, pattern, *kinds) for module in local_modules(script)),
     )
 
 
@@ -83,7 +80,9 @@ def code_around(module: Module, node: ast.AST) -> list[ast.AST]:
     if function is not None:
         return reached(module, function)
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return reached(module, *(one for one in module.tree.root.body if not isinstance(one, definitions)))
+    return reached(
+        module, *(statement for statement in module.tree.root.body if not isinstance(statement, definitions))
+    )
 
 
 def reached(module: Module, *nodes: ast.AST) -> list[ast.AST]:
@@ -114,7 +113,7 @@ def moves_name(module: Module, name: ast.Name, calls: Iterable[Call]) -> bool:
     A variable of the same name in another function does not count, unless the variable is passed to that function.
     """
     bindings = module.reaching(name)
-    scopes = {one.scope for one in bindings}
+    scopes = {binding.scope for binding in bindings}
     for call in calls:
         receiver = call.receiver
         while isinstance(receiver, ast.Attribute):
@@ -123,10 +122,10 @@ def moves_name(module: Module, name: ast.Name, calls: Iterable[Call]) -> bool:
             continue
         others = module.reaching(receiver)
         if receiver.id == name.id and (
-            not others or not scopes or any(one.scope in scopes for one in others)
+            not others or not scopes or any(item.scope in scopes for item in others)
         ):
             return True
-        if any(_gets(module, one, bindings) for one in others if one.kind == "parameter"):
+        if any(_gets(module, item, bindings) for item in others if item.kind == "parameter"):
             return True
     return False
 
@@ -136,11 +135,11 @@ def _gets(module: Module, parameter: Binding, bindings: list[Binding]) -> bool:
     function = parameter.scope
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     position = names.index(parameter.name) if parameter.name in names else None
     for call in calls_named(module, function.name):
         given = call.expression(parameter.name, position) if local_function(call) is function else None
-        if isinstance(given, ast.Name) and any(one in bindings for one in module.reaching(given)):
+        if isinstance(given, ast.Name) and any(binding in bindings for binding in module.reaching(given)):
             return True
     return False
 
@@ -163,7 +162,9 @@ class _UseIndex:
             text = call.name or _written(call.node.func)
             if text:
                 self.by_kind["call"].append(Use(text, call.node))
-            self.by_kind["keyword"] += [Use(one.arg, one) for one in call.node.keywords if one.arg]
+            self.by_kind["keyword"] += [
+                Use(keyword.arg, keyword) for keyword in call.node.keywords if keyword.arg
+            ]
         return called
 
     def _name(self, node: ast.Name | ast.Attribute, is_called: bool) -> None:

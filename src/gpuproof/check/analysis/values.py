@@ -17,11 +17,7 @@ class Value:
     """The possible values of an expression.
 
     Args:
-        certainty: how certain they are.
         options: the possible values; several for `a if x else b`. Empty if unknown or absent.
-        span: the position of the expression.
-        prefix: the known start of an unknown text.
-        suffix: the known end of an unknown text.
     """
 
     certainty: Certainty
@@ -163,7 +159,7 @@ def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Entries):
-        return {key: _plain(one.value) for key, one in value.items()}
+        return {key: _plain(item.value) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(one.value) if isinstance(one, Value) else one for one in value]
+        return [_plain(item.value) if isinstance(item, Value) else item for item in value]
     return value

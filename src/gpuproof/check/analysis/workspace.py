@@ -134,11 +134,6 @@ class Workspace:
         """A fact about a unit, computed at the first request.
 
         Keep facts here, and no models of other units: those are released.
-
-        Args:
-            fact: its name.
-            unit: the unit that it is about.
-            compute: computes it.
         """
         key = (fact, unit)
         if key not in self._facts:
@@ -151,7 +146,15 @@ class Workspace:
             folder = os.path.dirname(folder)  # noqa: PTH120  # strings: this runs for every import of every script
         inner = dotted.strip(".").replace(".", "/")
         # The folder of the script is on the import path, whichever of its modules imports.
-        above = [] if level else [one for one in self._script_folders if _may_share_imports(folder, one)]
+        above = (
+            []
+            if level
+            else [
+                script_folder
+                for script_folder in self._script_folders
+                if _may_share_imports(folder, script_folder)
+            ]
+        )
         for base in dict.fromkeys([folder, *above]):
             # Most imports are of libraries, which the names in the folder rule out.
             if inner and inner.partition("/")[0] not in self._names_in(base):

@@ -28,7 +28,6 @@ class Example:
         kind: whether the rule flags it.
         title: a short description; may be empty.
         files: content by name, as it is checked.
-        marked: file and line of each expected finding.
         shown: name and text of each file for display: without marks, and notebooks as cells.
     """
 

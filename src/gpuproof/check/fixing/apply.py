@@ -26,9 +26,6 @@ class FileChange:
 
     Args:
         path: the file as the user would write it.
-        before: its current content.
-        after: its content with the fixes.
-        fixed: the findings that are fixed.
     """
 
     path: str
@@ -44,7 +41,6 @@ def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[FileChange]
     several fixes breaks it, the others are applied.
 
     Args:
-        hits: findings in any files.
         unsafe: whether to include fixes that may change the behaviour of the program.
     """
     by_file: dict[str, list[Hit]] = defaultdict(list)

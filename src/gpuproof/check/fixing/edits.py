@@ -27,7 +27,7 @@ def add_keyword(call: Call, text: str) -> Edit:
     """Add `keyword=value` after the last argument of a call; on its own line if the last argument has one."""
     module, node = call.module, call.node
     arguments: list[ast.AST] = [*node.args, *node.keywords]
-    arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+    arguments.sort(key=lambda argument: (getattr(argument, "lineno", 0), getattr(argument, "col_offset", 0)))
     whole = module.span(node)
     if not arguments:
         at = Span(whole.unit, whole.end_line, whole.end_column - 1, whole.end_line, whole.end_column - 1)
@@ -46,9 +46,14 @@ def remove_keyword(call: Call, name: str) -> Edit | None:
     """Remove a keyword argument and one comma from a call; None if it is not written there."""
     module, node = call.module, call.node
     arguments: list[ast.AST] = [*node.args, *node.keywords]
-    arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+    arguments.sort(key=lambda argument: (getattr(argument, "lineno", 0), getattr(argument, "col_offset", 0)))
     index = next(
-        (i for i, one in enumerate(arguments) if isinstance(one, ast.keyword) and one.arg == name), None
+        (
+            i
+            for i, argument in enumerate(arguments)
+            if isinstance(argument, ast.keyword) and argument.arg == name
+        ),
+        None,
     )
     if index is None:
         return None

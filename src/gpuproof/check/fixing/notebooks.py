@@ -12,7 +12,6 @@ def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
     """The content of a notebook with new sources for some code cells.
 
     Args:
-        raw: the current content.
         changed: new sources by number of the cell, from 1.
 
     Returns:

@@ -18,9 +18,9 @@ def render(report: CheckReport) -> Iterator[str]:
     """One command per finding, and per internal error."""
     for hit in report.hits:
         yield _command(hit)
-    for one in report.internal_errors:
-        properties = f"file={_escaped(one.file, ':,')},title=internal error"
-        text = _escaped(f"{one.message}\n{one.remedy}")
+    for error in report.internal_errors:
+        properties = f"file={_escaped(error.file, ':,')},title=internal error"
+        text = _escaped(f"{error.message}\n{error.remedy}")
         yield f"::error {properties}::{text}"
 
 

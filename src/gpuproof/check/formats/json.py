@@ -21,7 +21,7 @@ def render(report: CheckReport) -> str:
         "gpuproof": __version__,
         "files": report.files,
         "findings": [_finding(hit) for hit in report.hits],
-        "internal_errors": [_internal_error(one) for one in report.internal_errors],
+        "internal_errors": [_internal_error(error) for error in report.internal_errors],
     }
     return json.dumps(document, indent=2)
 

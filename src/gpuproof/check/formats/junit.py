@@ -32,11 +32,11 @@ def render(report: CheckReport) -> Iterator[str]:
         for hit in hits:
             yield from _case(hit)
         yield "  </testsuite>"
-    for one in errors:
-        yield f'  <testsuite name={_attribute(one.file or "gpuproof check")} tests="1" failures="0" errors="1">'
-        yield f'    <testcase classname="gpuproof.check" name={_attribute(one.message)}>'
-        yield f'      <error type="internal error" message={_attribute(one.remedy)}>'
-        yield escape(_clean(one.trace)) + "</error>"
+    for error in errors:
+        yield f'  <testsuite name={_attribute(error.file or "gpuproof check")} tests="1" failures="0" errors="1">'
+        yield f'    <testcase classname="gpuproof.check" name={_attribute(error.message)}>'
+        yield f'      <error type="internal error" message={_attribute(error.remedy)}>'
+        yield escape(_clean(error.trace)) + "</error>"
         yield "    </testcase>"
         yield "  </testsuite>"
     yield "</testsuites>"

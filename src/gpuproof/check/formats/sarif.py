@@ -43,7 +43,7 @@ def render(report: CheckReport) -> str:
         "results": [_result(hit, index[hit.code], seen) for hit in report.hits],
     }
     if report.internal_errors:
-        notifications = [_notification(one) for one in report.internal_errors]
+        notifications = [_notification(error) for error in report.internal_errors]
         run["invocations"] = [{"executionSuccessful": False, "toolExecutionNotifications": notifications}]
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 

@@ -19,7 +19,6 @@ def render(report: CheckReport, *, colour: bool = False, width: int = 100) -> It
     """The lines of a report, with a count at the end.
 
     Args:
-        report: the result of a check.
         colour: whether to use ANSI colours.
         width: characters per line.
     """
@@ -69,12 +68,12 @@ def summary(report: CheckReport) -> str:
 def internal_errors(report: CheckReport, style: Style | None = None) -> Iterator[str]:
     """The bugs of GPUproof that occurred, each with the file and the rules that were not checked."""
     style = style or Style(False, 100)
-    for one in report.internal_errors:
-        where = "".join(each if each.isprintable() else repr(each)[1:-1] for each in one.file)
+    for error in report.internal_errors:
+        where = "".join(each if each.isprintable() else repr(each)[1:-1] for each in error.file)
         label = style.paint("internal error", RED)
         yield f"{style.paint(where, BOLD)}: {label}" if where else label
-        yield from style.wrap(f"{one.message}.", "  ")
-        yield from style.wrap(f"{one.remedy}.".replace("..", "."), "  = ")
+        yield from style.wrap(f"{error.message}.", "  ")
+        yield from style.wrap(f"{error.remedy}.".replace("..", "."), "  = ")
         yield ""
 
 

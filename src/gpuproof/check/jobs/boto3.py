@@ -39,8 +39,6 @@ def request_jobs(
 
     Args:
         operation: the boto3 method, such as `create_training_job`.
-        request: its members.
-        span: its position.
         call: the call; None outside Python.
     """
     kind = OPERATIONS[operation]
@@ -120,6 +118,6 @@ def _mounts(listed: Value, place: str, name: str) -> tuple[ProcessingMount, ...]
     if listed.items is None:
         return () if listed.is_absent else None
     return tuple(
-        ProcessingMount(one.at(place, "LocalPath"), one.at(place, "S3Uri"), one.at(name), one.span)
-        for one in listed.items
+        ProcessingMount(item.at(place, "LocalPath"), item.at(place, "S3Uri"), item.at(name), item.span)
+        for item in listed.items
     )

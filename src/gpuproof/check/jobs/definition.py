@@ -40,23 +40,16 @@ class JobDefinition:
     """One job that a file describes.
 
     Args:
-        kind: the kind of SageMaker job.
-        source: the format of the description.
         api: the class, operation or resource type: `sagemaker.pytorch.PyTorch`, `create_training_job`.
-        span: the position of the description.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: the number of hosts.
         framework: `pytorch`, `tensorflow`, `huggingface`, `sklearn`, `xgboost`, `mxnet`; None for any container.
         framework_version, py_version, image: its container. For Hugging Face `framework_version` is that of
             transformers; `arguments` has `pytorch_version` and `tensorflow_version`.
         distribution: the SDK's `distribution`, SDK v3's `distributed` as a mapping with its class's name as the key.
-        hyperparameters: hyperparameters of the script.
-        environment: environment variables of the container.
-        entry_point, source_dir: the script.
         channels: input channels by name; the value is the address, or the object that contains it.
         channels_known: whether `channels` has all of them.
         inputs, outputs: the mounts of a processing job; None if unknown.
-        container_arguments: the command line of a processing job.
         arguments: everything in the description, by its own keywords (`use_spot_instances`, `max_run`,
             `StoppingCondition`, `direct_internet_access`, ...).
         call: the call that describes it; None outside Python.

@@ -50,8 +50,8 @@ def problems(unit: Unit) -> list[tuple[int, str]]:
 
 def _job(section: Section, unit: Unit, kind: Kind) -> JobDefinition:
     value = _value(section, unit, (), section.data)
-    channels = {str(name): one for name, one in value.at("inputs").parts.items()}
-    arguments = {str(key): one for key, one in value.parts.items()}
+    channels = {str(name): part for name, part in value.at("inputs").parts.items()}
+    arguments = {str(key): part for key, part in value.parts.items()}
     return JobDefinition(
         kind=kind,
         source="gpuproof",
@@ -78,10 +78,10 @@ def _value(section: Section, unit: Unit, path: tuple[Any, ...], data: Any) -> Va
     span = _span(section, unit, path)
     if isinstance(data, dict):
         return known(
-            Entries({key: _value(section, unit, (*path, key), one) for key, one in data.items()}), span
+            Entries({key: _value(section, unit, (*path, key), value) for key, value in data.items()}), span
         )
     if isinstance(data, list):
-        return known(tuple(_value(section, unit, (*path, i), one) for i, one in enumerate(data)), span)
+        return known(tuple(_value(section, unit, (*path, i), value) for i, value in enumerate(data)), span)
     # A key without a value is absent.
     return ABSENT if data is None else known(data, span)
 

@@ -31,9 +31,7 @@ def find_jobs(
 
     Args:
         units: the texts that may describe jobs.
-        workspace: finds and parses the scripts.
         log: gets the exceptions; a job or unit that raises one is left out.
-        instance_type: replaces the instance type that a job names.
     """
     log = log or ErrorLog()
     found: list[JobDefinition] = []
@@ -129,7 +127,7 @@ def launch_folders(launcher: Path) -> list[Path]:
     beside = launcher.parent
     above = list(beside.parents)[:-1]  # without the root folder
     folders = [beside, *above]
-    repository = next((one for one in folders if (one / ".git").exists()), None)
+    repository = next((folder for folder in folders if (folder / ".git").exists()), None)
     if repository is None:
         return folders[: LEVELS + 1]
     return folders[: folders.index(repository) + 1]

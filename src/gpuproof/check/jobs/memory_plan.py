@@ -23,8 +23,6 @@ class TraceOptions:
     """How scripts are traced.
 
     Args:
-        python: the interpreter that has their frameworks.
-        inputs: folders with a few samples by channel, in place of the jobs' own data.
         timeout: seconds for one script.
     """
 
@@ -38,7 +36,6 @@ class NotPlanned(Exception):
 
     Args:
         reason: why, as a sentence without a subject's name.
-        remedy: what to do.
     """
 
     def __init__(self, reason: str, remedy: str | None = None) -> None:
@@ -52,16 +49,13 @@ class MemoryPlan:
     """The memory of a job.
 
     Args:
-        gpu: name of the instance's GPU.
         fit: whether it has what the script needs.
         required: bytes on each GPU.
         batch_size: of the data loader on each GPU; None if it is not known.
         largest_batch: the largest that certainly fits on each GPU; None if none does, or it is not known.
         alternative: of the service's instance types on which it certainly fits, the one on which it costs least; None if there
             is none.
-        usd_per_hour: price of the alternative.
         certain: whether all arguments of the script are known, none only by default.
-        command: shows what would make it fit, for the command line.
     """
 
     gpu: str
@@ -93,11 +87,7 @@ class MemoryPlans:
         """What a job needs.
 
         Args:
-            job: a training job with its script.
-            instance: the job's instance type, with a GPU.
-            catalogue: GPUs, instances and prices.
             region: whose prices count.
-            options: how scripts are traced.
 
         Raises:
             NotPlanned: the script cannot be traced, or its arguments are not known.
@@ -130,9 +120,9 @@ class MemoryPlans:
         assert here is not None
         same = next(
             (
-                one
-                for one in plan.gpus
-                if (one.candidate.gpu.name, one.candidate.fraction) == (gpu.name, instance.fraction)
+                row
+                for row in plan.gpus
+                if (row.candidate.gpu.name, row.candidate.fraction) == (gpu.name, instance.fraction)
             ),
             None,
         )
@@ -221,10 +211,10 @@ def _hyperparameters(value: Value) -> dict[str, Any]:
         return {}
     if value.entries is None or not value.entries.complete:
         raise NotPlanned("its hyperparameters are only known when the job is started.")
-    unknown = sorted(str(name) for name, one in value.parts.items() if len(one.options) != 1)
+    unknown = sorted(str(name) for name, part in value.parts.items() if len(part.options) != 1)
     if unknown:
         raise NotPlanned(f"its hyperparameter {unknown[0]} is only known when the job is started.")
-    return {str(name): one.plain() for name, one in value.parts.items()}
+    return {str(name): part.plain() for name, part in value.parts.items()}
 
 
 def _words(job: JobDefinition) -> Value:
@@ -236,14 +226,14 @@ def _arguments(job: JobDefinition) -> list[str]:
     words = _words(job)
     if words.is_absent:
         return []
-    if words.items is None or any(len(one.options) != 1 for one in words.items):
+    if words.items is None or any(len(item.options) != 1 for item in words.items):
         raise NotPlanned("its arguments are only known when the job is started.")
-    return [str(one.value) for one in words.items]
+    return [str(item.value) for item in words.items]
 
 
 def _is_certain(value: Value) -> bool:
     if value.entries is not None:
-        return all(_is_certain(one) for one in value.parts.values())
+        return all(_is_certain(part) for part in value.parts.values())
     return value.is_absent or value.is_known
 
 

@@ -18,8 +18,6 @@ class Requirement:
     Args:
         name: normalised, such as `sagemaker-training`.
         constraint: the version specifier: `==2.1.0+cpu`, `>=2,<3`; empty without one.
-        text: the line.
-        span: its position.
     """
 
     name: str

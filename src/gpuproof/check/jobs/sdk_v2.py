@@ -127,7 +127,7 @@ def _channels(
 ) -> dict[ast.Call, tuple[dict[str, Value], bool]]:
     """The channels that `fit` and `TrainingStep` pass to each estimator."""
     found: dict[ast.Call, tuple[dict[str, Value], bool]] = {}
-    handed = [(one, one.receiver, one.argument("inputs", 0)) for one in calls_named(module, "fit")]
+    handed = [(call, call.receiver, call.argument("inputs", 0)) for call in calls_named(module, "fit")]
     steps = calls_named(module, "TrainingStep")
     handed += [(step, step.expression("estimator"), step.argument("inputs")) for step in steps]
     for _, target, inputs in handed:
@@ -222,9 +222,13 @@ def _processing(call: Call, kind: str) -> Iterator[JobDefinition]:
     module = call.module
     framework = FRAMEWORKS.get(kind.removesuffix("Processor"))
     job = replace(_job(call, kind, "processing"), framework=framework)
-    runs = [one for one in calls_named(module, "run") if module.origin(one.receiver) is call.node]
+    runs = [
+        candidate
+        for candidate in calls_named(module, "run")
+        if module.origin(candidate.receiver) is call.node
+    ]
     steps = calls_named(module, "ProcessingStep")
-    runs += [one for one in steps if module.origin(one.expression("processor")) is call.node]
+    runs += [step for step in steps if module.origin(step.expression("processor")) is call.node]
     if not runs:
         yield job
     for run in runs:

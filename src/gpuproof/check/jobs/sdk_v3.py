@@ -105,8 +105,12 @@ def _distribution(call: Call) -> Value:
 def _channels(call: Call) -> tuple[dict[str, Value], bool]:
     module = call.module
     lists = [call.expression("input_data_config")]
-    trains = [one for one in calls_named(module, "train") if module.origin(one.receiver) is call.node]
-    lists += [one.expression("input_data_config", 0) for one in trains]
+    trains = [
+        candidate
+        for candidate in calls_named(module, "train")
+        if module.origin(candidate.receiver) is call.node
+    ]
+    lists += [train.expression("input_data_config", 0) for train in trains]
     channels: dict[str, Value] = {}
     complete = bool(trains)
     for written in lists:

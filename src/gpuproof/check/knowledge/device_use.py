@@ -35,26 +35,28 @@ _DTYPES = re.compile(
 def may_use_device(script: Module) -> bool:
     """Whether the script, or a project module that it imports, may move something to a device; true if in doubt."""
     found = script.loader.cached(
-        "touches a device", script.unit, lambda: any(touches_device(one) for one in local_modules(script))
+        "touches a device",
+        script.unit,
+        lambda: any(touches_device(module) for module in local_modules(script)),
     )
     return found or len(local_units(script)) >= MAX_MODULES
 
 
 def touches_device(module: Module) -> bool:
     """Whether the code of one module may move something to a device."""
-    if calls_named(module, "cuda") or any(not _only_converts(one) for one in calls_named(module, "to")):
+    if calls_named(module, "cuda") or any(not _only_converts(call) for call in calls_named(module, "to")):
         return True
     named = find_uses(module, "name", "call")
-    if any(_CUDA.search(one.text) and not _NO_PLACEMENT.search(one.text) for one in named):
+    if any(_CUDA.search(item.text) and not _NO_PLACEMENT.search(item.text) for item in named):
         return True
     return (
         uses(module, _MANAGERS, "name", "call")
         or uses(module, _DEVICE_TEXT, "string")
         or uses(module, _DEVICE_NAME, "keyword", "attribute")
         or any(
-            isinstance(one, ast.Name) and one.id == "device"
+            isinstance(argument, ast.Name) and argument.id == "device"
             for call in all_calls(module)
-            for one in call.node.args
+            for argument in call.node.args
         )
     )
 
@@ -62,4 +64,4 @@ def touches_device(module: Module) -> bool:
 def _only_converts(call: Call) -> bool:
     """Whether `.to(torch.float16)` changes the type, not the device."""
     given = [*call.node.args, *call.keywords.values()]
-    return bool(given) and all(_DTYPES.match(call.module.qualified(one) or "") for one in given)
+    return bool(given) and all(_DTYPES.match(call.module.qualified(argument) or "") for argument in given)

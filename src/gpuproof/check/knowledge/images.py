@@ -116,7 +116,7 @@ def is_aws_container(image: ImageName, project: Project) -> bool:
 
 def aws_accounts(project: Project) -> frozenset[str]:
     """The accounts with the registries of AWS images."""
-    return frozenset(one.account for one in project.catalogue.tables.registries.values())
+    return frozenset(registry.account for registry in project.catalogue.tables.registries.values())
 
 
 def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:

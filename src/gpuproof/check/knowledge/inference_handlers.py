@@ -117,7 +117,7 @@ def loads_model(call: Call) -> bool:
 def is_placeholder(function: FunctionNode) -> bool:
     """Whether the body of a function is a placeholder: a docstring, `pass`, `...`, or an exception."""
     return all(
-        isinstance(one, (ast.Pass, ast.Raise))
-        or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-        for one in function.body
+        isinstance(statement, (ast.Pass, ast.Raise))
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for statement in function.body
     )

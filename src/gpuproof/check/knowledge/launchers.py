@@ -89,7 +89,7 @@ def processes_per_host(job: JobDefinition) -> Value:
         if counts_all_ranks(job):
             return UNKNOWN
         parts = job.distribution.parts.values()
-        return next((one.at("process_count_per_node") for one in parts), ABSENT)
+        return next((part.at("process_count_per_node") for part in parts), ABSENT)
     return job.distribution.at("mpi", "processes_per_host")
 
 
@@ -124,11 +124,11 @@ def shards_input(job: JobDefinition) -> bool:
         return False
     module, made = job.module, job.call.node
     inputs = [
-        one.expression("inputs", 0)
-        for one in calls_named(module, "fit", "train", "run", "TrainingStep")
-        if one.receiver is None or module.origin(one.receiver) is made
+        call.expression("inputs", 0)
+        for call in calls_named(module, "fit", "train", "run", "TrainingStep")
+        if call.receiver is None or module.origin(call.receiver) is made
     ]
-    code = [one for node in inputs if node is not None for one in (node, *_values_in(module, node))]
+    code = [value for node in inputs if node is not None for value in (node, *_values_in(module, node))]
     return uses(module, _SHARDED, "string", within=[made, *code])
 
 
@@ -139,17 +139,17 @@ def _named_launcher(job: JobDefinition) -> str | None:
 
 def _values_in(module: Module, node: ast.expr) -> list[ast.AST]:
     """The expressions behind the names in an expression."""
-    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
     values = [
         binding.value for name in names for binding in module.reaching(name) if binding.value is not None
     ]
-    inner = [one for value in values for one in ast.walk(value) if isinstance(one, ast.Name)]
-    return [*values, *(made for one in inner if (made := module.origin(one)) is not None)]
+    inner = [child for value in values for child in ast.walk(value) if isinstance(child, ast.Name)]
+    return [*values, *(made for value in inner if (made := module.origin(value)) is not None)]
 
 
 def _is_sharded(value: Value) -> bool:
     if value.entries is not None:
-        return any(_is_sharded(one) for one in value.entries.values())
+        return any(_is_sharded(entry) for entry in value.entries.values())
     if value.items is not None:
-        return any(_is_sharded(one) for one in value.items)
+        return any(_is_sharded(item) for item in value.items)
     return value.text == "ShardedByS3Key"

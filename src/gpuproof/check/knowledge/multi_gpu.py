@@ -35,7 +35,9 @@ _TEXTS = re.compile(
 def may_use_several_gpus(script: Module) -> bool:
     """Whether the script, or a project module that it imports, may use more than one GPU; true if in doubt."""
     found = script.loader.cached(
-        "uses several GPUs", script.unit, lambda: any(_may_use_several(one) for one in local_modules(script))
+        "uses several GPUs",
+        script.unit,
+        lambda: any(_may_use_several(module) for module in local_modules(script)),
     )
     return found or len(local_units(script)) >= MAX_MODULES
 
@@ -54,9 +56,9 @@ def trains_model(script: Module) -> bool:
     """Whether the script trains with `backward()` of PyTorch, `fit()` of Keras, or a gradient tape."""
     modules = local_modules(script)
     for module in modules:
-        if calls_named(module, "backward") and any(one.imports("torch") for one in modules):
+        if calls_named(module, "backward") and any(other.imports("torch") for other in modules):
             return True
-        keras = any(one.imports("tensorflow", "keras") for one in modules)
+        keras = any(other.imports("tensorflow", "keras") for other in modules)
         if keras and calls_named(module, "fit", "train_on_batch", "apply_gradients", "fit_generator"):
             return True
     return False

@@ -36,10 +36,10 @@ def mounted_folders(job: JobDefinition) -> list[str] | None:
     """The folders of all inputs and outputs of a job; None if one of them is unknown."""
     if job.inputs is None or job.outputs is None:
         return None
-    paths = [one.path for one in (*job.inputs, *job.outputs)]
-    if not all(one.is_known and one.text for one in paths):
+    paths = [output.path for output in (*job.inputs, *job.outputs)]
+    if not all(path.is_known and path.text for path in paths):
         return None
-    return [str(one.text).rstrip("/") for one in paths]
+    return [str(path.text).rstrip("/") for path in paths]
 
 
 def is_under(path: str, folder: str) -> bool:
@@ -67,7 +67,7 @@ def may_open_to_write(call: Call) -> bool:
 def mentions_folder(module: Module, folder: str) -> bool:
     """Whether a text in a module is a folder, a path in it, or the last part of its path: `output` in `base / "output"`."""
     last = folder.rstrip("/").rpartition("/")[2]
-    texts = [one.text for one in find_uses(module, "string")]
+    texts = [use.text for use in find_uses(module, "string")]
     return any(folder in text or last in text.split("/") for text in texts)
 
 
@@ -75,11 +75,13 @@ def mentions_parent(module: Module, folder: str) -> bool:
     """Whether a text in a module is a parent of a folder, to which the script may add the rest."""
     parts = folder.rstrip("/").split("/")
     above = {"/".join(parts[:end]) for end in range(2, len(parts))}
-    return any(one.text.rstrip("/") in above for one in find_uses(module, "string"))
+    return any(use.text.rstrip("/") in above for use in find_uses(module, "string"))
 
 
 def created_folders(module: Module) -> list[str]:
     """Folders that a module creates: `os.makedirs(path)`, `Path(path).mkdir()`."""
     calls = calls_named(module, "makedirs", "mkdir")
-    paths = [(one.argument("name", 0) if one.name else evaluate(module, one.receiver)).text for one in calls]
+    paths = [
+        (call.argument("name", 0) if call.name else evaluate(module, call.receiver)).text for call in calls
+    ]
     return [path.rstrip("/") for path in paths if path]

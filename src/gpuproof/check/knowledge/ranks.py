@@ -106,14 +106,18 @@ def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
             return False
     if function is None:
         return True
-    returns_early = any(isinstance(one, (ast.Return, ast.Raise)) for one in _nodes_before(function, node))
-    calls = [one for one in calls_named(module, function.name) if one.receiver is None]
-    return depth < 3 and not returns_early and any(always_runs(module, one.node, depth + 1) for one in calls)
+    returns_early = any(
+        isinstance(statement, (ast.Return, ast.Raise)) for statement in _nodes_before(function, node)
+    )
+    calls = [call for call in calls_named(module, function.name) if call.receiver is None]
+    return (
+        depth < 3 and not returns_early and any(always_runs(module, call.node, depth + 1) for call in calls)
+    )
 
 
 def _nodes_before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
     line = getattr(node, "lineno", 0)
-    return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]
+    return [child for child in ast.walk(function) if getattr(child, "lineno", line) < line]
 
 
 def _is_guarded(module: Module, node: ast.AST) -> bool:
@@ -172,7 +176,7 @@ def _is_parameter(module: Module, name: ast.Name) -> bool:
     if function is None:
         return False
     given = function.args
-    return name.id in {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    return name.id in {kwonlyarg.arg for kwonlyarg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
 
 
 def _is_spawned(module: Module, function: FunctionNode) -> bool:

@@ -87,25 +87,26 @@ def reads_argv(script: Module) -> bool:
     """Whether a script parses the real command line, and not a list that it passes itself."""
     parses = command_line(script).parses
     return bool(parses) and all(
-        not one.keywords and (not one.args or script.text(one.args[0]).replace(" ", "") == "sys.argv[1:]")
-        for one in parses
+        not parse.keywords
+        and (not parse.args or script.text(parse.args[0]).replace(" ", "") == "sys.argv[1:]")
+        for parse in parses
     )
 
 
 def has_positionals(line: CommandLine) -> bool:
     """Whether the parser has positional arguments."""
-    return any(not one.flags[0].startswith("-") for one in line.arguments)
+    return any(not argument.flags[0].startswith("-") for argument in line.arguments)
 
 
 def accepts_flag(line: CommandLine, flag: str) -> bool:
     """Whether a parser accepts a flag, by its name or by a prefix, as argparse allows."""
-    flags = [one for argument in line.arguments for one in argument.flags]
-    return flag in flags or any(one.startswith(flag) for one in flags if flag.startswith("--"))
+    flags = [option for argument in line.arguments for option in argument.flags]
+    return flag in flags or any(option.startswith(flag) for option in flags if flag.startswith("--"))
 
 
 def hidden_imports(script: Module) -> list[str]:
     """Imports that may read the command line, environment or data of the script."""
-    return [one for one in unseen_imports(script) if one not in _NO_COMMAND_LINE]
+    return [import_ for import_ in unseen_imports(script) if import_ not in _NO_COMMAND_LINE]
 
 
 def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]:

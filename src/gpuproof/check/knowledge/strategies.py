@@ -26,7 +26,6 @@ def strategy_across_hosts(module: Module, node: ast.expr, job: JobDefinition) ->
 
     Args:
         node: an expression whose value may be a strategy; None if it is none, works on one host, or has several values.
-        job: a job of several hosts.
     """
     call = _only_call(module, node)
     if call is None or call.name is None:
@@ -65,7 +64,7 @@ def is_conditional(module: Module, node: ast.AST) -> bool:
     """Whether a node is in a branch or a `try`, other than `if __name__ == "__main__"`."""
     block = module.enclosing(node, ast.If, ast.IfExp, ast.Try)
     while isinstance(block, ast.If) and any(
-        isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(block.test)
+        isinstance(child, ast.Name) and child.id == "__name__" for child in ast.walk(block.test)
     ):
         block = module.enclosing(block, ast.If, ast.IfExp, ast.Try)
     return block is not None

@@ -48,16 +48,17 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
 
     The version is the job's `framework_version`, or else a pin in the project; a lower bound (`>=2.17`) can only be `yes`.
     """
-    jobs = [one for one in project.jobs_running(module) if one.framework == "tensorflow"]
+    jobs = [job for job in project.jobs_running(module) if job.framework == "tensorflow"]
     if jobs:
-        known = [one.framework_version.text for one in jobs]
+        known = [job.framework_version.text for job in jobs]
         if any(text is None for text in known):
             return "unknown"
         answers = {_not_below(str(text), version) for text in known}
         return ("yes" if answers.pop() else "no") if len(answers) == 1 else "unknown"
     pins = pinned_versions(module.unit)
     constraint = next(
-        (pins[one] for one in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if one in pins), ""
+        (pins[package] for package in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if package in pins),
+        "",
     )
     for part in constraint.split(","):
         match = re.fullmatch(r"\s*(===?|~=|>=|>|<=|<)\s*([\d.]+)[\w.*]*\s*", part)
@@ -108,7 +109,9 @@ def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
             return None
         function = local_function(call)
         if function is not None:
-            returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+            returned = [
+                statement.value for statement in ast.walk(function) if isinstance(statement, ast.Return)
+            ]
             if len(returned) != 1:
                 return None
             node = returned[0]

@@ -70,17 +70,17 @@ def moves_to_gpu(call: Call) -> bool:
         return any(text.startswith("cuda") for text in value.texts)
     if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
         return False
-    return any(isinstance(one, ast.Constant) and "cuda" in str(one.value) for one in ast.walk(made)) or uses(
-        call.module, _CUDA, "name", "call", within=made
-    )
+    return any(
+        isinstance(node, ast.Constant) and "cuda" in str(node.value) for node in ast.walk(made)
+    ) or uses(call.module, _CUDA, "name", "call", within=made)
 
 
 def moved_names(module: Module, around: ast.AST) -> set[str]:
     """Names that code inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
     return {
-        one.receiver.id
-        for one in calls_within(calls_named(module, "to", "cuda"), around)
-        if isinstance(one.receiver, ast.Name) and moves_to_gpu(one)
+        call.receiver.id
+        for call in calls_within(calls_named(module, "to", "cuda"), around)
+        if isinstance(call.receiver, ast.Name) and moves_to_gpu(call)
     }
 
 
@@ -91,14 +91,14 @@ def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> boo
         if any(_names_one(item.context_expr, words) for item in heads):
             return True
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return any(_names_one(one, words) for one in ancestor.decorator_list)
+            return any(_names_one(decorator, words) for decorator in ancestor.decorator_list)
     return False
 
 
 def _names_one(node: ast.expr, words: tuple[str, ...]) -> bool:
     names = (
-        one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else ""
-        for one in ast.walk(node)
+        child.id if isinstance(child, ast.Name) else child.attr if isinstance(child, ast.Attribute) else ""
+        for child in ast.walk(node)
     )
     return any(word in name for name in names for word in words)
 
@@ -108,9 +108,11 @@ def is_collated(module: Module, node: ast.AST) -> bool:
     for loop in module.loops_around(node):
         iterated = getattr(loop, "iter", None)
         names = (
-            [one for one in ast.walk(iterated) if isinstance(one, ast.Name)] if iterated is not None else []
+            [child for child in ast.walk(iterated) if isinstance(child, ast.Name)]
+            if iterated is not None
+            else []
         )
-        for made in (iterated, *(module.origin(one) for one in names)):
+        for made in (iterated, *(module.origin(name) for name in names)):
             if made is not None and uses(module, _COLLATE, "keyword", within=made):
                 return True
     return False
@@ -126,7 +128,7 @@ def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> li
             if binding.kind == "assign":
                 found += model_creations(module, binding.value, depth + 1)
             elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
-                names = [one.arg for one in binding.scope.args.args]
+                names = [argument.arg for argument in binding.scope.args.args]
                 index = names.index(binding.name) if binding.name in names else None
                 for call in calls_named(module, binding.scope.name):
                     found += model_creations(module, call.expression(binding.name, index), depth + 1)

@@ -23,7 +23,7 @@ def pinned_versions(unit: Unit) -> dict[str, str]:
     the repository's root.
     """
     folder = unit.absolute.parent
-    repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    repository = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
     found = pins_above(folder, repository)
     return {**found, **installed_in(unit.raw)} if unit.raw and "pip" in unit.raw else found
 
@@ -38,10 +38,12 @@ def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     reach = [
-        one for one in (folder, *folder.parents) if repository is not None and one.is_relative_to(repository)
+        parent
+        for parent in (folder, *folder.parents)
+        if repository is not None and parent.is_relative_to(repository)
     ]
-    for one in reach or [folder]:
-        for name, constraint in _pins_in(one).items():
+    for parent in reach or [folder]:
+        for name, constraint in _pins_in(parent).items():
             found.setdefault(name, constraint)
     return found
 
@@ -62,12 +64,12 @@ def _pins_in(folder: Path) -> dict[str, str]:
             text, _ = decode(read_bytes(path))
         except Unreadable:
             continue
-        for one in requirements(Unit(str(path), text, "requirements")):
-            if one.constraint:
-                found.setdefault(one.name, one.constraint)
+        for requirement in requirements(Unit(str(path), text, "requirements")):
+            if requirement.constraint:
+                found.setdefault(requirement.name, requirement.constraint)
     if (folder / "pyproject.toml").is_file():
-        for one in _of_pyproject(folder / "pyproject.toml"):
-            name, constraint = one
+        for item in _of_pyproject(folder / "pyproject.toml"):
+            name, constraint = item
             found.setdefault(name, constraint)
     return found
 
@@ -81,8 +83,11 @@ def _of_pyproject(path: Path) -> list[tuple[str, str]]:
         return []
     project, tool = document.get("project", {}), document.get("tool", {})
     listed = project.get("dependencies", []) if isinstance(project, dict) else []
-    lines = "\n".join(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ""
-    found = [(one.name, one.constraint) for one in requirements(Unit(str(path), lines, "requirements"))]
+    lines = "\n".join(line for line in listed if isinstance(line, str)) if isinstance(listed, list) else ""
+    found = [
+        (requirement.name, requirement.constraint)
+        for requirement in requirements(Unit(str(path), lines, "requirements"))
+    ]
     poetry = tool.get("poetry", {}).get("dependencies", {}) if isinstance(tool, dict) else {}
     for name, constraint in poetry.items() if isinstance(poetry, dict) else ():
         version = constraint.get("version") if isinstance(constraint, dict) else constraint

@@ -42,8 +42,6 @@ class JobReach:
     """What one job certainly does.
 
     Args:
-        project: the script and its modules.
-        job: the job that is about to run.
         has_gpu: whether it has a GPU; None if that is decided later.
         is_remote: whether it runs on a machine that is deleted when it ends.
     """

@@ -45,9 +45,9 @@ def find_method(owner: Definition, name: str) -> Definition | None:
         if node in seen or not isinstance(node, ast.ClassDef):
             continue
         seen.add(node)
-        for one in methods(node):
-            if one.name == name:
-                return Definition(module, one)
+        for method in methods(node):
+            if method.name == name:
+                return Definition(module, method)
         pending += [found for base in node.bases if (found := find_definition(module, base)) is not None]
     return None
 
@@ -74,7 +74,9 @@ def called_instance(module: Module, function: ast.expr) -> Definition | None:
 
 def methods(node: ast.ClassDef) -> list[FunctionNode]:
     """The methods that a class defines itself."""
-    return [one for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return [
+        statement for statement in node.body if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
 
 
 def _defined_by(module: Module, node: ast.AST) -> Definition | None:

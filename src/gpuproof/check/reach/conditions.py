@@ -45,8 +45,6 @@ def truth(module: Module, test: ast.expr, *, is_script: bool, has_gpu: bool | No
     """Whether a condition is true; None if it is unknown.
 
     Args:
-        module: the module of the condition.
-        test: the condition.
         is_script: whether the module runs as `__main__`.
         has_gpu: whether the job has a GPU; None if it is unknown.
     """
@@ -57,7 +55,7 @@ def truth(module: Module, test: ast.expr, *, is_script: bool, has_gpu: bool | No
                 value = of(operand)
                 return None if value is None else not value
             case ast.BoolOp(op=ast.And(), values=values):
-                return _all([of(one) for one in values])
+                return _all([of(item) for item in values])
             case ast.BoolOp(values=values):
                 found = _all([None if (one := of(each)) is None else not one for each in values])
                 return None if found is None else not found

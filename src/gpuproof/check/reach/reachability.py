@@ -56,7 +56,6 @@ class Reachability:
     """The code that a job runs.
 
     Args:
-        script: the entry point.
         has_gpu: whether the job has a GPU; None if it is unknown.
     """
 
@@ -158,8 +157,8 @@ class Reachability:
                     doubt = doubt or "A `with` statement suppresses the error."
                 return self._block(module, node.body, doubt)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                for one in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
-                    self._expression(module, one, doubt)
+                for default in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+                    self._expression(module, default, doubt)
             case ast.ClassDef():
                 self._block(module, node.body, doubt)
             case ast.Match():
@@ -206,7 +205,7 @@ class Reachability:
         return _Flow(None, leaves or body.doubt)
 
     def _try(self, module: Module, node: ast.Try, doubt: str | None) -> _Flow:
-        hides = any(_hides_errors(module, one) for one in node.handlers)
+        hides = any(_hides_errors(module, clause) for clause in node.handlers)
         handled = (
             doubt or f"An except clause (line {node.handlers[0].lineno}) handles the error."
             if hides
@@ -222,12 +221,15 @@ class Reachability:
 
     def _import(self, module: Module, node: ast.Import | ast.ImportFrom, doubt: str | None) -> None:
         if isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
+            names = [alias.name for alias in node.names]
         else:
             base = "." * node.level + (node.module or "")
             names = [
                 base,
-                *(f"{base}{one.name}" if base.endswith(".") else f"{base}.{one.name}" for one in node.names),
+                *(
+                    f"{base}{alias.name}" if base.endswith(".") else f"{base}.{alias.name}"
+                    for alias in node.names
+                ),
             ]
         for name in names:
             unit = module.loader.imported_unit(module, name) if name.strip(".") else None
@@ -297,7 +299,7 @@ class Reachability:
         if found is not None:
             self._visit_definition(found, doubt)
         name = callee_name(node)
-        for value in (*node.args, *(one.value for one in node.keywords)):
+        for value in (*node.args, *(keyword.value for keyword in node.keywords)):
             if not isinstance(value, (ast.Name, ast.Attribute)):
                 continue
             passed = find_definition(module, value)
@@ -318,8 +320,8 @@ def _is_rewritten(module: Module) -> bool:
 
 def _calls_exec(module: Module) -> bool:
     return any(
-        isinstance(one.func, ast.Name) and one.func.id in ("exec", "globals")
-        for one in module.nodes(ast.Call)
+        isinstance(node.func, ast.Name) and node.func.id in ("exec", "globals")
+        for node in module.nodes(ast.Call)
     )
 
 
@@ -351,7 +353,7 @@ def _ending(module: Module, node: ast.stmt) -> _End | None:
 def _hides_errors(module: Module, handler: ast.ExceptHandler) -> bool:
     """Whether a handler catches errors of the code itself and lets the script continue."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {module.text(one).rpartition(".")[2] if one is not None else "Exception" for one in kinds}
+    names = {module.text(kind).rpartition(".")[2] if kind is not None else "Exception" for kind in kinds}
     if names <= _HARMLESS_HANDLERS:
         return False
     last = handler.body[-1]

@@ -30,8 +30,6 @@ class Boto3Request:
     """One boto3 request.
 
     Args:
-        call: the call.
-        operation: its operation in the service model.
         members: the members; `.entries.complete` if these are all.
     """
 
@@ -47,7 +45,6 @@ class RequestMember:
     Args:
         path: its path: `ResourceConfig.InstanceCount`.
         shape: its shape; None for an unknown member.
-        value: its value.
         owner: the shape that contains it.
     """
 

@@ -87,7 +87,7 @@ def given_parameters(call: Call, signature: Signature) -> set[str]:
 
 def rename_keyword(call: Call, old: str, new: str) -> Edit | None:
     """Rename a keyword argument; None if it is not written there, or if the new name already is."""
-    written = next((one for one in call.node.keywords if one.arg == old), None)
+    written = next((keyword for keyword in call.node.keywords if keyword.arg == old), None)
     if written is None or new in call.keywords:
         return None
     span = keyword_span(call, written)
@@ -111,10 +111,10 @@ def _allowed(operator: str, major: int, rest: str) -> set[int]:
         case "==" | "===" | "~=" | "^":
             return {major}
         case "<":
-            return {one for one in _MAJORS if one < major or (one == major and rest.strip(".0"))}
+            return {known for known in _MAJORS if known < major or (known == major and rest.strip(".0"))}
         case "<=":
-            return {one for one in _MAJORS if one <= major}
+            return {known for known in _MAJORS if known <= major}
         case ">=" | ">":
-            return {one for one in _MAJORS if one >= major}
+            return {known for known in _MAJORS if known >= major}
         case _:
             return set(_MAJORS)

@@ -34,8 +34,6 @@ class RequiredArguments:
 
     Args:
         needs: the argument, or alternatives of which one is enough.
-        unless: arguments that make it unnecessary.
-        message: the error message of the SDK.
     """
 
     needs: tuple[str, ...]

@@ -24,8 +24,6 @@ class Shape:
     Args:
         name: such as `StoppingCondition`.
         type: `structure`, `list`, `map`, `string`, `integer`, `long`, `float`, `double`, `boolean`, `timestamp`, `blob`.
-        members: names of the shapes of members, by member, for a structure.
-        required: required members.
         item: the shape of a list's items or a map's values.
         key: the shape of a map's keys.
         enum: the allowed values; empty for any.
@@ -52,7 +50,6 @@ class Operation:
     Args:
         name: `CreateTrainingJob`.
         input: the shape of its input.
-        service: the model that contains its shapes.
     """
 
     name: str
@@ -73,7 +70,6 @@ class FormerlyRequired:
     """A member that older versions of botocore require and newer ones do not.
 
     Args:
-        member: its name.
         up_to: the last version in the table that requires it.
         optional_from: the first version in the table that does not.
     """

@@ -16,7 +16,6 @@ class Parameter:
     """One parameter.
 
     Args:
-        name: its name.
         required: whether the call fails without it.
         keyword_only: whether it can be passed only by name.
         default: the Python source of a number, boolean or short string default; else None.
@@ -35,8 +34,6 @@ class Signature:
     Args:
         path: where it is defined: `sagemaker.pytorch.estimator.PyTorch`.
         parameters: in order, without `self`.
-        unknown: the effect of any other keyword.
-        renamed: deprecated keywords, with the new ones.
         dropped: deprecated keywords without an effect.
     """
 
@@ -75,7 +72,6 @@ def read_signature(path: str, text: str, runs: list[str]) -> Signature:
     """Parse a signature from a text such as `ignored role! volume=30 * tags old>new -gone &0`.
 
     Args:
-        path: the qualified name of the callable.
         text: the effect of unknown keywords, then parameters (`!` required, `=` default, keyword-only after `*`),
             renamed and dropped words; `&0` stands for the first of the runs.
         runs: sequences of words that many texts share.

@@ -58,7 +58,6 @@ def find_files(
     """Find the files under the paths, sorted; a file that is named is included even if `.gitignore` excludes it.
 
     Args:
-        paths: files and folders.
         markdown: whether to include Markdown files.
         exclude: patterns of files and folders to skip, as in `.gitignore`, relative to `root`.
         root: the folder of the settings; the working folder by default.
@@ -105,11 +104,11 @@ class _Walker:
 
     def _walk(self, folder: str, ignores: Ignores) -> Iterator[str]:
         try:
-            entries = sorted(os.scandir(folder), key=lambda one: one.name)
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             self.unlisted.append((folder, (error.strerror or str(error)).lower()))
             return
-        if any(one.name == ".gitignore" for one in entries):
+        if any(entry.name == ".gitignore" for entry in entries):
             here = Path(folder).absolute()
             if (spec := _ignore_file(here)) is not None:
                 ignores = [*ignores, (here, spec)]
@@ -155,11 +154,11 @@ def _excluded(patterns: Sequence[str], root: Path) -> Ignores:
 
 def _outer_ignores(folder: Path) -> Ignores:
     """The ignore files above a folder, up to the root of its repository."""
-    repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    repository = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
     if repository is None:
         return []
-    above = [one for one in reversed(folder.parents) if one.is_relative_to(repository)]
-    return [(one, spec) for one in above if (spec := _ignore_file(one)) is not None]
+    above = [parent for parent in reversed(folder.parents) if parent.is_relative_to(repository)]
+    return [(parent, spec) for parent in above if (spec := _ignore_file(parent)) is not None]
 
 
 def _ignore_file(folder: Path) -> pathspec.GitIgnoreSpec | None:

@@ -16,8 +16,6 @@ class SyntaxProblem:
     """One syntax error of a unit.
 
     Args:
-        message: the error.
-        span: its position.
         certain: whether Python rejects it too; deeply nested code may only exceed our recursion limit.
     """
 

@@ -43,7 +43,6 @@ def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[
     """Read files into units; files that cannot be read are returned separately.
 
     Args:
-        paths: the files.
         log: gets the exceptions in readers; they are raised if None.
     """
     units: list[Unit] = []

@@ -45,10 +45,8 @@ class Unit:
     Args:
         path: the file as the user would write it.
         source: the text, with `\\n` between lines.
-        kind: the kind of text, which decides how it is parsed.
         name: the path that a job uses for it; differs from `path` for `%%writefile` cells.
         segments: maps the lines of the text to lines of the file; empty if they are the same.
-        encoding: the encoding of the file.
         raw: the cells of a notebook with IPython magics, which `source` does not contain; empty elsewhere.
     """
 

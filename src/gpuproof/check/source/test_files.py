@@ -25,14 +25,14 @@ def is_test_file(unit: Unit) -> bool:
 @lru_cache(maxsize=4096)
 def _is_test_folder(folder: Path) -> bool:
     above = (folder, *folder.parents)
-    root = next((one for one in above if (one / ".git").exists()), None)
+    root = next((parent for parent in above if (parent / ".git").exists()), None)
     if root is not None:
         return not _FOLDERS.isdisjoint(folder.relative_to(root).parts)
-    return any(one.name in _FOLDERS and _contains_test(one) for one in above)
+    return any(parent.name in _FOLDERS and _contains_test(parent) for parent in above)
 
 
 def _contains_test(folder: Path) -> bool:
     try:
-        return any(_NAMES.fullmatch(one.name) for one in folder.glob("*.py"))
+        return any(_NAMES.fullmatch(path.name) for path in folder.glob("*.py"))
     except OSError:
         return False

@@ -78,11 +78,11 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return known(_scalar(node), span)
         if isinstance(node, yaml.SequenceNode):
-            return known(tuple(self.value(one, depth + 1) for one in node.value), span)
+            return known(tuple(self.value(value, depth + 1) for value in node.value), span)
         pairs = _pairs(node)
         if len(pairs) == 1 and (pairs[0][0] in _INTRINSIC or pairs[0][0].startswith("Fn::")):
             return self._intrinsic(pairs[0][0].removeprefix("Fn::"), pairs[0][1], span)
-        return known(Entries({key: self.value(one, depth + 1) for key, one in pairs}), span)
+        return known(Entries({key: self.value(pair, depth + 1) for key, pair in pairs}), span)
 
     def span(self, node: yaml.Node) -> Span:
         start, end = node.start_mark, node.end_mark

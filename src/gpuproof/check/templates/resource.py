@@ -15,10 +15,8 @@ class Resource:
     Args:
         source: `cloudformation` or `terraform`.
         type: `AWS::SageMaker::NotebookInstance`, `aws_sagemaker_notebook_instance`.
-        name: its name in the template.
         properties: its properties or arguments as one mapping; values of intrinsic functions and variables are unknown.
             Nested Terraform blocks are lists of mappings.
-        span: the start of the resource.
     """
 
     source: str

@@ -48,9 +48,11 @@ def resources(unit: Unit) -> list[Resource]:
         if block.type == "variable" and block.labels and not block.body.at("default").is_absent
     }
     return [
-        Resource("terraform", one.labels[0], one.labels[1], _with_defaults(one.body, variables), one.span)
-        for one in body.blocks
-        if one.type == "resource" and len(one.labels) == 2
+        Resource(
+            "terraform", block.labels[0], block.labels[1], _with_defaults(block.body, variables), block.span
+        )
+        for block in body.blocks
+        if block.type == "resource" and len(block.labels) == 2
     ]
 
 
@@ -58,7 +60,7 @@ def problem(source: str) -> tuple[int, str] | None:
     """The line and message of the first syntax error; None without one, or if an expression is beyond the tokenizer."""
     tokens = _tokens(source)
     found = _string_problem(source, tokens)
-    if found is None and not any(one.kind == "other" and one.text == '"' for one in tokens):
+    if found is None and not any(token.kind == "other" and token.text == '"' for token in tokens):
         found = _structure_problem(tokens)
     if found is None:
         return None
@@ -145,11 +147,11 @@ def _with_defaults(value: Value, variables: dict[str, Value]) -> Value:
         found = variables.get(inner.name, ABSENT)
         return default(found.value, value.span) if found.options else Value("unknown", (), value.span)
     if isinstance(inner, Entries):
-        entries = Entries({key: _with_defaults(one, variables) for key, one in inner.items()})
+        entries = Entries({key: _with_defaults(entry, variables) for key, entry in inner.items()})
         entries.complete = inner.complete
         return known(entries, value.span)
     if isinstance(inner, tuple):
-        return known(tuple(_with_defaults(one, variables) for one in inner), value.span)
+        return known(tuple(_with_defaults(item, variables) for item in inner), value.span)
     return value
 
 

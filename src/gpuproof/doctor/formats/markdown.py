@@ -83,9 +83,6 @@ class Private:
     """Names to remove from the report.
 
     Args:
-        home: path of the home directory.
-        user: the user's login name.
-        host: the machine's host name.
         others: other names, such as that of the AWS profile.
     """
 

@@ -106,7 +106,8 @@ def _publish(text: str, words: frozenset[str]) -> str:
     # Tokens first: a letter of another alphabet is part of a word.
     published = _TOKEN.sub(lambda match: _publish_token(match, words), text)
     readable = "".join(
-        one if one.isascii() and (one.isprintable() or one == "\n") else _plain(one) for one in published
+        item if item.isascii() and (item.isprintable() or item == "\n") else _plain(item)
+        for item in published
     )
     return re.sub(rf"{REMOVED}(?:[ .:/@=-]*{REMOVED})+", REMOVED, readable)
 

@@ -38,7 +38,9 @@ def render_text(report: Report, least: Severity, *, colour: bool, width: int) ->
 
 def _layer(layer: LayerReport, least: Severity, style: Style) -> Iterator[str]:
     mark, code = _MARKS[layer.state]
-    if layer.state is State.FINDINGS and any(one.severity is Severity.WARNING for one in layer.findings):
+    if layer.state is State.FINDINGS and any(
+        finding.severity is Severity.WARNING for finding in layer.findings
+    ):
         mark, code = "! ", YELLOW
     head = f"{mark} {layer.layer.label:<{_NAME_WIDTH}}"
     first, *rest = style.wrap(_layer_summary(layer), head, " " * len(head))
@@ -66,7 +68,7 @@ def _finding(finding: Finding, style: Style) -> Iterator[str]:
     yield from rest
     for line in finding.evidence:
         yield from (
-            style.paint(one, DIM) for one in style.wrap(line, _INDENT * 2 + "| ", _INDENT * 2 + "|   ")
+            style.paint(item, DIM) for item in style.wrap(line, _INDENT * 2 + "| ", _INDENT * 2 + "|   ")
         )
     if finding.remedy:
         # Not wrapped, so that it can be copied.

@@ -24,7 +24,6 @@ class InstanceMetadata:
     """Instance metadata; `None` for what the service does not have.
 
     Args:
-        problem: why the service is unavailable, for people.
         role: whether the instance has a role, whose credentials AWS SDKs find by themselves.
         spot_action: `terminate`, `stop` or `hibernate` if the spot instance is about to be interrupted.
         spot_time: when, as ISO 8601.

@@ -117,7 +117,7 @@ def image_versions(groups: Mapping[str, str], context: Context) -> Advice | None
     }
     if not versions:
         return None
-    short = sorted({".".join(one.split(".")[:2]) for one in versions}, key=version_key)
+    short = sorted({".".join(version.split(".")[:2]) for version in versions}, key=version_key)
     return Advice(f"{name} versions with a {job} image: {', '.join(short)}.")
 
 
@@ -138,7 +138,7 @@ def ami(_: Mapping[str, str], context: Context) -> Advice | None:
     """The SSM parameter with the id of the current AMI."""
     if context.instance_type is None:
         return None
-    fitting = [one for one in context.catalogue.amis(context.instance_type) if one.ssm_parameter]
+    fitting = [ami for ami in context.catalogue.amis(context.instance_type) if ami.ssm_parameter]
     if not fitting:
         return None
     one = fitting[0]
@@ -196,7 +196,7 @@ def _retired(context: Context, name: str, use: JobKind | None) -> str:
 
 def _instead(context: Context, name: str, use: JobKind | None) -> str:
     found = context.catalogue.alternatives(name, use, context.region)[:_MAX_TYPES]
-    return ", ".join(f"{one.instance.name} ({one.reason.rstrip('.')})" for one in found)
+    return ", ".join(f"{match.instance.name} ({match.reason.rstrip('.')})" for match in found)
 
 
 def _use_of(member: str) -> JobKind | None:

@@ -164,13 +164,13 @@ def _build_for_cuda(build: Build | None, cuda: str, catalogue: Catalogue) -> Bui
     if build is not None and build.framework != "torch":
         return None
     candidates = [
-        one
-        for one in catalogue.tables.builds
-        if one.framework == "torch"
-        and one.arch == "x86_64"
-        and one.cuda
-        and version_key(one.cuda)[0] <= version_key(cuda)[0]
-        and (build is None or one.version == build.version)
+        candidate
+        for candidate in catalogue.tables.builds
+        if candidate.framework == "torch"
+        and candidate.arch == "x86_64"
+        and candidate.cuda
+        and version_key(candidate.cuda)[0] <= version_key(cuda)[0]
+        and (build is None or candidate.version == build.version)
     ]
 
     def preference(one: Build) -> tuple[tuple[int, ...], bool, float]:
@@ -187,16 +187,19 @@ def _build_for_gpu(
 ) -> Build | None:
     name = _framework_name(groups)
     candidates = (
-        one
-        for one in catalogue.tables.builds
-        if one.framework == name
-        and one != build
-        and (build is None or one.arch == build.arch)
-        and catalogue.runs_on(one, gpu).kind == "native"
+        candidate
+        for candidate in catalogue.tables.builds
+        if candidate.framework == name
+        and candidate != build
+        and (build is None or candidate.arch == build.arch)
+        and catalogue.runs_on(candidate, gpu).kind == "native"
     )
     return max(
         candidates,
-        key=lambda one: (build is not None and one.version == build.version, version_key(one.version)),
+        key=lambda candidate: (
+            build is not None and candidate.version == build.version,
+            version_key(candidate.version),
+        ),
         default=None,
     )
 
@@ -218,7 +221,7 @@ def _gpu(groups: Mapping[str, str], context: Context) -> Gpu | None:
         return models[0] if models else None
     capability = int(digits[1]), int(digits[2])
     known = [*models, *context.catalogue.tables.gpus.values()]
-    return next((one for one in known if one.compute_capability == capability), None)
+    return next((gpu for gpu in known if gpu.compute_capability == capability), None)
 
 
 def _models(context: Context) -> Iterable[Gpu]:
@@ -245,9 +248,9 @@ def _bigger(context: Context, total: int) -> Instance | None:
     found = context.catalogue.search(request)
     return next(
         (
-            one
-            for one in found
-            if one.fraction == 1 and one.gpu_count >= min_count and one.status == "offered"
+            match
+            for match in found
+            if match.fraction == 1 and match.gpu_count >= min_count and match.status == "offered"
         ),
         None,
     )

@@ -25,16 +25,16 @@ def collect_instances(region: Region) -> list[Resource]:
     groups = region.read(
         "security groups", "ec2", lambda: list(region.aws.tagged_security_groups(*_SECURITY_GROUP))
     )
-    used = {group["GroupId"] for one in found for group in one.get("SecurityGroups", ())}
+    used = {group["GroupId"] for instance in found for group in instance.get("SecurityGroups", ())}
     return [
-        *(_instance(region, one) for one in found),
-        *(_security_group(region, one) for one in groups or () if one["GroupId"] not in used),
+        *(_instance(region, instance) for instance in found),
+        *(_security_group(region, group) for group in groups or () if group["GroupId"] not in used),
     ]
 
 
 def collect_volumes(region: Region) -> list[Resource]:
     """Volumes that are attached to no instance."""
-    return [_volume(region, one) for one in region.volumes() or () if one["State"] == "available"]
+    return [_volume(region, volume) for volume in region.volumes() or () if volume["State"] == "available"]
 
 
 def _instance(region: Region, one: Mapping[str, Any]) -> Resource:
@@ -91,9 +91,9 @@ def _attached_cost(region: Region, instance: str) -> HourlyCost | None:
     if volumes is None:
         return None
     own = [
-        one
-        for one in volumes
-        if any(attached.get("InstanceId") == instance for attached in one.get("Attachments", ()))
+        volume
+        for volume in volumes
+        if any(attached.get("InstanceId") == instance for attached in volume.get("Attachments", ()))
     ]
     return region.storage_cost(map(_priced, own))
 

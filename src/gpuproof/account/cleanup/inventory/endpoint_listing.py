@@ -27,12 +27,8 @@ class Listing:
         endpoints: summaries of all endpoints.
         configs: summaries of all endpoint configurations.
         models: summaries of all models.
-        descriptions: endpoints by name, with their configuration's name and instance counts.
-        live_configs: the configurations that endpoints use, by name.
         schedules: the endpoints that GPUproof's schedules delete, by `GROUP/NAME`.
-        scaled: the variants of each endpoint of GPUproof that scale automatically.
         files: the addresses of the files in S3 of each model of GPUproof.
-        transformed: the models of the batch transform jobs that run.
     """
 
     endpoints: Sequence[Mapping[str, Any]]
@@ -49,13 +45,16 @@ class Listing:
     def is_complete(self) -> bool:
         """Whether all endpoints and their configurations are known: without them, nothing can be called unused."""
         return len(self.descriptions) == len(self.endpoints) and all(
-            one.get("EndpointConfigName", "") in self.live_configs for one in self.descriptions.values()
+            description.get("EndpointConfigName", "") in self.live_configs
+            for description in self.descriptions.values()
         )
 
     def models_in_use(self, without: str = "") -> set[str]:
         """The models of all endpoints but one, and of the batch transform jobs that run."""
         configs = {
-            one.get("EndpointConfigName", "") for name, one in self.descriptions.items() if name != without
+            description.get("EndpointConfigName", "")
+            for name, description in self.descriptions.items()
+            if name != without
         }
         live = {model for name in configs for model in models_of(self.live_configs.get(name, {}))}
         return live | (self.transformed or frozenset())
@@ -69,9 +68,13 @@ def read_listing(region: Region) -> Listing | None:
         return None
     configs = region.read("endpoint configurations", "sagemaker", lambda: list(aws.endpoint_configs()))
     models = region.read("models", "sagemaker", lambda: list(aws.models()))
-    descriptions = _descriptions(region, [one["EndpointName"] for one in endpoints])
+    descriptions = _descriptions(region, [endpoint["EndpointName"] for endpoint in endpoints])
     names = sorted(
-        {one["EndpointConfigName"] for one in descriptions.values() if one.get("EndpointConfigName")}
+        {
+            description["EndpointConfigName"]
+            for description in descriptions.values()
+            if description.get("EndpointConfigName")
+        }
     )
     found = region.read_each("prices of endpoints", "sagemaker", aws.describe_endpoint_config, names)
     live = {name: config for name, config in zip(names, found, strict=True) if config is not None}
@@ -91,7 +94,7 @@ def read_listing(region: Region) -> Listing | None:
 def models_of(config: Mapping[str, Any]) -> list[str]:
     """The models of an endpoint configuration."""
     variants = [*(config.get("ProductionVariants") or ()), *(config.get("ShadowProductionVariants") or ())]
-    return list(dict.fromkeys(one["ModelName"] for one in variants if one.get("ModelName")))
+    return list(dict.fromkeys(variant["ModelName"] for variant in variants if variant.get("ModelName")))
 
 
 def _descriptions(region: Region, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -100,26 +103,35 @@ def _descriptions(region: Region, names: Sequence[str]) -> dict[str, Mapping[str
         return {}
     found: dict[str, Mapping[str, Any]] = {}
     try:
-        found = {name: one for name, one in region.aws.search_endpoints().items() if name in set(names)}
+        found = {
+            name: endpoint for name, endpoint in region.aws.search_endpoints().items() if name in set(names)
+        }
     except (AwsRefused, AwsUnreachable):
         found = {}  # the search only saves requests
     # While an endpoint changes, the search may lag behind.
     missing = [name for name in names if name not in found]
     described = region.read_each("prices of endpoints", "sagemaker", region.aws.describe_endpoint, missing)
-    return found | {name: one for name, one in zip(missing, described, strict=True) if one is not None}
+    return found | {name: item for name, item in zip(missing, described, strict=True) if item is not None}
 
 
 def _schedules(region: Region) -> dict[str, str]:
     """The endpoints that GPUproof's schedules delete, by `GROUP/NAME`."""
     listed = region.read("schedules", "scheduler", lambda: list(region.aws.schedules(OWN_PREFIX)))
-    wanted = [one for one in listed or () if one.get("Target", {}).get("Arn", "").endswith(_DELETES_ENDPOINT)]
+    wanted = [
+        schedule
+        for schedule in listed or ()
+        if schedule.get("Target", {}).get("Arn", "").endswith(_DELETES_ENDPOINT)
+    ]
     found = region.read_each(
-        "schedules", "scheduler", lambda one: region.aws.schedule(one["Name"], one["GroupName"]), wanted
+        "schedules",
+        "scheduler",
+        lambda schedule: region.aws.schedule(schedule["Name"], schedule["GroupName"]),
+        wanted,
     )
     return {
-        f"{one['GroupName']}/{one['Name']}": endpoint
-        for one in found
-        if one is not None and (endpoint := _endpoint_in(one)) is not None
+        f"{match['GroupName']}/{match['Name']}": endpoint
+        for match in found
+        if match is not None and (endpoint := _endpoint_in(match)) is not None
     }
 
 
@@ -132,7 +144,7 @@ def _endpoint_in(schedule: Mapping[str, Any]) -> str | None:
 
 def _scaled(region: Region, endpoints: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Only those of GPUproof's endpoints: they are deregistered with the endpoint."""
-    if not any(is_own(region.tags(one["EndpointArn"])) for one in endpoints):
+    if not any(is_own(region.tags(endpoint["EndpointArn"])) for endpoint in endpoints):
         return {}
     targets = region.read(
         "scaling targets of endpoints",
@@ -148,19 +160,19 @@ def _scaled(region: Region, endpoints: Sequence[Mapping[str, Any]]) -> dict[str,
 def _files(region: Region, models: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The files that GPUproof uploaded for models, in the buckets that their tags name."""
     buckets: dict[str, str] = {}
-    for one in models:
-        tags = region.tags(one["ModelArn"]) or {}
+    for model in models:
+        tags = region.tags(model["ModelArn"]) or {}
         if BUCKET_TAG in tags and (ENDPOINT_TAG in tags or TRANSFORM_TAG in tags):
-            buckets[one["ModelName"]] = tags[BUCKET_TAG]
+            buckets[model["ModelName"]] = tags[BUCKET_TAG]
     found: dict[str, list[str]] = {}
     for bucket in sorted(set(buckets.values())):
         listed = region.read(
             "files of models", "s3", lambda bucket=bucket: list(region.aws.list_objects(bucket, ENDPOINTS))
         )
         for item in listed or ():
-            model = item.key.removeprefix(ENDPOINTS).partition("/")[0]
-            if buckets.get(model) == bucket:
-                found.setdefault(model, []).append(f"s3://{bucket}/{item.key}")
+            name = item.key.removeprefix(ENDPOINTS).partition("/")[0]
+            if buckets.get(name) == bucket:
+                found.setdefault(name, []).append(f"s3://{bucket}/{item.key}")
     return found
 
 

@@ -23,7 +23,7 @@ def own_parts(region: Region, name: str, listing: Listing) -> dict[str, str]:
     Configurations and models that GPUproof created for it before the last update belong to it, too. What another
     endpoint or a batch transform job uses stays.
     """
-    schedules = [one for one, endpoint in listing.schedules.items() if endpoint == name]
+    schedules = [schedule for schedule, endpoint in listing.schedules.items() if endpoint == name]
     configs: list[str] = []
     models: list[str] = []
     if listing.is_complete:
@@ -43,23 +43,23 @@ def unused(region: Region, listing: Listing) -> Iterator[Resource]:
     """Configurations and models that no endpoint uses, but for those to which `gpuproof deploy --rollback` can return."""
     if not listing.is_complete:
         return
-    existing = {one["EndpointName"] for one in listing.endpoints}
-    for one in listing.configs or ():
-        name, arn = one["EndpointConfigName"], one["EndpointConfigArn"]
+    existing = {endpoint["EndpointName"] for endpoint in listing.endpoints}
+    for config in listing.configs or ():
+        name, arn = config["EndpointConfigName"], config["EndpointConfigArn"]
         if name not in listing.live_configs and _endpoint_of(region, arn) not in existing:
-            yield _free(region, Kind.ENDPOINT_CONFIG, name, arn, one)
+            yield _free(region, Kind.ENDPOINT_CONFIG, name, arn, config)
     if listing.transformed is None:
         return
     in_use = listing.models_in_use()
-    for one in listing.models or ():
-        name, arn = one["ModelName"], one["ModelArn"]
+    for model in listing.models or ():
+        name, arn = model["ModelName"], model["ModelArn"]
         if name not in in_use and _endpoint_of(region, arn) not in existing:
-            yield _free(region, Kind.MODEL, name, arn, one, listing.files.get(name, ()))
+            yield _free(region, Kind.MODEL, name, arn, model, listing.files.get(name, ()))
 
 
 def lost_schedules(region: Region, listing: Listing) -> Iterator[Resource]:
     """Schedules of GPUproof whose endpoint does not exist."""
-    existing = {one["EndpointName"] for one in listing.endpoints}
+    existing = {endpoint["EndpointName"] for endpoint in listing.endpoints}
     for key, endpoint in listing.schedules.items():
         if endpoint not in existing:
             group, _, name = key.rpartition("/")
@@ -78,12 +78,16 @@ def lost_schedules(region: Region, listing: Listing) -> Iterator[Resource]:
 
 def _own_configs(region: Region, endpoint: str, listing: Listing) -> list[str]:
     current = listing.descriptions.get(endpoint, {}).get("EndpointConfigName")
-    others = {one.get("EndpointConfigName") for name, one in listing.descriptions.items() if name != endpoint}
+    others = {
+        description.get("EndpointConfigName")
+        for name, description in listing.descriptions.items()
+        if name != endpoint
+    }
     return [
-        one["EndpointConfigName"]
-        for one in listing.configs or ()
-        if one["EndpointConfigName"] not in others
-        and _belongs(region, one["EndpointConfigArn"], endpoint, one["EndpointConfigName"] == current)
+        config["EndpointConfigName"]
+        for config in listing.configs or ()
+        if config["EndpointConfigName"] not in others
+        and _belongs(region, config["EndpointConfigArn"], endpoint, config["EndpointConfigName"] == current)
     ]
 
 
@@ -94,10 +98,10 @@ def _own_models(region: Region, endpoint: str, listing: Listing) -> list[str]:
     used = models_of(listing.live_configs.get(current, {}))
     in_use = listing.models_in_use(without=endpoint)
     return [
-        one["ModelName"]
-        for one in listing.models or ()
-        if one["ModelName"] not in in_use
-        and _belongs(region, one["ModelArn"], endpoint, one["ModelName"] in used)
+        model["ModelName"]
+        for model in listing.models or ()
+        if model["ModelName"] not in in_use
+        and _belongs(region, model["ModelArn"], endpoint, model["ModelName"] in used)
     ]
 
 

@@ -22,7 +22,7 @@ def collect(region: Region) -> list[Resource]:
         return []
     idle = _last_invocations(region, listing)
     return [
-        *(_endpoint(region, one, listing, idle) for one in listing.endpoints),
+        *(_endpoint(region, endpoint, listing, idle) for endpoint in listing.endpoints),
         *unused(region, listing),
         *lost_schedules(region, listing),
     ]
@@ -38,7 +38,7 @@ def _endpoint(
     description = listing.descriptions.get(name, {})
     config = listing.live_configs.get(description.get("EndpointConfigName", ""))
     fleets, serverless = _fleets(description, config, status)
-    pooled = any("InstancePools" in one for one in (config or {}).get("ProductionVariants", ()))
+    pooled = any("InstancePools" in variant for variant in (config or {}).get("ProductionVariants", ()))
     known = config is not None and (bool(fleets) or not pooled)
     cost = region.cost(fleets, "endpoint") if known else None
     created = summary["CreationTime"].timestamp()
@@ -73,15 +73,15 @@ def _fleets(
     variants = (config or {}).get("ProductionVariants") or ()
     shadows = (config or {}).get("ShadowProductionVariants") or ()
     current = {
-        one["VariantName"]: one.get("CurrentInstanceCount")
+        item["VariantName"]: item.get("CurrentInstanceCount")
         for member in ("ProductionVariants", "ShadowProductionVariants")
-        for one in description.get(member) or ()
+        for item in description.get(member) or ()
     }
     # A variant has one instance type, or pools of several.
     fleets = [
         Fleet(pool["InstanceType"], pool["CurrentInstanceCount"])
-        for one in description.get("ProductionVariants") or ()
-        for pool in one.get("InstancePools") or ()
+        for variant in description.get("ProductionVariants") or ()
+        for pool in variant.get("InstancePools") or ()
         if pool.get("CurrentInstanceCount")
     ]
     for variant in (*variants, *shadows):
@@ -91,15 +91,15 @@ def _fleets(
             count = 0 if status in ("Failed", "OutOfService") else variant.get("InitialInstanceCount", 1)
         if variant.get("InstanceType") and count:
             fleets.append(Fleet(variant["InstanceType"], count))
-    return tuple(fleets), any("ServerlessConfig" in one for one in variants)
+    return tuple(fleets), any("ServerlessConfig" in variant for variant in variants)
 
 
 def _last_invocations(region: Region, listing: Listing) -> dict[str, float | None] | None:
     """The last invocation of each endpoint, None for none in the window; None if the metrics cannot be read."""
     variants = [
         Variant(name, variant["VariantName"])
-        for name, one in listing.descriptions.items()
-        if (config := listing.live_configs.get(one.get("EndpointConfigName", ""))) is not None
+        for name, description in listing.descriptions.items()
+        if (config := listing.live_configs.get(description.get("EndpointConfigName", ""))) is not None
         for variant in config["ProductionVariants"]
     ]
     if not variants:
@@ -114,7 +114,7 @@ def _last_invocations(region: Region, listing: Listing) -> dict[str, float | Non
         return None
     last: dict[str, float | None] = {}
     for variant, time in found.items():
-        times = [one for one in (last.get(variant.endpoint), time) if one is not None]
+        times = [item for item in (last.get(variant.endpoint), time) if item is not None]
         last[variant.endpoint] = max(times, default=None)
     return last
 

@@ -16,14 +16,14 @@ def collect_training(region: Region) -> list[Resource]:
     aws = region.aws
     running = region.read("training jobs", "sagemaker", lambda: list(aws.running_training_jobs())) or []
     pools = region.read("warm pools", "sagemaker", lambda: list(aws.warm_pools())) or []
-    names = [one["TrainingJobName"] for one in (*running, *pools)]
+    names = [pool["TrainingJobName"] for pool in (*running, *pools)]
     described = region.read_each(
         "prices of training jobs", "sagemaker", lambda name: aws.describe_job("training", name), names
     )
     found = dict(zip(names, described, strict=True))
     return [
-        *(_training(region, one, found.get(one["TrainingJobName"])) for one in running),
-        *(_pool(region, one, found.get(one["TrainingJobName"])) for one in pools),
+        *(_training(region, job, found.get(job["TrainingJobName"])) for job in running),
+        *(_pool(region, pool, found.get(pool["TrainingJobName"])) for pool in pools),
     ]
 
 
@@ -40,19 +40,19 @@ def collect_other(region: Region) -> list[Resource]:
     processed = region.read_each(
         "prices of processing jobs",
         "sagemaker",
-        lambda one: aws.describe_job("processing", one["ProcessingJobName"]),
+        lambda job: aws.describe_job("processing", job["ProcessingJobName"]),
         processing,
     )
     return [
         *(
-            _job(region, Kind.PROCESSING, "Processing", "processing", one, _processing_fleets(more))
-            for one, more in zip(processing, processed, strict=True)
+            _job(region, Kind.PROCESSING, "Processing", "processing", job, _processing_fleets(more))
+            for job, more in zip(processing, processed, strict=True)
         ),
         *(
-            _job(region, Kind.TRANSFORM, "Transform", "transform", one, _transform_fleets(more))
-            for one, more in region.transform_jobs() or ()
+            _job(region, Kind.TRANSFORM, "Transform", "transform", job, _transform_fleets(more))
+            for job, more in region.transform_jobs() or ()
         ),
-        *(_tuning(region, one) for one in tuning),
+        *(_tuning(region, job) for job in tuning),
     ]
 
 
@@ -62,10 +62,10 @@ def collect_clusters(region: Region) -> list[Resource]:
     nodes = region.read_each(
         "prices of HyperPod clusters",
         "sagemaker",
-        lambda one: region.aws.cluster_nodes(one["ClusterName"]),
+        lambda cluster: region.aws.cluster_nodes(cluster["ClusterName"]),
         clusters,
     )
-    return [_cluster(region, one, some) for one, some in zip(clusters, nodes, strict=True)]
+    return [_cluster(region, cluster, some) for cluster, some in zip(clusters, nodes, strict=True)]
 
 
 def _training(region: Region, summary: Mapping[str, Any], job: Mapping[str, Any] | None) -> Resource:
@@ -176,7 +176,7 @@ def _training_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
         count = resources.get("SelectedInstanceCount") or resources.get("InstanceCount") or 1
         return (Fleet(chosen, count),)
     groups = resources.get("InstanceGroups") or ()
-    return tuple(Fleet(one["InstanceType"], one["InstanceCount"]) for one in groups)
+    return tuple(Fleet(group["InstanceType"], group["InstanceCount"]) for group in groups)
 
 
 def _processing_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:

@@ -25,19 +25,19 @@ def collect_notebooks(region: Region) -> list[Resource]:
         "sagemaker",
         lambda: list(aws.notebook_lifecycle_configs(OWN_PREFIX)),
     )
-    used = {one.get("NotebookInstanceLifecycleConfigName") for one in notebooks}
+    used = {notebook.get("NotebookInstanceLifecycleConfigName") for notebook in notebooks}
     sizes = _disk_sizes(region, notebooks)
     return [
         *(
-            _notebook(region, one, sizes.get(one["NotebookInstanceName"]))
-            for one in notebooks
-            if one["NotebookInstanceStatus"] not in _GONE
+            _notebook(region, notebook, sizes.get(notebook["NotebookInstanceName"]))
+            for notebook in notebooks
+            if notebook["NotebookInstanceStatus"] not in _GONE
         ),
         *(
-            _lifecycle(region, one)
-            for one in configs or ()
-            if one["NotebookInstanceLifecycleConfigName"] not in used
-            and one["NotebookInstanceLifecycleConfigName"].startswith(OWN_PREFIX)
+            _lifecycle(region, config)
+            for config in configs or ()
+            if config["NotebookInstanceLifecycleConfigName"] not in used
+            and config["NotebookInstanceLifecycleConfigName"].startswith(OWN_PREFIX)
         ),
     ]
 
@@ -46,25 +46,25 @@ def collect_apps(region: Region) -> list[Resource]:
     """The apps of Studio that have an instance of their own; those on Studio's own instance cost nothing."""
     apps = region.read("Studio apps", "sagemaker", lambda: list(region.aws.studio_apps())) or []
     living = [
-        one
-        for one in apps
-        if one["Status"] in ("InService", "Pending")
-        and one.get("ResourceSpec", {}).get("InstanceType", "system") != "system"
+        app
+        for app in apps
+        if app["Status"] in ("InService", "Pending")
+        and app.get("ResourceSpec", {}).get("InstanceType", "system") != "system"
     ]
-    requests = [_app_request(one) for one in living]
+    requests = [_app_request(app) for app in living]
     described = region.read_each("idle times of Studio apps", "sagemaker", region.aws.studio_app, requests)
     return [
-        _app(region, one, request, more or {})
-        for one, request, more in zip(living, requests, described, strict=True)
+        _app(region, notebook, request, more or {})
+        for notebook, request, more in zip(living, requests, described, strict=True)
     ]
 
 
 def _disk_sizes(region: Region, notebooks: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The size in GB of the disk of each notebook instance that pays for nothing else."""
     names = [
-        one["NotebookInstanceName"]
-        for one in notebooks
-        if one["NotebookInstanceStatus"] not in (*_BILLED, *_GONE)
+        notebook["NotebookInstanceName"]
+        for notebook in notebooks
+        if notebook["NotebookInstanceStatus"] not in (*_BILLED, *_GONE)
     ]
     found = region.read_each(
         "prices of stopped notebook instances", "sagemaker", region.aws.describe_notebook, names

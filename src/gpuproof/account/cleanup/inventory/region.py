@@ -35,9 +35,6 @@ class Region:
 
     Args:
         name: such as `eu-west-1`.
-        aws: its client.
-        catalogue: prices and instance types.
-        details: threads for requests about single resources.
         now: seconds since the epoch.
         idle_window: seconds before now for which invocations are examined.
     """
@@ -108,7 +105,7 @@ class Region:
                     "transform jobs", "sagemaker", lambda: list(self.aws.transform_jobs("InProgress"))
                 )
                 if listed is not None:
-                    names = [one["TransformJobName"] for one in listed]
+                    names = [job["TransformJobName"] for job in listed]
                     found = self.read_each(
                         "prices of transform jobs", "sagemaker", self.aws.transform_job, names
                     )

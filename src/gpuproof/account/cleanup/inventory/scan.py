@@ -44,7 +44,6 @@ class Scan:
     """Reads an account; a context manager, whose end keeps waiting threads from making further requests.
 
     Args:
-        catalogue: prices and instance types.
         idle_window: seconds for which invocations are examined.
         clients: creates the clients, from a function that sleeps; for tests.
     """
@@ -83,9 +82,6 @@ class Scan:
     def inventory(self, regions: Sequence[str], collectors: Sequence[Collector] = COLLECTORS) -> Inventory:
         """Everything that these regions have.
 
-        Args:
-            collectors: read a group of resources each.
-
         Raises:
             NoCredentials: there are no usable credentials.
         """
@@ -101,7 +97,7 @@ class Scan:
             for region in read
         ]
         found = [resource for future in futures for resource in result_of(future)]
-        unread = tuple(one for region in read for one in region.unread)
+        unread = tuple(failure for region in read for failure in region.unread)
         return Inventory(tuple(regions), tuple(sorted(found, key=_order)), unread, now)
 
     def _sleep(self, seconds: float) -> None:

@@ -79,7 +79,7 @@ def _of_models(region: Region, bucket: str) -> list[Resource]:
 
 def _is_used(aws: Aws, name: str) -> bool:
     """Whether there is a model of that name, or a running transform job."""
-    if any(one["ModelName"] == name for one in aws.models(name)):
+    if any(model["ModelName"] == name for model in aws.models(name)):
         return True
     job = aws.transform_job(name)
     return job is not None and job["TransformJobStatus"] in ACTIVE

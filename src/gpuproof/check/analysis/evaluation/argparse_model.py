@@ -17,7 +17,6 @@ class Argument:
 
     Args:
         flags: as declared: `("-b", "--batch-size")`; for a positional argument, its name.
-        dest: its attribute of the parsed arguments.
         default: its default; absent if none is declared.
         declared: the default as it is written: known where nothing but the command line can override it.
         value: its value in the script: the default, or the value in the job that is about to run.
@@ -41,7 +40,6 @@ class CommandLine:
     """The command line of a script.
 
     Args:
-        arguments: the declared arguments.
         strict: whether an undeclared argument ends the script: it calls `parse_args`, never `parse_known_args`.
         complete: whether these are all arguments: every flag is a literal, and no other code adds arguments.
         parses: calls of `parse_args` and `parse_known_args`.
@@ -54,41 +52,36 @@ class CommandLine:
 
     def by_dest(self, dest: str) -> Argument | None:
         """The argument of `args.dest`; None if there is none, or more than one."""
-        found = [one for one in self.arguments if one.dest == dest]
+        found = [argument for argument in self.arguments if argument.dest == dest]
         return found[0] if len(found) == 1 else None
 
     def by_flag(self, flag: str) -> Argument | None:
         """The argument that `--flag` sets."""
-        return next((one for one in self.arguments if flag in one.flags), None)
+        return next((argument for argument in self.arguments if flag in argument.flags), None)
 
 
 Evaluate = Callable[[Module, ast.expr | None], Value]
 
 
 def read_command_line(module: Module, evaluate: Evaluate) -> CommandLine:
-    """The command line that a module's `argparse` parser declares; without a parser, it is empty.
-
-    Args:
-        module: the script.
-        evaluate: evaluates flags and defaults.
-    """
+    """The command line that a module's `argparse` parser declares; without a parser, it is empty."""
     calls = module.nodes(ast.Call)
     parses = [
-        one
-        for one in calls
-        if isinstance(one.func, ast.Attribute) and one.func.attr in ("parse_args", "parse_known_args")
+        call
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("parse_args", "parse_known_args")
     ]
-    declared = [_argument(module, one, evaluate) for one in calls if callee_name(one) == "add_argument"]
-    parsers = [one for one in calls if module.qualified(one.func) == "argparse.ArgumentParser"]
+    declared = [_argument(module, call, evaluate) for call in calls if callee_name(call) == "add_argument"]
+    parsers = [call for call in calls if module.qualified(call.func) == "argparse.ArgumentParser"]
     # Other code may add arguments: `parents=`, `add_parser_arguments(parser)`, a function that gets the parser.
     is_only_parser = (
         len(parsers) == 1
-        and all(one.arg != "parents" for one in parsers[0].keywords)
+        and all(keyword.arg != "parents" for keyword in parsers[0].keywords)
         and not _is_passed_on(module, parsers[0])
     )
     return CommandLine(
-        arguments=tuple(one for one in declared if one is not None),
-        strict=bool(parses) and all(callee_name(one) == "parse_args" for one in parses),
+        arguments=tuple(item for item in declared if item is not None),
+        strict=bool(parses) and all(callee_name(parse) == "parse_args" for parse in parses),
         complete=is_only_parser and None not in declared,
         parses=tuple(parses),
     )
@@ -135,8 +128,8 @@ def _argument(module: Module, node: ast.Call, evaluate: Evaluate) -> Argument | 
     def value(keyword: str) -> Value:
         return evaluate(module, argument_node(node, keyword))
 
-    flags = [text for one in node.args if (text := evaluate(module, one).text) is not None]
-    if not flags or len(flags) != len(node.args) or any(one.arg is None for one in node.keywords):
+    flags = [text for argument in node.args if (text := evaluate(module, argument).text) is not None]
+    if not flags or len(flags) != len(node.args) or any(keyword.arg is None for keyword in node.keywords):
         return None
     dest = value("dest").text
     if dest is None:

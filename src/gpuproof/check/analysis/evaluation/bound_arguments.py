@@ -27,20 +27,22 @@ def bind_arguments(module: Module, line: CommandLine, words: Sequence[str]) -> C
     return replace(
         line,
         arguments=tuple(
-            one if one.dest in changed else replace(one, value=given.get(one.dest, _fallback(one)))
-            for one in line.arguments
+            argument
+            if argument.dest in changed
+            else replace(argument, value=given.get(argument.dest, _fallback(argument)))
+            for argument in line.arguments
         ),
     )
 
 
 def _parses_own_arguments(module: Module, line: CommandLine) -> bool:
     calls = module.nodes(ast.Call)
-    parsers = [one for one in calls if module.qualified(one.func) == "argparse.ArgumentParser"]
+    parsers = [call for call in calls if module.qualified(call.func) == "argparse.ArgumentParser"]
     return (
         len(parsers) == 1
         and bool(line.parses)
-        and all(_reads_argv(module, one) for one in line.parses)
-        and not any(callee_name(one) in ("set_defaults", "add_subparsers") for one in calls)
+        and all(_reads_argv(module, parse) for parse in line.parses)
+        and not any(callee_name(call) in ("set_defaults", "add_subparsers") for call in calls)
     )
 
 
@@ -51,7 +53,7 @@ def _reads_argv(module: Module, parse: ast.Call) -> bool:
 
 def _given(line: CommandLine, words: Sequence[str]) -> dict[str, Value]:
     """The values that the words set, by name; unknown for actions and types that are not evaluated."""
-    flags = {flag: one for one in line.arguments for flag in one.flags if flag.startswith("-")}
+    flags = {flag: option for option in line.arguments for flag in option.flags if flag.startswith("-")}
     found: dict[str, Value] = {}
     position = 0
     while position < len(words):
@@ -76,7 +78,7 @@ def _by_flag(flags: dict[str, Argument], word: str) -> Argument | None:
     """The argument of a flag, which may be abbreviated to an unambiguous prefix."""
     if word in flags or not word.startswith("--"):
         return flags.get(word)
-    near = [one for flag, one in flags.items() if flag.startswith(word)]
+    near = [item for flag, item in flags.items() if flag.startswith(word)]
     return near[0] if len(near) == 1 else None
 
 
@@ -105,8 +107,8 @@ def _assigned(module: Module) -> set[str]:
     for call in module.nodes(ast.Call):
         if callee_name(call) in ("setattr", "vars", "update"):
             stored |= {
-                one.value
-                for one in ast.walk(call)
-                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                node.value
+                for node in ast.walk(call)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
             }
     return stored

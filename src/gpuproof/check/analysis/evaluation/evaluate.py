@@ -157,12 +157,12 @@ class _Evaluator:
         return UNKNOWN
 
     def boolean(self, node: ast.BoolOp, depth: int) -> Value:
-        values = [self.value(one, depth) for one in node.values]
+        values = [self.value(value, depth) for value in node.values]
         if isinstance(node.op, ast.Or):
             # `given or "fallback"`: the fallback is a default.
             if values[-1].options and not values[0].options:
                 return values[-1].as_default()
-            return next((one for one in values if one.options and one.value), UNKNOWN)
+            return next((value for value in values if value.options and value.value), UNKNOWN)
         return UNKNOWN
 
     def ternary(self, node: ast.IfExp, depth: int) -> Value:
@@ -187,9 +187,9 @@ class _Evaluator:
         return known(entries)
 
     def sequence(self, node: ast.List | ast.Tuple, depth: int) -> Value:
-        if len(node.elts) > MAX_ITEMS or any(isinstance(one, ast.Starred) for one in node.elts):
+        if len(node.elts) > MAX_ITEMS or any(isinstance(elt, ast.Starred) for elt in node.elts):
             return UNKNOWN
-        return known(tuple(self.spanned(one, depth) for one in node.elts))
+        return known(tuple(self.spanned(elt, depth) for elt in node.elts))
 
     def subscript(self, node: ast.Subscript, depth: int) -> Value:
         if self._module.qualified(node.value) == "os.environ":
@@ -225,7 +225,7 @@ class _Evaluator:
 
     def _method(self, node: ast.Call, function: ast.Attribute, depth: int) -> Value:
         receiver = self.value(function.value, depth)
-        arguments = [self.value(one, depth) for one in node.args]
+        arguments = [self.value(argument, depth) for argument in node.args]
         match function.attr:
             case "format" if receiver.text is not None:
                 return formatted(
@@ -334,11 +334,11 @@ class _Evaluator:
         entries = Entries()
         for argument in node.args:
             self._merge(entries, self.value(argument, depth))
-        for one in node.keywords:
-            if one.arg is None:
-                self._merge(entries, self.value(one.value, depth))
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self._merge(entries, self.value(keyword.value, depth))
             else:
-                entries[one.arg] = self.spanned(one.value, depth)
+                entries[keyword.arg] = self.spanned(keyword.value, depth)
         return known(entries)
 
     def _merge(self, entries: Entries, value: Value) -> None:
@@ -349,14 +349,14 @@ class _Evaluator:
         entries.complete = entries.complete and value.entries.complete
 
     def _path(self, node: ast.Call, depth: int) -> Value:
-        if any(isinstance(one, ast.Starred) for one in node.args):
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
             return UNKNOWN
-        return joined_path([self.value(one, depth) for one in node.args])
+        return joined_path([self.value(argument, depth) for argument in node.args])
 
     def _converted(self, name: str, node: ast.Call, depth: int) -> Value:
         value = self.value(node.args[0], depth)
         if name in ("pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"):
-            return joined_path([self.value(one, depth) for one in node.args])
+            return joined_path([self.value(argument, depth) for argument in node.args])
         convert: Callable[[Any], Any] | None = {"str": str, "int": int, "float": float, "bool": bool}.get(
             name
         )
@@ -373,7 +373,7 @@ class _Evaluator:
             return default(path)
         fallback = node.args[1] if len(node.args) > 1 else None
         if fallback is None:
-            fallback = next((one.value for one in node.keywords if one.arg == "default"), None)
+            fallback = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
         return self.value(fallback, depth).as_default() if fallback is not None else UNKNOWN
 
 

@@ -61,12 +61,12 @@ def percent(left: Value, right: Value) -> Value:
     text = left.text or ""
     if _may_grow(text, "%", values):
         return UNKNOWN
-    if all(one.is_sure and len(one.options) == 1 for one in values):
+    if all(value.is_sure and len(value.options) == 1 for value in values):
         try:
-            result = text % tuple(one.value for one in values)
+            result = text % tuple(value.value for value in values)
         except (TypeError, ValueError, KeyError, OverflowError):
             return UNKNOWN
-        sure = left.certainty == "known" and all(one.certainty == "known" for one in values)
+        sure = left.certainty == "known" and all(value.certainty == "known" for value in values)
         return known(result) if sure else default(result)
     return Value("unknown", prefix=text.partition("%")[0])
 
@@ -77,14 +77,15 @@ def formatted(template: Value, arguments: Sequence[Value], named: dict[str | Non
     text = template.text or ""
     if _may_grow(text, "{", values):
         return UNKNOWN
-    if None not in named and all(len(one.options) == 1 for one in values):
+    if None not in named and all(len(value.options) == 1 for value in values):
         try:
             result = text.format(
-                *(one.value for one in arguments), **{str(key): one.value for key, one in named.items()}
+                *(argument.value for argument in arguments),
+                **{str(key): value.value for key, value in named.items()},
             )
         except (IndexError, KeyError, ValueError, AttributeError, TypeError, OverflowError):
             return UNKNOWN
-        sure = all(one.certainty == "known" for one in (template, *values))
+        sure = all(value.certainty == "known" for value in (template, *values))
         return known(result) if sure else default(result)
     return Value("unknown", prefix=text.partition("{")[0], suffix=text.rpartition("}")[2])
 
@@ -129,5 +130,5 @@ _WIDTH = re.compile(r"%[^%a-zA-Z]*(\*|\d{4})|\{[^{}]*(\d{4}[^{}]*\}|\{)")
 
 def _may_grow(template: str, mark: str, values: Sequence[Value]) -> bool:
     """Whether the formatted text may be longer than `MAX_TEXT`."""
-    longest = max((len(str(one.text)) for one in values if one.text is not None), default=0)
+    longest = max((len(str(value.text)) for value in values if value.text is not None), default=0)
     return len(template) + template.count(mark) * longest > MAX_TEXT or _WIDTH.search(template) is not None

@@ -116,16 +116,16 @@ def _is_set_later(job: JobDefinition) -> bool:
         return False
     module, made = job.module, job.call.node
     assigned = [
-        one.value
-        for one in module.nodes(ast.Attribute)
-        if one.attr in _CHECKPOINTS and isinstance(one.ctx, ast.Store)
+        node.value
+        for node in module.nodes(ast.Attribute)
+        if node.attr in _CHECKPOINTS and isinstance(node.ctx, ast.Store)
     ]
-    chained = [one.receiver for one in calls_named(module, "with_checkpoint_config")]
+    chained = [call.receiver for call in calls_named(module, "with_checkpoint_config")]
     keys = [
-        one.value
-        for one in module.nodes(ast.Subscript)
-        if isinstance(one.ctx, ast.Store) and evaluate(module, one.slice).text in _CHECKPOINTS
+        node.value
+        for node in module.nodes(ast.Subscript)
+        if isinstance(node.ctx, ast.Store) and evaluate(module, node.slice).text in _CHECKPOINTS
     ]
-    targets = [module.origin(one) for one in (*assigned, *chained, *keys)]
-    passed = [module.origin(one.value) for one in job.call.node.keywords]
-    return any(one is made or one in passed or not isinstance(one, ast.Call) for one in targets)
+    targets = [module.origin(key) for key in (*assigned, *chained, *keys)]
+    passed = [module.origin(keyword.value) for keyword in job.call.node.keywords]
+    return any(target is made or target in passed or not isinstance(target, ast.Call) for target in targets)

@@ -135,13 +135,15 @@ def _is_cpu_script(script: Module) -> bool:
     modules = local_modules(script)
     roots = {
         name.lstrip(".").partition(".")[0]
-        for one in modules
-        for name in one.names.modules
-        if one.loader.imported_module(one, name) is None
+        for module in modules
+        for name in module.names.modules
+        if module.loader.imported_module(module, name) is None
     }
     known = all(root in _CPU_LIBRARIES or root in sys.stdlib_module_names for root in roots)
     works = bool(roots & {"sklearn", "pandas"})
-    return known and works and not any(one.names.has_star for one in modules) and not _may_use_gpu(script)
+    return (
+        known and works and not any(module.names.has_star for module in modules) and not _may_use_gpu(script)
+    )
 
 
 def _may_use_gpu(script: Module) -> bool:

@@ -99,7 +99,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or script is None or count is None or count < 2:
         return
     modules = local_modules(script)
-    uses = any(calls_to(one, "tensorflow.distribute.MirroredStrategy") for one in modules)
+    uses = any(calls_to(module, "tensorflow.distribute.MirroredStrategy") for module in modules)
     connects = (
         script_uses(script, _OTHERS, "call", "name")
         or script_uses(script, _TEXTS, "string")

@@ -99,16 +99,20 @@ def check(module: Module, project: Project) -> Hits:
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
         shuffle = call.argument("shuffle", 2)
-        if shuffle.flag is not True or not shuffle.is_known or not all(one.is_absent for one in given):
+        if (
+            shuffle.flag is not True
+            or not shuffle.is_known
+            or not all(argument.is_absent for argument in given)
+        ):
             continue
         data = call.expression("dataset", 0)
         origin = module.origin(data)
         names = [
-            one.id if isinstance(one, ast.Name) else one.attr
+            node.id if isinstance(node, ast.Name) else node.attr
             for made in (data, origin)
             if made is not None
-            for one in ast.walk(made)
-            if isinstance(one, (ast.Name, ast.Attribute))
+            for node in ast.walk(made)
+            if isinstance(node, (ast.Name, ast.Attribute))
         ]
         if any(_RANKED.search(name) for name in names):
             continue
@@ -126,7 +130,7 @@ def _seeds_by_rank(module: Module) -> bool:
     """Whether code computes something from the rank, such as a seed or the start of a slice."""
     nodes = (*module.nodes(ast.BinOp), *module.nodes(ast.Slice))
     return any(
-        isinstance(one, ast.Name) and "rank" in one.id and "local" not in one.id
+        isinstance(node, ast.Name) and "rank" in node.id and "local" not in node.id
         for node in nodes
-        for one in ast.iter_child_nodes(node)
+        for node in ast.iter_child_nodes(node)
     )

@@ -107,11 +107,11 @@ _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distribute
 def check(module: Module, _: Project) -> Hits:
     if (
         not calls_named(module, "backward")
-        or any(calls_named(one, "set_epoch") for one in local_modules(module))
+        or any(calls_named(candidate, "set_epoch") for candidate in local_modules(module))
         or uses_distribution_library(module)
     ):
         return
-    loop = next((one for one in module.nodes(ast.For) if _is_epochs(module, one)), None)
+    loop = next((node for node in module.nodes(ast.For) if _is_epochs(module, node)), None)
     if loop is None:
         return
     for call in calls_to(module, *_SAMPLERS):

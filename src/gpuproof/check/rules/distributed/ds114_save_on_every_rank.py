@@ -127,10 +127,10 @@ def _has_own_file(module: Module, call: Call) -> bool:
     origin = module.origin(path)
     if path is None or (call.argument("f", 1).text or "").startswith("/tmp"):  # noqa: S108
         return True
-    nodes = [one for made in (path, origin) if made is not None for one in ast.walk(made)]
+    nodes = [node for made in (path, origin) if made is not None for node in ast.walk(made)]
     names = [
-        one.id if isinstance(one, ast.Name) else one.attr
-        for one in nodes
-        if isinstance(one, (ast.Name, ast.Attribute))
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute))
     ]
     return any(_OWN_FILE.search(name) for name in names)

@@ -103,10 +103,10 @@ def check(module: Module, project: Project) -> Hits:
         return
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
     settings = [call for call in calls_named(module, "set_device") if (call.name or "").startswith("torch.")]
-    for move in sorted(moves, key=lambda one: one.node.lineno):
-        late = next((one for one in settings if _comes_after(module, one, move)), None)
+    for move in sorted(moves, key=lambda call: call.node.lineno):
+        late = next((setting for setting in settings if _comes_after(module, setting, move)), None)
         if late is not None:
-            first = not any(one.node.lineno < move.node.lineno for one in settings)
+            first = not any(setting.node.lineno < move.node.lineno for setting in settings)
             if first:
                 line = module.unit.file_position(late.node.lineno, 1)[1]
                 yield rule.hit(
@@ -133,12 +133,12 @@ def _selects_gpu(script: Module) -> bool:
     for module in local_modules(script):
         for call in calls_named(module, "cuda", "to", "device"):
             given = [
-                one for argument in (*call.node.args, *call.keywords.values()) for one in ast.walk(argument)
+                node for argument in (*call.node.args, *call.keywords.values()) for node in ast.walk(argument)
             ]
             names = [
-                one.id if isinstance(one, ast.Name) else one.attr
-                for one in given
-                if isinstance(one, (ast.Name, ast.Attribute))
+                argument.id if isinstance(argument, ast.Name) else argument.attr
+                for argument in given
+                if isinstance(argument, (ast.Name, ast.Attribute))
             ]
             if any(_RANK.search(name) for name in names) or (
                 call.method == "device" and len(call.node.args) > 1
@@ -171,10 +171,10 @@ def _comes_after(module: Module, late: Call, early: Call) -> bool:
     statement = module.tree.statement(late.node)
     block = _block(module, statement)
     before = block[: block.index(statement)] if statement in block else []
-    return any(module.tree.is_within(early.node, one) for one in before)
+    return any(module.tree.is_within(early.node, item) for item in before)
 
 
 def _block(module: Module, statement: ast.stmt | None) -> list[ast.stmt]:
     parent = module.parent(statement) if statement is not None else None
     blocks = (getattr(parent, field, None) for field in ("body", "orelse", "finalbody"))
-    return next((one for one in blocks if one and statement in one), [])
+    return next((block for block in blocks if block and statement in block), [])

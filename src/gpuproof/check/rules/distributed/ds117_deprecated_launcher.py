@@ -97,7 +97,7 @@ def check(module: Module, _: Project) -> Hits:
     ):
         return
     for call in calls_named(module, "add_argument"):
-        flags = {one.value for one in call.node.args if isinstance(one, ast.Constant)}
+        flags = {argument.value for argument in call.node.args if isinstance(argument, ast.Constant)}
         if flags & {"--local_rank", "--local-rank"}:
             yield rule.hit(
                 call.span,
@@ -108,7 +108,9 @@ def check(module: Module, _: Project) -> Hits:
 
 def _names_launcher(node: ast.Call) -> bool:
     texts = (
-        one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        child.value
+        for child in ast.walk(node)
+        if isinstance(child, ast.Constant) and isinstance(child.value, str)
     )
     return any(
         text.strip() == "torch.distributed.launch" or "-m torch.distributed.launch" in text for text in texts

@@ -86,9 +86,9 @@ def check(module: Module, _: Project) -> Hits:
     if not starts or not calls_named(module, "step"):
         return
     trains = [
-        one
-        for one in calls_named(module, "backward")
-        if one.receiver is not None and module.loops_around(one.node)
+        call
+        for call in calls_named(module, "backward")
+        if call.receiver is not None and module.loops_around(call.node)
     ]
     if (
         not trains

@@ -121,7 +121,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     gpus = gpus_per_host(project, job)
     if gpus is not None and gpus < 2:
         return
-    starts = next((one for one in _starts(script) if always_runs(script, one.node)), None)
+    starts = next((start for start in _starts(script) if always_runs(script, start.node)), None)
     if starts is None:
         return
     launcher = _LAUNCHERS[started[0]]

@@ -103,7 +103,7 @@ def check(module: Module, _: Project) -> Hits:
 
 def _open_calls(module: Module) -> Iterator[tuple[ast.AST, str]]:
     for call in all_calls(module):
-        if not any(_is_open(one) for one in (*call.node.args, *call.keywords.values())):
+        if not any(_is_open(keyword) for keyword in (*call.node.args, *call.keywords.values())):
             continue
         of_library = (call.name or "").partition(".")[0] in _LIBRARIES
         on_model = (
@@ -122,9 +122,9 @@ def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(module.parent(node), ast.ClassDef):
             continue
         name = node.targets[0].id
-        uses = [one.receiver if one.receiver is not None else one.node.func for one in all_calls(module)]
-        named = [one for one in uses if isinstance(one, ast.Name) and one.id == name]
-        if any([each.value for each in module.reaching(one)] == [node.value] for one in named):
+        uses = [call.receiver if call.receiver is not None else call.node.func for call in all_calls(module)]
+        named = [use for use in uses if isinstance(use, ast.Name) and use.id == name]
+        if any([each.value for each in module.reaching(use)] == [node.value] for use in named):
             yield node, module.text(node)
 
 

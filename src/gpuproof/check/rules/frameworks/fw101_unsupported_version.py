@@ -77,7 +77,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
         return
     versions = sdk_versions(job.framework, scope)
-    row = next((one for one in versions if version.text in (one.version, one.alias)), None)
+    row = next((release for release in versions if version.text in (release.version, release.alias)), None)
     if row is None:
         yield _no_version(job, versions, scope)
         return
@@ -97,11 +97,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str) -> Hit:
     text = str(job.framework_version.text)
-    newest = max(version_key(one.version) for one in versions)
+    newest = max(version_key(version.version) for version in versions)
     is_newer = version_key(text) > newest
     target = version_key(text)[:2]
-    near = sorted(versions, key=lambda one: _distance(version_key(one.version)[:2], target))[:4]
-    listed = ", ".join(one.version for one in sorted(near, key=lambda one: version_key(one.version)))
+    near = sorted(versions, key=lambda version: _distance(version_key(version.version)[:2], target))[:4]
+    listed = ", ".join(
+        release.version for release in sorted(near, key=lambda release: version_key(release.version))
+    )
     sure = job.framework_version.is_known and not is_newer
     name = _NAMES[str(job.framework)]
     return rule.hit(

@@ -79,7 +79,7 @@ def check(module: Module, project: Project) -> Hits:
         ):
             continue
         missing = [
-            " or ".join(names) for names in needs if all(call.argument(one).is_absent for one in names)
+            " or ".join(names) for names in needs if all(call.argument(name).is_absent for name in names)
         ]
         if missing:
             yield rule.hit(

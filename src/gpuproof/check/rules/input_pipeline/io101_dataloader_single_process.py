@@ -74,7 +74,7 @@ _READS = re.compile(r"(^|[._])(open|imread|read\w*|load|transforms?|target_trans
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    trains = any(one.receiver is not None for one in calls_named(module, "backward"))
+    trains = any(candidate.receiver is not None for candidate in calls_named(module, "backward"))
     if not trains or not touches_device(module) or is_test(module) or runs_without_gpu(module, project):
         return
     job = largest_job(project, module)
@@ -103,8 +103,8 @@ def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
     if depth > 6 or node is None:
         return False
     if isinstance(node, ast.Name):
-        values = [one.value for one in module.reaching(node) if one.kind in ("assign", "unpack")]
-        return bool(values) and all(_reads_files(module, one, depth + 1) for one in values)
+        values = [binding.value for binding in module.reaching(node) if binding.kind in ("assign", "unpack")]
+        return bool(values) and all(_reads_files(module, value, depth + 1) for value in values)
     if isinstance(node, ast.Subscript):
         return _reads_files(module, node.value, depth + 1)
     call = origin_call(module, node) if isinstance(node, ast.Call) else None
@@ -122,5 +122,9 @@ def _own_dataset_reads(module: Module, call: Call) -> bool:
     owner = module.classes.get(call.method) if isinstance(call.node.func, ast.Name) else None
     if owner is None or not any(base.startswith("torch.utils.data") for base in module.bases(owner)):
         return False
-    items = [one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__getitem__"]
+    items = [
+        statement
+        for statement in owner.body
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__getitem__"
+    ]
     return uses(module, _READS, "call", "attribute", within=items)

@@ -79,8 +79,8 @@ def check(module: Module, project: Project) -> Hits:
         steps = pipeline_calls(module, dataset)
         if (
             steps is None
-            or any(one.method in _MAY_PREFETCH for one in steps)
-            or not any(one.method == "batch" for one in steps)
+            or any(step.method in _MAY_PREFETCH for step in steps)
+            or not any(step.method == "batch" for step in steps)
         ):
             continue
         name = tensorflow_alias(module)

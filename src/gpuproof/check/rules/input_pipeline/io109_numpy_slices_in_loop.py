@@ -81,10 +81,10 @@ def _steps(module: Module, loop: ast.For) -> bool:
 def _trains(module: Module, loop: ast.For) -> bool:
     if calls_within(calls_named(module, "train_on_batch", "backward", "GradientTape"), loop):
         return True
-    steps = (local_function(one) for one in calls_within(all_calls(module), loop))
+    steps = (local_function(call) for call in calls_within(all_calls(module), loop))
     return any(
-        one is not None and calls_within(calls_named(module, "backward", "GradientTape"), one)
-        for one in steps
+        step is not None and calls_within(calls_named(module, "backward", "GradientTape"), step)
+        for step in steps
     )
 
 
@@ -97,7 +97,7 @@ def _is_array(module: Module, node: ast.expr) -> bool:
     """Whether an expression certainly comes from NumPy."""
     if not isinstance(node, ast.Name):
         return False
-    values = [one.value for one in module.reaching(node)]
+    values = [binding.value for binding in module.reaching(node)]
     return bool(values) and all(
         value is not None
         and any(

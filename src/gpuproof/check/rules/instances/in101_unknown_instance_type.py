@@ -97,7 +97,7 @@ def _hit(name: str, value: Value, span: Span, project: Project) -> Hit:
     siblings = _siblings(name, project)
     sure = value.is_known and bool(siblings)
     close = get_close_matches(name, siblings, n=1, cutoff=0.6)
-    date = max((one.as_of for one in project.catalogue.tables.gpu_instances.values()), default="")
+    date = max((instance.as_of for instance in project.catalogue.tables.gpu_instances.values()), default="")
     edits = replace_text(value, name, close[0]) if close else ()
     if name.startswith("ml.") and project.catalogue.instance(name.removeprefix("ml.")) is not None:
         what = f"`{name}` exists on EC2 but not on SageMaker"
@@ -123,4 +123,4 @@ def _siblings(name: str, project: Project) -> list[str]:
     family = name.removeprefix("ml.").partition(".")[0] + "."
     names = (prefix + family + size for size in _SIZES)
     known = project.catalogue.accepted_for if prefix else project.catalogue.instance
-    return [one for one in names if known(one)]
+    return [alias for alias in names if known(alias)]

@@ -134,7 +134,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 def _needs_cuda(script: Module) -> int | None:
     """The line that always fails without a GPU; None if the script checks for one."""
-    if not script.imports("torch") or any(_checks_for_gpu(one) for one in local_modules(script)):
+    if not script.imports("torch") or any(_checks_for_gpu(module) for module in local_modules(script)):
         return None
     for call in calls_named(script, "cuda", "to", "device"):
         if call.method == "cuda":
@@ -154,19 +154,19 @@ def _checks_for_gpu(module: Module) -> bool:
     """Whether a condition of the module depends on a GPU, or tests replace CUDA."""
     if module.imports("mock", "unittest.mock"):
         return True
-    tests: list[ast.AST] = [one.test for one in module.nodes(ast.If, ast.IfExp, ast.While, ast.Assert)]
+    tests: list[ast.AST] = [node.test for node in module.nodes(ast.If, ast.IfExp, ast.While, ast.Assert)]
     tests += module.nodes(ast.BoolOp, ast.Compare, ast.UnaryOp)
     # `use_cuda = torch.cuda.is_available()` is tested by its name.
-    tests += [one.value for one in module.nodes(ast.Assign, ast.Return) if one.value is not None]
+    tests += [node.value for node in module.nodes(ast.Assign, ast.Return) if node.value is not None]
     tests += [
         argument for call in all_calls(module) for argument in (*call.node.args, *call.keywords.values())
     ]
     quiet = [call.node for call in calls_named(module, "print", "info", "debug", "warning")]
     checked = [
-        one
-        for one in find_uses(module, "call", "name", "attribute", within=tests)
-        if _CHECKS.search(one.text)
+        use
+        for use in find_uses(module, "call", "name", "attribute", within=tests)
+        if _CHECKS.search(use.text)
     ]
     return uses(module, _VARIABLES, "string") or any(
-        not any(module.tree.is_within(one.node, each) for each in quiet) for one in checked
+        not any(module.tree.is_within(use.node, each) for each in quiet) for use in checked
     )

@@ -70,7 +70,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if region not in catalogue.regions() or catalogue.offerings(instance.name, region):
         return
     found = catalogue.replacements(instance.name, use_of(job, instance), region)
-    there = ", ".join(dict.fromkeys(one.region for one in catalogue.offerings(instance.name)))
+    there = ", ".join(dict.fromkeys(offering.region for offering in catalogue.offerings(instance.name)))
     instead = f"Use {found[0].instance.name}, which {region} offers, or a" if found else "Use a"
     yield rule.hit(
         job.where(job.instance_type),

@@ -83,7 +83,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     number = _NUMBER.search(comment)
     several = _SEVERAL.search(comment)
     if (number and int(number[1]) != instance.gpu_count) or (several and instance.gpu_count == 1):
-        claim = next(one[0] for one in (number, several) if one is not None)
+        claim = next(item[0] for item in (number, several) if item is not None)
         gpus = "one GPU" if instance.gpu_count == 1 else f"{instance.gpu_count} GPUs"
         yield rule.hit(
             span,

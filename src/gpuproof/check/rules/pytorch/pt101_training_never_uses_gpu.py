@@ -84,13 +84,13 @@ def check(module: Module, project: Project) -> Hits:
     if not module.imports("torch"):
         return
     steps = [
-        one
-        for one in calls_named(module, "backward")
-        if one.receiver is not None and module.loops_around(one.node)
+        call
+        for call in calls_named(module, "backward")
+        if call.receiver is not None and module.loops_around(call.node)
     ]
     if not steps or not calls_named(module, "step"):
         return
-    if not any(calls_named(one, "DataLoader") for one in local_modules(module)):
+    if not any(calls_named(call, "DataLoader") for call in local_modules(module)):
         return
     job = largest_job(project, module)
     gpus = gpus_per_host(project, job) if job is not None else None

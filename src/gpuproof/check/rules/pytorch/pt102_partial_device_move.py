@@ -96,7 +96,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if uses(module, _MOVES_INPUT, "call") or _something_moves_inside(module):
         return
-    moves = [one for one in calls_named(module, "to", "cuda") if moves_to_gpu(one)]
+    moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
     for call in all_calls(module):
         if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
             continue
@@ -111,7 +111,7 @@ def check(module: Module, project: Project) -> Hits:
             continue
         made = module.origin(call.node.func) or call.node
         if _in_place(module, call.node.args[0]) or any(
-            is_inside_with(module, one, ("device",)) for one in (call.node, made)
+            is_inside_with(module, item, ("device",)) for item in (call.node, made)
         ):
             continue
         if _is_wrapped(module, call.node.func) or is_collated(module, call.node):
@@ -133,10 +133,10 @@ def _hit(module: Module, call: Call, model: InferredType) -> Hit:
 
 def _something_moves_inside(module: Module) -> bool:
     """Whether a model or dataset of the file moves tensors in its own methods, such as `forward`."""
-    for one in calls_named(module, "to", "cuda"):
-        owner = module.enclosing(one.node, ast.ClassDef)
+    for call in calls_named(module, "to", "cuda"):
+        owner = module.enclosing(call.node, ast.ClassDef)
         if (
-            one.receiver is not None
+            call.receiver is not None
             and owner is not None
             and any(base.startswith("torch.") for base in module.bases(owner))
         ):
@@ -148,7 +148,7 @@ def _is_wrapped(module: Module, node: ast.expr) -> bool:
     """Whether the model is in `DataParallel`, which moves its input."""
     if not isinstance(node, ast.Name):
         return False
-    values = [one.value for one in module.reaching(node) if one.value is not None]
+    values = [binding.value for binding in module.reaching(node) if binding.value is not None]
     return uses(module, _WRAPPER, "call", within=values)
 
 

@@ -92,7 +92,7 @@ def check(module: Module, project: Project) -> Hits:
     trained = [
         job.model.script for job in endpoints if job.model is not None and job.model.script is not None
     ]
-    if any(_saves_from_cpu(one) for script in (module, *trained) for one in local_modules(script)):
+    if any(_saves_from_cpu(local) for script in (module, *trained) for local in local_modules(script)):
         return
     for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
@@ -123,23 +123,23 @@ def _saves_from_cpu(module: Module) -> bool:
     for save in calls_to(module, "torch.save"):
         saved, function = save.expression("obj", 0), module.function_of(save.node)
         moves = [
-            one
-            for one in calls_named(module, "cpu", "to")
-            if (one.method == "cpu" or one.argument("device", 0).text == "cpu")
-            and module.function_of(one.node) is function
+            call
+            for call in calls_named(module, "cpu", "to")
+            if (call.method == "cpu" or call.argument("device", 0).text == "cpu")
+            and module.function_of(call.node) is function
         ]
         if saved is None:
             continue
         made = module.origin(saved)
         if any(
-            module.tree.is_within(one.node, each)
-            for one in moves
+            module.tree.is_within(move.node, each)
+            for move in moves
             for each in (saved, made)
             if each is not None
         ):
             return True
-        before = [one for one in moves if one.node.lineno <= save.node.lineno]
-        names = [one for one in ast.walk(made or saved) if isinstance(one, ast.Name)]
+        before = [move for move in moves if move.node.lineno <= save.node.lineno]
+        names = [node for node in ast.walk(made or saved) if isinstance(node, ast.Name)]
         if any(moves_name(module, name, before) for name in names):
             return True
     return False
@@ -155,14 +155,14 @@ def _loads_no_model(call: Call) -> bool:
     if argument is None:
         return bool(_NO_MODEL.search(target))
     # `args.checkpoint` names a checkpoint: only the last part of a dotted name counts.
-    parts = [one for one in ast.walk(argument) if not isinstance(call.module.parent(one), ast.Attribute)]
+    parts = [node for node in ast.walk(argument) if not isinstance(call.module.parent(node), ast.Attribute)]
     words = [
-        one.attr
-        if isinstance(one, ast.Attribute)
-        else one.id
-        if isinstance(one, ast.Name)
-        else str(one.value)
-        for one in parts
-        if isinstance(one, (ast.Attribute, ast.Name, ast.Constant))
+        part.attr
+        if isinstance(part, ast.Attribute)
+        else part.id
+        if isinstance(part, ast.Name)
+        else str(part.value)
+        for part in parts
+        if isinstance(part, (ast.Attribute, ast.Name, ast.Constant))
     ]
     return any(_NO_MODEL.search(word) for word in (target, *words))

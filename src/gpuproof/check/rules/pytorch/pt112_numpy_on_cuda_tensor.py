@@ -149,8 +149,8 @@ def _is_moved_model(module: Module, function: ast.expr) -> bool:
     tagged = type_of(module, function)
     if tagged.kind is TypeKind.MODULE:
         # `.to(device)` with a device that is "cpu" does not move it.
-        moves = [one for one in calls_named(module, "to", "cuda") if one.receiver is not None]
-        return tagged.device == "gpu" and any(moves_to_gpu(one) for one in moves)
+        moves = [call for call in calls_named(module, "to", "cuda") if call.receiver is not None]
+        return tagged.device == "gpu" and any(moves_to_gpu(move) for move in moves)
     # A model that a serving toolkit passes in, moved by the function that uses it.
     around = module.function_of(function)
     return (

@@ -116,13 +116,13 @@ def check(module: Module, project: Project) -> Hits:
     if set(unseen_imports(module)) - _STAYS_PUT:
         return
     jobs = [
-        one
-        for one in project.jobs_running(module)
-        if one.kind in ("endpoint", "transform") and gpus_per_host(project, one)
+        candidate
+        for candidate in project.jobs_running(module)
+        if candidate.kind in ("endpoint", "transform") and gpus_per_host(project, candidate)
     ]
     if not jobs:
         return
-    job = max(jobs, key=lambda one: gpus_per_host(project, one) or 0)
+    job = max(jobs, key=lambda candidate: gpus_per_host(project, candidate) or 0)
     gpus, name = gpus_per_host(project, job), str(job.instance_type.text)
     price = hourly_price(project, name, "endpoint")
     cost = f" at {hourly_text(price)}" if price else ""

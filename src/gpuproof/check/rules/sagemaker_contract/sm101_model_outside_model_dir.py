@@ -114,12 +114,14 @@ def check(module: Module, project: Project) -> Hits:
         return
     if any(job.source == "what-if" for job in jobs):
         return
-    modules = {one for job in jobs if job.script is not None for one in local_modules(job.script)} | {module}
-    if any(_may_be_kept(one) for one in modules):
+    modules = {local for job in jobs if job.script is not None for local in local_modules(job.script)} | {
+        module
+    }
+    if any(_may_be_kept(other) for other in modules):
         return
     # In a file that also launches the job, S3 addresses belong to the job.
     others = modules - {job.module for job in jobs}
-    if any(uses(one, _S3, "string") or uses(one, _SUBMITS, "call") for one in others):
+    if any(uses(item, _S3, "string") or uses(item, _SUBMITS, "call") for item in others):
         return
     for call, path in _saves(module):
         text = path.text
@@ -137,16 +139,16 @@ def _may_be_kept(module: Module) -> bool:
     """Whether code names a folder that SageMaker keeps, or copies or uploads files; handlers only read that folder."""
     handlers = [module.functions[name] for name in PARAMETERS if name in module.functions]
     used = [
-        *(one for one in find_uses(module, "string") if _KEPT_TEXT.search(one.text)),
-        *(one for one in find_uses(module, "attribute", "keyword") if _KEPT_NAME.match(one.text)),
-        *(one for one in find_uses(module, "call") if _COPIES.search(one.text)),
+        *(use for use in find_uses(module, "string") if _KEPT_TEXT.search(use.text)),
+        *(use for use in find_uses(module, "attribute", "keyword") if _KEPT_NAME.match(use.text)),
+        *(use for use in find_uses(module, "call") if _COPIES.search(use.text)),
         *(
-            Use(one.id, one)
-            for one in module.nodes(ast.Name)
-            if _KEPT_NAME.match(one.id) and isinstance(one.ctx, ast.Load)
+            Use(node.id, node)
+            for node in module.nodes(ast.Name)
+            if _KEPT_NAME.match(node.id) and isinstance(node.ctx, ast.Load)
         ),
     ]
-    return any(not any(module.tree.is_within(one.node, each) for each in handlers) for one in used)
+    return any(not any(module.tree.is_within(handler.node, each) for each in handlers) for handler in used)
 
 
 def _holds_script(module: Module, job: JobDefinition) -> bool:

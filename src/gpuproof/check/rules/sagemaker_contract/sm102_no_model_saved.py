@@ -106,7 +106,7 @@ def check(module: Module, project: Project) -> Hits:
     trains = _training_calls(module)
     if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
         return
-    if unseen_imports(module) or any(_may_save(one) for one in local_modules(module)):
+    if unseen_imports(module) or any(_may_save(local) for local in local_modules(module)):
         return
     yield rule.hit(
         trains[-1].span,

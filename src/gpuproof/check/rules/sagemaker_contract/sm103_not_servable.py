@@ -132,7 +132,14 @@ def _trained(job: JobDefinition, project: Project) -> JobDefinition | None:
     if call is None or not isinstance(data, ast.Attribute) or data.attr != "model_data":
         return None
     origin = call.module.origin(data.value)
-    return next((one for one in project.jobs if one.call is not None and one.call.node is origin), None)
+    return next(
+        (
+            candidate
+            for candidate in project.jobs
+            if candidate.call is not None and candidate.call.node is origin
+        ),
+        None,
+    )
 
 
 def _fault(path: Value) -> str | None:

@@ -90,7 +90,9 @@ rule = Rule("SM104", "tf-model-dir-is-s3", Severity.WARNING, needs=("model_dir",
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    job = next((one for one in training_jobs(module, project) if _passes_s3(one)), None)
+    job = next(
+        (training_job for training_job in training_jobs(module, project) if _passes_s3(training_job)), None
+    )
     argument = command_line(module).by_flag("--model_dir") if job is not None else None
     if job is None or argument is None or argument.default.text != MODEL_DIR:
         return

@@ -120,7 +120,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     missing = [flag_of(name) for name in dict.fromkeys(names) if not accepts_flag(line, flag_of(name))]
     if not missing:
         return
-    flags = [one for argument in line.arguments for one in argument.flags]
+    flags = [flag for argument in line.arguments for flag in argument.flags]
     near = {flag: get_close_matches(flag, flags, 1, 0.8) for flag in missing}
     meant = "; ".join(f"it has {found[0]} for {flag}" for flag, found in near.items() if found)
     by_itself = " (which the TensorFlow estimator adds)" if missing[-1] == "--model_dir" else ""

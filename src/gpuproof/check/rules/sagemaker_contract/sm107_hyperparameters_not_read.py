@@ -118,9 +118,9 @@ def _reads(script: Module) -> bool:
         return True
     # The first MXNet and Chainer containers called `train(hyperparameters, ...)` of the script.
     old = script.functions.get("train")
-    if old is not None and any(one.arg in ("hyperparameters", "hps") for one in old.args.args):
+    if old is not None and any(argument.arg in ("hyperparameters", "hps") for argument in old.args.args):
         return True
-    return any(_reads_environment(one) for one in local_modules(script))
+    return any(_reads_environment(module) for module in local_modules(script))
 
 
 def _reads_environment(module: Module) -> bool:

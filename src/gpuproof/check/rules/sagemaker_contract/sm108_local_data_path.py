@@ -165,5 +165,5 @@ def _may_be_passed(job: JobDefinition, call: Call) -> bool:
     names = {name.replace("-", "_") for name in passed_hyperparameters(job)}
     attributes = {node.attr for node in ast.walk(call.node) if isinstance(node, ast.Attribute)}
     return bool(names) and (
-        bool(names & attributes) or any("dir" in one or "path" in one or "data" in one for one in names)
+        bool(names & attributes) or any("dir" in name or "path" in name or "data" in name for name in names)
     )

@@ -91,7 +91,7 @@ def check(module: Module, project: Project) -> Hits:
             continue
         wanted = variable.removeprefix(_PREFIX)
         # Any job that lacks the channel is reported.
-        job = next((one for one in jobs if not _has_channel(one, wanted)), None)
+        job = next((candidate for candidate in jobs if not _has_channel(candidate, wanted)), None)
         if job is None:
             continue
         channels = ", ".join(f"`{name}`" for name in job.channels) or "no channel"
@@ -128,8 +128,8 @@ def _variable(module: Module, read: ast.Subscript) -> str | None:
 
 
 def _channels_read(module: Module) -> set[str]:
-    variables = [_variable(module, one) for one in module.nodes(ast.Subscript)]
-    return {one.removeprefix(_PREFIX) for one in variables if one}
+    variables = [_variable(module, node) for node in module.nodes(ast.Subscript)]
+    return {variable.removeprefix(_PREFIX) for variable in variables if variable}
 
 
 def _is_guarded(module: Module, read: ast.Subscript) -> bool:
@@ -144,6 +144,6 @@ def _is_guarded(module: Module, read: ast.Subscript) -> bool:
             return True
     # The script sets the variable itself, for example for local runs.
     return any(
-        isinstance(one.ctx, ast.Store) and module.qualified(one.value) == "os.environ"
-        for one in module.nodes(ast.Subscript)
+        isinstance(node.ctx, ast.Store) and module.qualified(node.value) == "os.environ"
+        for node in module.nodes(ast.Subscript)
     ) or bool(calls_to(module, "os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))

@@ -128,5 +128,5 @@ def _anchor(module: Module) -> Span:
     own = [module.functions[name] for name in PARAMETERS if name in module.functions]
     if not own:
         return module.unit.span(1)
-    span = module.span(min(own, key=lambda one: one.lineno))
+    span = module.span(min(own, key=lambda item: item.lineno))
     return Span(span.unit, span.line, span.column, span.line, len(module.unit.lines[span.line - 1]) + 1)

@@ -131,7 +131,7 @@ def _add_parameters(module: Module, function: FunctionNode, expected: tuple[str,
     if not given or function.args.defaults or function.args.kwonlyargs or len(given) >= len(expected):
         return None
     names = list(expected[len(given) :])
-    if {one.arg for one in given} & set(names) or any(_uses(function, name) for name in names):
+    if {argument.arg for argument in given} & set(names) or any(_uses(function, name) for name in names):
         return None
     last = module.span(given[-1])
     at = Span(last.unit, last.end_line, last.end_column, last.end_line, last.end_column)

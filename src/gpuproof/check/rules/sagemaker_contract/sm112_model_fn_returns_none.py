@@ -88,7 +88,7 @@ def check(module: Module, _: Project) -> Hits:
         return
     inner = list(ast.walk(function))
     yield from _returned_none(module, inner)
-    if any(isinstance(one, (ast.Global, ast.Yield, ast.Match, ast.AsyncWith)) for one in inner):
+    if any(isinstance(statement, (ast.Global, ast.Yield, ast.Match, ast.AsyncWith)) for statement in inner):
         return
     ends = _end(function.body)
     if ends is None:
@@ -108,12 +108,14 @@ def check(module: Module, _: Project) -> Hits:
 
 def _returned_none(module: Module, inner: list[ast.AST]) -> Hits:
     """`return None` in an exception handler of a function that otherwise returns a model."""
-    returns = [one for one in inner if isinstance(one, ast.Return)]
-    nothing = [one for one in returns if one.value is None or getattr(one.value, "value", 0) is None]
-    for one in nothing if len(nothing) < len(returns) else ():
-        if module.enclosing(one, ast.ExceptHandler) is not None:
+    returns = [node for node in inner if isinstance(node, ast.Return)]
+    nothing = [
+        return_ for return_ in returns if return_.value is None or getattr(return_.value, "value", 0) is None
+    ]
+    for match in nothing if len(nothing) < len(returns) else ():
+        if module.enclosing(match, ast.ExceptHandler) is not None:
             yield rule.hit(
-                module.span(one),
+                module.span(match),
                 "`model_fn` returns None when loading fails: the endpoint starts, but each request fails.",
                 remedy="Raise after logging, so that the deployment fails with the reason.",
             )
@@ -139,7 +141,7 @@ def _end(block: list[ast.stmt]) -> ast.AST | None:
             case ast.Try():
                 if statement.finalbody and _end(statement.finalbody) is None:
                     return None
-                open_handlers = [one for one in statement.handlers if _end(one.body) is not None]
+                open_handlers = [handler for handler in statement.handlers if _end(handler.body) is not None]
                 if _end([*statement.body, *statement.orelse]) is None:
                     if not open_handlers:
                         return None

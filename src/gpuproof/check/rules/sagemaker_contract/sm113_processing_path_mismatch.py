@@ -100,14 +100,16 @@ def check(module: Module, project: Project) -> Hits:
         if path in seen or any(is_under(path, own) for own in OWN_MOUNTS) or _is_default(module, node):
             continue
         # A folder that the script creates itself exists.
-        there = any(is_under(path, one) or is_under(one, path) for one in mounted)
-        if named is None and (there or any(is_under(path, one) for one in made)):
+        there = any(is_under(path, mount) or is_under(mount, path) for mount in mounted)
+        if named is None and (there or any(is_under(path, mount) for mount in made)):
             continue
         seen.add(path)
         if named is not None:
             what = f"{job.title} mounts input `{named[0]}` directly at `{named[1]}`; its name does not add a folder"
         elif mounted:
-            what = f"{job.title} only mounts " + ", ".join(f"`{one}`" for one in dict.fromkeys(mounted))
+            what = f"{job.title} only mounts " + ", ".join(
+                f"`{fromkey}`" for fromkey in dict.fromkeys(mounted)
+            )
         else:
             what = f"{job.title} mounts nothing"
         literal = isinstance(node, ast.Constant) and named is not None
@@ -122,12 +124,12 @@ def check(module: Module, project: Project) -> Hits:
 
 def _named_like_input(path: str, job: JobDefinition) -> tuple[str, str] | None:
     """The input whose name a path uses as a folder, and the folder where it is mounted."""
-    mounted = {str(one.path.text).rstrip("/") for one in (*(job.inputs or ()), *(job.outputs or ()))}
-    for one in job.inputs or ():
-        name, folder = one.name.text, str(one.path.text).rstrip("/")
+    mounted = {str(output.path.text).rstrip("/") for output in (*(job.inputs or ()), *(job.outputs or ()))}
+    for input_ in job.inputs or ():
+        name, folder = input_.name.text, str(input_.path.text).rstrip("/")
         inside = f"{folder}/{name}"
         if name and is_under(path, inside) and not any(is_under(path, other) for other in mounted - {folder}):
-            address = (one.address.text or one.address.prefix).rstrip("/")
+            address = (input_.address.text or input_.address.prefix).rstrip("/")
             return (name, folder) if address.startswith("s3://") else None
     return None
 

@@ -105,13 +105,13 @@ def check(job: JobDefinition, _: Project) -> Hits:
     if not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
-    writes = any(may_write(one) for one in modules)
+    writes = any(may_write(module) for module in modules)
     dynamic = script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _CONFIG, "string")
     for output in job.outputs:
         folder = output.path.text if output.path.is_known else None
         if folder is None or not folder.startswith("/"):
             continue
-        if writes and (dynamic or any(mentions_folder(one, folder) for one in modules)):
+        if writes and (dynamic or any(mentions_folder(module, folder) for module in modules)):
             continue
         yield rule.hit(
             output.span or job.span,

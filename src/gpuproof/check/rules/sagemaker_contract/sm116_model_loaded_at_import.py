@@ -145,6 +145,6 @@ def _is_read_by_functions(module: Module, name: str) -> bool:
     for node in module.nodes(ast.Name):
         if node.id != name or not isinstance(node.ctx, ast.Load) or module.function_of(node) is None:
             continue
-        if any(one.scope is module.tree.root for one in module.reaching(node)):
+        if any(binding.scope is module.tree.root for binding in module.reaching(node)):
             return True
     return False

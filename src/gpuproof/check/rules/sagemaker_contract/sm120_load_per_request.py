@@ -111,7 +111,7 @@ def check(module: Module, _: Project) -> Hits:
 
 def _reads(call: Call, name: str) -> bool:
     """Whether the loaded data comes from the request."""
-    arguments = [*call.node.args, *(one.value for one in call.node.keywords)]
+    arguments = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
     return any(
         (isinstance(node, ast.Name) and node.id == name)
         or (isinstance(node, ast.Attribute) and node.attr == "BytesIO")

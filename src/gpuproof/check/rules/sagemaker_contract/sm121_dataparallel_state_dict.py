@@ -101,8 +101,8 @@ def check(module: Module, _: Project) -> Hits:
     if uses(module, _STRIPS, "call", "name", within=code) or uses(module, _PREFIX, "string", within=code):
         return
     if any(
-        one.argument("strict", 1).flag is False
-        for one in calls_within(calls_named(module, "load_state_dict"), loader)
+        call.argument("strict", 1).flag is False
+        for call in calls_within(calls_named(module, "load_state_dict"), loader)
     ):
         return
     for save in calls_to(module, "torch.save"):
@@ -128,7 +128,9 @@ def _is_wrapped(module: Module, node: ast.expr) -> bool:
         return False
     bindings = module.reaching(node)
     calls: list[Call | None] = [
-        origin_call(module, one.value) if one.kind == "assign" and isinstance(one.value, ast.Call) else None
-        for one in bindings
+        origin_call(module, binding.value)
+        if binding.kind == "assign" and isinstance(binding.value, ast.Call)
+        else None
+        for binding in bindings
     ]
     return bool(calls) and all(call is not None and call.name in _WRAPPERS for call in calls)

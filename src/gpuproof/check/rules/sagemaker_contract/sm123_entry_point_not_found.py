@@ -155,7 +155,9 @@ def _missing(job: JobDefinition, name: PurePosixPath) -> _Missing | None:
     if source and not folders:
         return _missing_folder(here, source, name, others)
     parents = [folder / name.parent for folder in folders]
-    near = next((found for one in parents if (found := _near(name.name, _scripts(one, launcher)))), None)
+    near = next(
+        (found for parent in parents if (found := _near(name.name, _scripts(parent, launcher)))), None
+    )
     place = f"`{source}`" if source else f"the folder of `{launcher.name}`"
     if near:
         return _Missing("entry_point", f"`{name}` does not exist in {place}", f"Did you mean {near}?")
@@ -173,7 +175,7 @@ def _missing(job: JobDefinition, name: PurePosixPath) -> _Missing | None:
 
 def _missing_folder(here: Path, source: str, name: PurePosixPath, others: list[str]) -> _Missing:
     message = f"The folder `{source}` (source_dir) does not exist"
-    near = _near(PurePosixPath(source).name, [one.name for one in here.iterdir() if one.is_dir()])
+    near = _near(PurePosixPath(source).name, [path.name for path in here.iterdir() if path.is_dir()])
     if len(others) == 1:
         return _Missing("source_dir", message, f'`{name}` is in {others[0]}/: set source_dir="{others[0]}".')
     if near:
@@ -182,7 +184,7 @@ def _missing_folder(here: Path, source: str, name: PurePosixPath, others: list[s
         remedy = f'`{name}` is next to the launcher: set source_dir=".", or remove it.'
         return _Missing("source_dir", message, remedy)
     # A launcher may have been copied without its scripts, but a repository is complete.
-    in_repository = any((one / ".git").exists() for one in (here, *here.parents))
+    in_repository = any((parent / ".git").exists() for parent in (here, *here.parents))
     severity = Severity.WARNING if in_repository else Severity.NOTE
     return _Missing("source_dir", message, "Correct source_dir, or create the folder.", severity)
 
@@ -190,7 +192,7 @@ def _missing_folder(here: Path, source: str, name: PurePosixPath, others: list[s
 def _scripts(folder: Path, launcher: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [one.name for one in folder.glob("*.py") if one != launcher]
+    return [path.name for path in folder.glob("*.py") if path != launcher]
 
 
 def _near(name: str, names: list[str]) -> str | None:
@@ -206,14 +208,14 @@ def _may_be_created(job: JobDefinition, project: Project, entry: str, name: str)
     run = [
         call.node for call in all_calls(module) if (call.name or "").startswith(("os.system", "subprocess."))
     ]
-    commands = [*module.unit.magic_lines, *(one.text for one in find_uses(module, "string", within=run))]
-    if uses(module, _FETCHES, "call") or any(_COMMANDS.search(one) for one in commands):
+    commands = [*module.unit.magic_lines, *(use.text for use in find_uses(module, "string", within=run))]
+    if uses(module, _FETCHES, "call") or any(_COMMANDS.search(command) for command in commands):
         return True
     named = re.compile(rf"(^|[/\s]){re.escape(name)}\b")
     mentions = [
-        one
-        for one in (*(use.text for use in find_uses(module, "string")), *module.unit.magic_lines)
-        if named.search(one)
+        line
+        for line in (*(use.text for use in find_uses(module, "string")), *module.unit.magic_lines)
+        if named.search(line)
     ]
     return len(mentions) > _job_mentions(project, job, entry)
 
@@ -223,10 +225,10 @@ def _job_mentions(project: Project, job: JobDefinition, entry: str) -> int:
     return (
         sum(
             1
-            for one in project.jobs
-            if one.span.unit is job.span.unit
-            and one.entry_point.text == entry
-            and one.kind in ("training", "processing")
+            for candidate in project.jobs
+            if candidate.span.unit is job.span.unit
+            and candidate.entry_point.text == entry
+            and candidate.kind in ("training", "processing")
         )
         or 1
     )
@@ -235,7 +237,7 @@ def _job_mentions(project: Project, job: JobDefinition, entry: str) -> int:
 def _folders_with(here: Path, name: PurePosixPath) -> list[str]:
     """Folders next to the launcher that contain the script."""
     return sorted(
-        one.name
-        for one in here.iterdir()
-        if one.is_dir() and not one.name.startswith(".") and (one / name).is_file()
+        path.name
+        for path in here.iterdir()
+        if path.is_dir() and not path.name.startswith(".") and (path / name).is_file()
     )

@@ -116,7 +116,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         folder = mount.path.text if mount.path.is_known else None
         if folder is None or not folder.startswith("/") or any(is_under(folder, own) for own in OWN_MOUNTS):
             continue
-        if any(mentions_folder(one, folder) or mentions_parent(one, folder) for one in modules):
+        if any(mentions_folder(module, folder) or mentions_parent(module, folder) for module in modules):
             continue
         address = mount.address.text or mount.address.prefix or "its data"
         yield rule.hit(

@@ -188,15 +188,17 @@ def _is_named_by_another(module: Module, call: Call) -> bool:
     `PipelineSession` (the pipeline's name and the step).
     """
     takers = [
-        one.expression(keyword, 0 if one.method == "HyperparameterTuner" else None)
-        for one in calls_named(module, *_TAKERS)
-        for keyword in _TAKERS[one.method]
+        candidate.expression(keyword, 0 if candidate.method == "HyperparameterTuner" else None)
+        for candidate in calls_named(module, *_TAKERS)
+        for keyword in _TAKERS[candidate.method]
     ]
     if not any(made is not None and module.origin(made) is call.node for made in takers):
         session = origin_call(module, call.expression("sagemaker_session"))
         return session is not None and session.method in ("PipelineSession", "LocalPipelineSession")
     # It names its own jobs where the script also runs it directly.
-    return not any(module.origin(one.receiver) is call.node for one in calls_named(module, "fit", "run"))
+    return not any(
+        module.origin(candidate.receiver) is call.node for candidate in calls_named(module, "fit", "run")
+    )
 
 
 def _members(call: Call) -> dict[str, tuple[str, str]]:

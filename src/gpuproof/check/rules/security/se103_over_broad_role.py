@@ -130,7 +130,7 @@ def _allows_everything(statement: Value) -> bool:
 
 
 def _is_star(value: Value) -> bool:
-    return value.text == "*" or any(one.text == "*" for one in value.items or ())
+    return value.text == "*" or any(item.text == "*" for item in value.items or ())
 
 
 def _hit(span: Span, role: str, what: str) -> Hit:

@@ -88,17 +88,23 @@ def check(module: Module, project: Project) -> Hits:
     if is_test(module) or runs_without_gpu(module, project):
         return
     grown = [
-        one for one in calls_named(module, "set_memory_growth") if (one.name or "").startswith("tensorflow.")
+        candidate
+        for candidate in calls_named(module, "set_memory_growth")
+        if (candidate.name or "").startswith("tensorflow.")
     ]
     opened = [
-        one for one in calls_to(module, *_OPENS) if not module.enclosing(one.node, ast.Lambda, ast.ClassDef)
+        candidate
+        for candidate in calls_to(module, *_OPENS)
+        if not module.enclosing(candidate.node, ast.Lambda, ast.ClassDef)
     ]
     for call in grown:
         runs = _where_it_runs(module, call)
-        before = [one for one in opened if runs is not None and _is_before(module, one, runs)]
+        before = [
+            candidate for candidate in opened if runs is not None and _is_before(module, candidate, runs)
+        ]
         if not before:
             continue
-        first = min(before, key=lambda one: one.node.lineno)
+        first = min(before, key=lambda item: item.node.lineno)
         line = module.unit.file_position(first.node.lineno, 1)[1]
         guarded = module.enclosing(call.node, ast.Try) is not None
         yield rule.hit(
@@ -115,7 +121,9 @@ def _where_it_runs(module: Module, call: Call) -> ast.AST | None:
     function = module.function_of(call.node)
     if function is None:
         return call.node
-    calls = [one for one in calls_named(module, function.name) if local_function(one) is function]
+    calls = [
+        candidate for candidate in calls_named(module, function.name) if local_function(candidate) is function
+    ]
     if len(calls) != 1 or module.function_of(calls[0].node) is not None:
         return None
     return calls[0].node

@@ -70,7 +70,9 @@ rule = Rule("TF106", "memory-growth-partial", Severity.ERROR, needs=("set_memory
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     calls = [
-        one for one in calls_named(module, "set_memory_growth") if (one.name or "").startswith("tensorflow.")
+        candidate
+        for candidate in calls_named(module, "set_memory_growth")
+        if (candidate.name or "").startswith("tensorflow.")
     ]
     if len(calls) != 1 or is_test(module):
         return

@@ -110,7 +110,9 @@ def check(module: Module, project: Project) -> Hits:
 def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
     match gone.kind:
         case "method":
-            yield from (one for one in calls_named(module, gone.name) if one.receiver is not None)
+            yield from (
+                candidate for candidate in calls_named(module, gone.name) if candidate.receiver is not None
+            )
         case "function":
             yield from calls_to(module, gone.name, f"tensorflow.{gone.name}")
         case "optimizer":
@@ -136,7 +138,7 @@ def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
 def _fix(call: Call, gone: RemovedKerasName) -> Fix | None:
     module = call.module
     if gone.kind == "optimizer":
-        keyword = next(one for one in call.node.keywords if one.arg == gone.name)
+        keyword = next(argument for argument in call.node.keywords if argument.arg == gone.name)
         text = f"{gone.instead}={module.text(keyword.value)}"
         return Fix(f"Write {gone.instead}", (replace_node(module, keyword, text),), safe=True)
     function = call.node.func

@@ -87,8 +87,10 @@ rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module):
         return
-    backwards = [one for one in calls_named(module, "backward") if one.receiver is not None]
-    differentiated = {module.text(one.receiver) for one in backwards if one.receiver is not None}
+    backwards = [call for call in calls_named(module, "backward") if call.receiver is not None]
+    differentiated = {
+        module.text(backward.receiver) for backward in backwards if backward.receiver is not None
+    }
     for statement in module.nodes(ast.AugAssign):
         loops = module.loops_around(statement)
         if (
@@ -120,9 +122,9 @@ def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop:
         if not isinstance(node, ast.Name):
             continue
         inside = calls_within(backwards, loop)
-        if not any(isinstance(one.receiver, ast.Name) and one.receiver.id == node.id for one in inside):
+        if not any(isinstance(item.receiver, ast.Name) and item.receiver.id == node.id for item in inside):
             continue
-        values = [one.value for one in module.reaching(node)]
+        values = [binding.value for binding in module.reaching(node)]
         # Excludes an earlier `loss = loss.item()` and unknown values.
         if values and all(value is not None and not _is_number(module, value) for value in values):
             return node

@@ -129,23 +129,23 @@ def _switches(module: Module, function: FunctionNode) -> bool:
     return (
         uses(module, _SWITCHES, "call", "name", within=function)
         or uses(module, _GRADIENTS, "attribute", "keyword", within=function)
-        or any(module.function_of(one) is function for one in module.nodes(ast.Yield, ast.YieldFrom))
+        or any(module.function_of(node) is function for node in module.nodes(ast.Yield, ast.YieldFrom))
     )
 
 
 def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
     """The first call of a model that the function put into evaluation mode or received from a toolkit."""
-    calls = [one for one in all_calls(module) if module.function_of(one.node) is function]
+    calls = [call for call in all_calls(module) if module.function_of(call.node) is function]
     evaluated = {
-        module.text(one.receiver) for one in calls if one.method == "eval" and one.receiver is not None
+        module.text(call.receiver) for call in calls if call.method == "eval" and call.receiver is not None
     }
     if handler and function.name in ("predict_fn", "transform_fn"):
-        names = [one.arg for one in function.args.args]
+        names = [argument.arg for argument in function.args.args]
         index = 1 if function.name == "predict_fn" else 0
         served = names[index] if index < len(names) else ""
         if _loads_module(module):
             evaluated.add(served)
-    return next((one for one in calls if module.text(one.node.func) in evaluated), None)
+    return next((call for call in calls if module.text(call.node.func) in evaluated), None)
 
 
 def _loads_module(module: Module) -> bool:

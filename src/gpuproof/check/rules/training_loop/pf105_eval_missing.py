@@ -135,17 +135,17 @@ def _may_be_switched(module: Module, run: Call) -> bool:
     model = run.node.func
     assert isinstance(model, ast.Name)
     function = module.function_of(run.node)
-    for one in local_modules(module):
-        for call in calls_named(one, "eval", "train"):
+    for local in local_modules(module):
+        for call in calls_named(local, "eval", "train"):
             if call.receiver is None or (
                 call.method == "train" and not (call.node.args or call.node.keywords)
             ):
                 continue
             if call.method == "train" and call.argument("mode", 0).flag is True:
                 continue
-            if one is not module:
+            if local is not module:
                 # A function of another file may get the model, if this file calls it.
-                around = one.function_of(call.node)
+                around = local.function_of(call.node)
                 if around is not None and calls_named(module, around.name):
                     return True
                 continue
@@ -161,12 +161,12 @@ def _may_be_switched(module: Module, run: Call) -> bool:
 def _is_of_caller(module: Module, function: FunctionNode, switch: Call) -> bool:
     """Whether a caller of the evaluation function switches the model that it passes."""
     passed = [
-        one
+        keyword
         for call in calls_named(module, function.name)
-        for one in (*call.node.args, *call.keywords.values())
-        if isinstance(one, ast.Name)
+        for keyword in (*call.node.args, *call.keywords.values())
+        if isinstance(keyword, ast.Name)
     ]
-    return any(moves_name(module, one, [switch]) for one in passed)
+    return any(moves_name(module, item, [switch]) for item in passed)
 
 
 def _runs_model(module: Module, function: FunctionNode) -> Call | None:

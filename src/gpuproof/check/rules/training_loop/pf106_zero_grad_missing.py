@@ -111,9 +111,9 @@ def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
 def _clears_elsewhere(call: Call) -> bool:
     """Whether a method of the project's own class, which may be in another file, clears gradients."""
     return any(
-        function.name == call.method and uses(one, _CLEARS, "call", within=function)
-        for one in local_modules(call.module)
-        for function in one.nodes(ast.FunctionDef)
+        function.name == call.method and uses(module, _CLEARS, "call", within=function)
+        for module in local_modules(call.module)
+        for function in module.nodes(ast.FunctionDef)
     )
 
 
@@ -123,8 +123,8 @@ def _is_passed_on(module: Module, optimizer: ast.Name) -> bool:
     for call in all_calls(module):
         given = [*call.node.args, *call.keywords.values()]
         passed = any(
-            isinstance(one, ast.Name) and any(each in bindings for each in module.reaching(one))
-            for one in given
+            isinstance(argument, ast.Name) and any(each in bindings for each in module.reaching(argument))
+            for argument in given
         )
         if passed and local_function(call) is None and "lr_scheduler" not in (call.name or ""):
             return True

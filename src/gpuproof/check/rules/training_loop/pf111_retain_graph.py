@@ -95,6 +95,8 @@ def _is_over_batches(loop: ast.AST) -> bool:
     """Whether a loop iterates over something like a loader, and not over several losses of one step."""
     iterated = getattr(loop, "iter", None)
     names = (
-        [one for one in ast.walk(iterated) if isinstance(one, (ast.Name, ast.Attribute))] if iterated else []
+        [node for node in ast.walk(iterated) if isinstance(node, (ast.Name, ast.Attribute))]
+        if iterated
+        else []
     )
-    return any("load" in (one.id if isinstance(one, ast.Name) else one.attr).lower() for one in names)
+    return any("load" in (name.id if isinstance(name, ast.Name) else name.attr).lower() for name in names)

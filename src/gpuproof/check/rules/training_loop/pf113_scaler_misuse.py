@@ -94,7 +94,7 @@ def check(module: Module, _: Project) -> Hits:
     )
     if not scalers or is_test(module):
         return
-    steps = [one for one in calls_named(module, "step") if _is_scaler(module, one)]
+    steps = [call for call in calls_named(module, "step") if _is_scaler(module, call)]
     if steps and not calls_named(module, "update"):
         yield rule.hit(
             steps[0].span,
@@ -107,11 +107,11 @@ def check(module: Module, _: Project) -> Hits:
         if uses(module, _UNSCALES, "call", within=code_around(module, clip.node)):
             continue
         scales = [
-            one
-            for one in calls_named(module, "scale")
-            if _block(module, one) == block != 0 and one.node.lineno < clip.node.lineno
+            call
+            for call in calls_named(module, "scale")
+            if _block(module, call) == block != 0 and call.node.lineno < clip.node.lineno
         ]
-        if scales and any(_block(module, one) == block for one in steps):
+        if scales and any(_block(module, step) == block for step in steps):
             yield rule.hit(
                 clip.span,
                 f"`{clip.method}` clips gradients that are still scaled: the limit has another meaning at each step.",

@@ -62,9 +62,11 @@ _DTYPE = re.compile(r"^(torch_dtype|fp16|bf16)$")
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module):
         return
-    halves = [one for one in calls_named(module, "half") if one.receiver is not None]
+    halves = [candidate for candidate in calls_named(module, "half") if candidate.receiver is not None]
     tensors = [
-        one for one in halves if type_of(module, one.receiver).kind in (TypeKind.TENSOR, TypeKind.BATCH)
+        candidate
+        for candidate in halves
+        if type_of(module, candidate.receiver).kind in (TypeKind.TENSOR, TypeKind.BATCH)
     ]
     for call in all_calls(module):
         if (
@@ -72,8 +74,8 @@ def check(module: Module, _: Project) -> Hits:
             or type_of(module, call.node.func).kind is not TypeKind.MODULE
         ):
             continue
-        given = [module.origin(one) for one in call.node.args]
-        half = [one for one in tensors if one.node in given]
+        given = [module.origin(argument) for argument in call.node.args]
+        half = [tensor for tensor in tensors if tensor.node in given]
         if half and not _may_be_half(module, call):
             yield rule.hit(
                 call.span,

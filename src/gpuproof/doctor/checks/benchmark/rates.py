@@ -44,9 +44,6 @@ class MeasuredGpu:
         rates: `memory_gb_s`, `fp16_tflops` and so on, by name.
         pinned: whether the host-to-device rate was measured with pinned memory: only that shows the link's rate.
         sheet: its data sheet; `None` if unknown.
-        throttle: reasons for lowered clocks under load.
-        generation: of the PCIe link under load.
-        generation_max: the highest that GPU and slot support.
         width: number of PCIe lanes.
         power_limit_w: power limit in watts.
         skipped: why it was not measured, or only in part.
@@ -269,14 +266,14 @@ def _measured_gpus(
         gpu = gpus[indexes[number]]
         model = machine.catalogue.gpu(gpu.info.name or "")
         whole = model is not None and not gpu.health.mig
-        rates = [one for one in measured.of("rate") if one["index"] == number]
-        load = next((one for one in loaded.of("load") if one["index"] == gpu.index), None)
-        skipped = next((one for one in measured.of("skipped") if one["index"] == number), None)
+        rates = [row for row in measured.of("rate") if row["index"] == number]
+        load = next((row for row in loaded.of("load") if row["index"] == gpu.index), None)
+        skipped = next((row for row in measured.of("skipped") if row["index"] == number), None)
         measured_gpus.append(
             MeasuredGpu(
                 gpu.label,
-                tuple((str(one["what"]), float(one["value"])) for one in rates),
-                any(one.get("pinned") for one in rates),
+                tuple((str(rate["what"]), float(rate["value"])) for rate in rates),
+                any(rate.get("pinned") for rate in rates),
                 data_sheet(model, instance.fraction if instance else 1.0) if model and whole else None,
                 tuple(load["throttle"]) if load else (),
                 load["generation"] if load else None,

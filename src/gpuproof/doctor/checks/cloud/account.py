@@ -36,7 +36,6 @@ class AwsFailure:
     Args:
         kind: `credentials`, `permission`, `region`, `throttled`, `connection` or `other`.
         code: AWS's error code, if AWS responded.
-        message: for people.
     """
 
     kind: str
@@ -46,12 +45,7 @@ class AwsFailure:
 
 @dataclass(frozen=True)
 class QuotaTarget:
-    """The quota that limits the given instance type.
-
-    Args:
-        needed: units of the quota that one instance takes.
-        request: the command that requests an increase.
-    """
+    """The quota that limits the given instance type."""
 
     instance_type: str
     service: str
@@ -71,8 +65,6 @@ class Reading:
         identity: the last part of the caller's ARN, such as `role/trainer`, without the account number.
         failure: why the identity could not be read.
         region_disabled: whether the credentials are valid, but the account has not enabled the region.
-        quota_target: the quota that was read.
-        quota: its value.
         quota_failure: why it could not be read.
         offered: whether EC2 offers the type in the region; `None` if the catalogue does not know.
         elsewhere: regions that offer it, those of the same continent first.
@@ -225,10 +217,12 @@ def _offered(machine: Machine, region: str | None) -> tuple[bool | None, tuple[s
     known = machine.catalogue.instance(name) if name else None
     if not name or known is None or known.status == "retired" or not known.gpu_count:
         return None, ()
-    offered = {one.region for one in machine.catalogue.offerings(name)}
+    offered = {offering.region for offering in machine.catalogue.offerings(name)}
     if region is None or not offered or region not in machine.catalogue.regions():
         return None, ()
-    near = sorted(offered, key=lambda one: (one[:2] != region[:2], one[:2] != "us", one))
+    near = sorted(
+        offered, key=lambda candidate: (candidate[:2] != region[:2], candidate[:2] != "us", candidate)
+    )
     return region in offered, tuple(near)
 
 

@@ -35,9 +35,7 @@ class Reading:
     """The specification and the GPUs found.
 
     Args:
-        identity: where this machine is.
         spec: of the instance type; `None` if the catalogue does not have it.
-        vendor: of the type's GPUs.
         seen: GPUs that NVML lists; `None` if NVML cannot be used.
         on_bus: NVIDIA GPUs on the PCI bus; `None` if the bus cannot be read.
         container: whether this is a container.
@@ -64,7 +62,7 @@ def read(machine: Machine) -> Reading | None:
     nvml = machine.nvml
     pci = machine.files.pci
     seen = (
-        None if nvml.problem else tuple(_seen_gpu(machine, one.name, one.memory_total) for one in nvml.gpus)
+        None if nvml.problem else tuple(_seen_gpu(machine, gpu.name, gpu.memory_total) for gpu in nvml.gpus)
     )
     usable = spec is not None and spec.gpu_count and spec.status != "retired" and gpu
     alternatives = (
@@ -77,7 +75,7 @@ def read(machine: Machine) -> Reading | None:
         seen,
         None if pci is None else len(pci),
         inside_container(machine),
-        tuple((one.instance.name, one.reason) for one in alternatives),
+        tuple((alternative.instance.name, alternative.reason) for alternative in alternatives),
     )
 
 

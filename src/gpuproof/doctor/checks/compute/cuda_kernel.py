@@ -40,7 +40,7 @@ def read(machine: Machine) -> Reading | None:
     """Compile and run; `None` if no GPU is visible."""
     if not visible_gpus(machine):
         return None
-    folders = [*library_folders(machine.packages), *(str(machine.path(one)) for one in _TOOLKITS)]
+    folders = [*library_folders(machine.packages), *(str(machine.path(toolkit)) for toolkit in _TOOLKITS)]
     wanted = json.dumps({"names": NVRTC, "folders": folders})
     answer = machine.run_probe("compute_kernel", wanted, seconds=SECONDS)
     names = tuple(device.name for device in machine.cuda.devices)

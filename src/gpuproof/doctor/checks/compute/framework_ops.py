@@ -81,7 +81,9 @@ def _read(
     seconds = PTX_SECONDS if _compiles_ptx(machine, name) else SECONDS
     answer = machine.run_probe(f"compute_{name}", json.dumps({"device": device}), seconds=seconds)
     return parse_answer(
-        f"{FRAMEWORK_NAMES[name]} {reported.version}", answer, tuple(one.name for one in reported.devices)
+        f"{FRAMEWORK_NAMES[name]} {reported.version}",
+        answer,
+        tuple(device.name for device in reported.devices),
     )
 
 

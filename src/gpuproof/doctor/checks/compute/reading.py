@@ -14,11 +14,9 @@ class Operation:
     Args:
         name: `matmul`, `convolution`, `tf.function`.
         dtype: such as `bfloat16`.
-        device: of the result.
         deviation: largest difference from the CPU's result, as a share of the largest value of the result; `None`
             without a result.
         tolerance: largest deviation that counts as correct.
-        error: text of the exception.
     """
 
     gpu: int
@@ -43,11 +41,8 @@ class ComputeReading:
         subject: what computed: `PyTorch 2.11.0`, or `A CUDA kernel`.
         operations: all operations.
         memory_growth: result of TensorFlow's memory growth; `None` if not tested.
-        problem: how the process failed.
         hung: whether it was killed at the timeout.
-        step: the step at which it failed.
         names: the GPUs' names, by index.
-        error: end of its standard error.
     """
 
     subject: str

@@ -19,7 +19,6 @@ class Reading:
     """GPUs on the PCI bus that NVML does not list, and the driver.
 
     Args:
-        ignored: the GPUs, each with its entry in the catalogue.
         listed: number of GPUs that NVML lists.
         version: of the kernel module, such as `595.71.05`.
         flavour: `open` or `proprietary`.

@@ -24,7 +24,6 @@ class InstalledBuild:
         cuda: version that it was built with, such as `12.6`.
         cudnn: version that it was built with, such as `9.3`.
         architectures: of its kernels, such as `sm_80` or `compute_90` (PTX).
-        row: its row in the catalogue.
         reported: what it reports when imported; `None` if it was not imported.
         only_framework: whether its interpreter has no other framework, so the job certainly uses it.
     """

@@ -62,7 +62,14 @@ def cuda_mismatch(torch: InstalledBuild, name: str, built: str) -> str | None:
 
 def _required_torch(stack: FrameworkStack, name: str) -> Requirement | None:
     lines = stack.packages.requires.get(name, ())
-    return next((one for one in parse_requirements(lines, stack.packages.arch) if one.name == TORCH), None)
+    return next(
+        (
+            requirement
+            for requirement in parse_requirements(lines, stack.packages.arch)
+            if requirement.name == TORCH
+        ),
+        None,
+    )
 
 
 def _other_version(torch: InstalledBuild, name: str, version: str, requirement: Requirement) -> Finding:

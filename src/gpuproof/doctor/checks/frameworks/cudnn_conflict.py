@@ -16,12 +16,7 @@ from gpuproof.util.versions import version_key
 
 @dataclass(frozen=True)
 class Reading:
-    """The cuDNN requirement of each framework, and the installed versions.
-
-    Args:
-        required: by framework.
-        versions: of the installed packages.
-    """
+    """The cuDNN requirement of each framework, and the installed versions."""
 
     required: dict[str, Requirement]
     versions: dict[str, str]
@@ -44,10 +39,10 @@ def _read(packages: Packages) -> Reading | None:
     required: dict[str, Requirement] = {}
     for framework in (TORCH, TENSORFLOW):
         lines = parse_requirements(packages.requires.get(framework, ()), packages.arch)
-        found = next((one for one in lines if one.name.startswith("nvidia-cudnn-")), None)
+        found = next((line for line in lines if line.name.startswith("nvidia-cudnn-")), None)
         if found is not None:
             required[framework] = found
-    if len(required) < 2 or len({one.name for one in required.values()}) > 1:
+    if len(required) < 2 or len({requirement.name for requirement in required.values()}) > 1:
         return None
     return Reading(required, dict(packages.versions))
 

@@ -68,7 +68,8 @@ def _evaluate_build(
             "D417",
             Severity.WARNING,
             f"{name} sees {pluralize(len(reported.devices), 'GPU')}, although CUDA lists {stack.visible}.",
-            reported.log[-_MAX_LINES:] or (f"devices: {', '.join(one.name for one in reported.devices)}",),
+            reported.log[-_MAX_LINES:]
+            or (f"devices: {', '.join(device.name for device in reported.devices)}",),
             "Its log shows which GPU it ignores and why.",
         )
     if reported.cudnn_error:

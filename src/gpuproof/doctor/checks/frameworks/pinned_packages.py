@@ -20,12 +20,7 @@ _MAX_SHOWN = 4
 
 @dataclass(frozen=True)
 class Reading:
-    """The requirements that the installed packages do not satisfy.
-
-    Args:
-        broken: by framework, each with the installed version.
-        versions: of the frameworks.
-    """
+    """The requirements that the installed packages do not satisfy."""
 
     broken: dict[str, tuple[tuple[Requirement, str], ...]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict[str, str])

@@ -26,7 +26,6 @@ class FrameworkStack:
     """The installed frameworks, with driver and GPUs.
 
     Args:
-        python: path of the user's interpreter.
         driver: version of the driver, such as `580.95.05`.
         visible: number of GPUs that `CUDA_VISIBLE_DEVICES` leaves; `None` if unknown.
     """
@@ -42,7 +41,9 @@ class FrameworkStack:
     @property
     def devices(self) -> tuple[CudaDevice, ...]:
         """The GPUs that the driver lists, one per model."""
-        return tuple({(one.name, one.capability): one for one in reversed(self.cuda.devices)}.values())
+        return tuple(
+            {(device.name, device.capability): device for device in reversed(self.cuda.devices)}.values()
+        )
 
     @property
     def models(self) -> tuple[Gpu, ...]:

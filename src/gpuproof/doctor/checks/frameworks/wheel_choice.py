@@ -21,7 +21,6 @@ class WheelTarget:
     Args:
         arch: `x86_64` or `arm64`.
         cuda: the newest CUDA that the driver runs, such as (12, 4); `None` if unknown.
-        gpus: the models that the catalogue has.
         python: version of the interpreter, such as `3.11.7`; empty if unknown.
     """
 
@@ -88,7 +87,6 @@ def companion_arguments(torch: str, companions: Iterable[str], cuda: str | None 
     """Arguments for `pip install` that install companions for the installed PyTorch, from the same index.
 
     Args:
-        torch: the installed version, which is kept.
         cuda: version that it was built with, for wheels without a local part.
     """
     local = torch.partition("+")[2]

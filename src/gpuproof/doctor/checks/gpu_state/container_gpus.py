@@ -59,8 +59,12 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             "default.",
         )
     if reading.device_files and reading.capabilities:
-        capabilities = {one.strip() for one in reading.capabilities.split(",")}
-        missing = [one for one in _NEEDED if one not in capabilities and "all" not in capabilities]
+        capabilities = {capability.strip() for capability in reading.capabilities.split(",")}
+        missing = [
+            capability
+            for capability in _NEEDED
+            if capability not in capabilities and "all" not in capabilities
+        ]
         if missing:
             yield Finding(
                 "D644",

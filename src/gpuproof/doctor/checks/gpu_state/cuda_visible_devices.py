@@ -23,7 +23,6 @@ class Reading:
     """The variable and the GPUs of the machine.
 
     Args:
-        value: of the variable.
         uuids: of each GPU in NVML's order; `None` if unknown.
         order: `CUDA_DEVICE_ORDER`, if set.
         same_model: whether all GPUs are of the same model.

@@ -29,7 +29,6 @@ class Reading:
 
     Args:
         cpus: number of CPUs of the machine.
-        quota: CPU quota of the control group, in CPUs.
         affinity: number of CPUs that this process may run on.
         memory: of the machine, in bytes.
         memory_limit: of the control group, in bytes.
@@ -64,7 +63,7 @@ def read(machine: Machine) -> Reading | None:
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
     """D676 low CPU limit, D677 low memory limit."""
-    limits = [one for one in (reading.quota, reading.affinity) if one is not None]
+    limits = [item for item in (reading.quota, reading.affinity) if item is not None]
     if limits and reading.cpus:
         allowed = min(limits)
         enough = _CPUS_PER_GPU * max(reading.gpus, 1)

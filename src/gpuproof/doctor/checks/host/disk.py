@@ -34,12 +34,10 @@ class Folder:
 
     Args:
         uses: what it is used for; several if they share a file system.
-        path: of the folder.
         free: bytes available to a normal user.
         total: size of its file system in bytes.
         free_inodes: share of the inodes that are free.
         writable: whether this user can write to it.
-        set_by: the variable that sets the path.
     """
 
     uses: tuple[str, ...]
@@ -68,7 +66,7 @@ def read(machine: Machine) -> Reading | None:
     temporary = next((name for name in ("TMPDIR", "TEMP", "TMP") if environment.get(name)), None)
     wanted.append(("temporary files", environment[temporary] if temporary else "/tmp", temporary))  # noqa: S108
     for use, variables, below_home in _CACHES:
-        name = next((one for one in variables if environment.get(one)), None)
+        name = next((variable for variable in variables if environment.get(variable)), None)
         wanted.append((f"the cache of {use}", environment[name] if name else f"{home}/{below_home}", name))
     missing = tuple(
         (name, path)

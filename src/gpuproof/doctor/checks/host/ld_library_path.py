@@ -28,10 +28,7 @@ class Shadow:
 
     Args:
         name: such as `libcudnn.so.9`.
-        path: of the one that is loaded.
         version: of that one, from its file name; `None` if unknown.
-        wheel: path of the one that pip installed.
-        wheel_version: of that one, from its package.
     """
 
     name: str
@@ -46,7 +43,6 @@ class Reading:
     """CUDA libraries in the folders of `LD_LIBRARY_PATH`.
 
     Args:
-        shadows: libraries that override those of the wheels.
         stubs: a folder whose `libcuda.so.1` is only for linking.
     """
 
@@ -60,7 +56,7 @@ def read(machine: Machine) -> Reading | None:
     if not value:
         return None
     folders = [folder for folder in value.split(":") if folder]
-    stubs = next((one for one in folders if _is_stubs(machine, one)), None)
+    stubs = next((folder for folder in folders if _is_stubs(machine, folder)), None)
     wheels = _wheel_libraries(machine)
     shadows = (
         [shadow for folder in folders for shadow in _shadows(_folder(machine, folder), wheels)]
@@ -81,7 +77,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             (f"LD_LIBRARY_PATH contains {reading.stubs}",),
             f"Remove {reading.stubs} from LD_LIBRARY_PATH.",
         )
-    different = [one for one in reading.shadows if _differs(one)]
+    different = [shadow for shadow in reading.shadows if _differs(shadow)]
     if not different:
         return
     first = different[0]
@@ -91,7 +87,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         f"LD_LIBRARY_PATH overrides {_count(different)} that pip installed with the framework, such as "
         f"{first.name} {first.version or ''}".rstrip()
         + f" instead of {first.wheel_version}: expect crashes and `version mismatch` errors.",
-        tuple(_describe(one) for one in different[:_MAX_SHOWN]),
+        tuple(_describe(shadow) for shadow in different[:_MAX_SHOWN]),
         "unset LD_LIBRARY_PATH: the wheels of PyTorch and tensorflow[and-cuda] contain and find their own libraries.",
     )
 

@@ -25,7 +25,6 @@ class Reading:
     """The variables of the table that are set, and the hardware.
 
     Args:
-        values: name and value of each.
         gpus: number of GPUs.
         tf32: whether any GPU supports TF32.
         cpus: number of CPUs.

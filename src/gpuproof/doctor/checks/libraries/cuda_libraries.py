@@ -25,8 +25,6 @@ class RequiredLibraries:
     """The CUDA libraries that one framework loads.
 
     Args:
-        version: of the framework.
-        cuda: version that it was built with.
         cudnn: minimum cuDNN version, such as `9.3`.
         packages: wheels that it requires and that are not installed.
         wheels: whether any NVIDIA wheel for this CUDA is installed.
@@ -48,8 +46,6 @@ class Reading:
     """The libraries that the frameworks load, and the results.
 
     Args:
-        found: results, by library name.
-        problem: how the process that loaded them crashed.
         only_framework: whether only one framework is installed.
     """
 
@@ -69,7 +65,9 @@ def read(machine: Machine) -> Reading | None:
     folders = library_folders(packages)
     seen = read_libraries(machine.python, machine.environment, names, folders, load=not machine.quick)
     only_framework = not (packages.torch and packages.tensorflow)
-    return Reading(requirements, {one.name: one for one in seen.libraries}, seen.problem, only_framework)
+    return Reading(
+        requirements, {library.name: library for library in seen.libraries}, seen.problem, only_framework
+    )
 
 
 def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterator[RequiredLibraries]:
@@ -84,7 +82,9 @@ def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterato
         if row.cudnn:
             names.append(f"libcudnn.so.{row.cudnn.partition('.')[0]}")
         lines = packages.requires.get(framework, ())
-        required = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
+        required = [
+            requirement for requirement in parse_requirements(lines, packages.arch) if not requirement.extra
+        ]
         wheels = {library.package for library in shipped}
         yield RequiredLibraries(
             framework,
@@ -92,7 +92,11 @@ def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterato
             row.cuda,
             row.cudnn or None,
             tuple(names),
-            tuple(one.name for one in required if one.name not in packages.versions and one.name in wheels),
+            tuple(
+                requirement.name
+                for requirement in required
+                if requirement.name not in packages.versions and requirement.name in wheels
+            ),
             bool(wheels & set(packages.versions)),
             required=framework == TENSORFLOW,
         )
@@ -123,15 +127,15 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     for need in reading.requirements:
         bad = Severity.ERROR if reading.only_framework else Severity.WARNING
         states = [reading.found[name] for name in need.names if name in reading.found]
-        broken = [one for one in states if one.path is None and one.error]
-        missing = [one for one in states if one.path is None and not one.error]
+        broken = [state for state in states if state.path is None and state.error]
+        missing = [state for state in states if state.path is None and not state.error]
         if broken:
             yield _does_not_load(need, broken, bad)
         if missing and need.required:
             yield _missing(need, missing, len(states), bad)
         elif missing and need.packages:
             yield _torch_packages_missing(need, missing, bad)
-        cudnn = next((one for one in states if one.name.startswith("libcudnn.")), None)
+        cudnn = next((state for state in states if state.name.startswith("libcudnn.")), None)
         if cudnn and (old := _outdated_cudnn(cudnn, need)):
             yield _old_cudnn(need, cudnn, old, bad)
 
@@ -150,7 +154,7 @@ def _found(name: str, reading: Reading) -> bool:
 
 
 def _missing(need: RequiredLibraries, missing: Sequence[Library], total: int, severity: Severity) -> Finding:
-    evidence = tuple(f"{one.name}: not found" for one in missing)
+    evidence = tuple(f"{library.name}: not found" for library in missing)
     framework = f"{FRAMEWORK_NAMES[need.framework]} {need.version}"
     if not need.wheels and len(missing) > total // 2:
         return Finding(
@@ -164,7 +168,7 @@ def _missing(need: RequiredLibraries, missing: Sequence[Library], total: int, se
     return Finding(
         "D302",
         severity,
-        f"{framework} needs {join_words([one.name for one in missing])} but cannot find them: it will train on the CPU.",
+        f"{framework} needs {join_words([library.name for library in missing])} but cannot find them: it will train on the CPU.",
         evidence,
         f"pip install 'tensorflow[and-cuda]=={need.version}'",
     )
@@ -189,7 +193,7 @@ def _does_not_load(need: RequiredLibraries, broken: Sequence[Library], severity:
         "D304",
         severity,
         f"{first.name}, which {FRAMEWORK_NAMES[need.framework]} {need.version} needs, exists but cannot be loaded.",
-        tuple(f"{one.name}: {one.error}" for one in broken),
+        tuple(f"{library.name}: {library.error}" for library in broken),
         "Reinstall the package that contains it; `file too short` and `invalid ELF header` mean a corrupt download.",
     )
 
