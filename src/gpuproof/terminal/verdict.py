@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
-from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, Throughput, Verdict
+from gpuproof.agent.verdict import (
+    CPU_ONLY,
+    IDLE,
+    UNKNOWN,
+    USED,
+    Bottleneck,
+    GpuVerdict,
+    HostVerdict,
+    Throughput,
+    Verdict,
+)
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
-from gpuproof.terminal.verdict_table import mean, table_rows
 from gpuproof.util.humanize import format_bytes, format_duration, format_rate, host_list
 
 _GAP = "  "
@@ -219,3 +229,94 @@ class _Page:
     def text(self) -> str:
         """Returns all lines, without blank lines at the end."""
         return "\n".join(self.lines).rstrip("\n")
+
+
+_MOST_GPU_ROWS = 16
+"""More GPUs, on several hosts, have a row for each host."""
+
+
+class Row(NamedTuple):
+    """One row.
+
+    Attributes:
+        cells: texts, in the order of the headers; the second is left to the sparkline.
+        values: utilization over time, in percent.
+        is_dim: whether it did no work.
+    """
+
+    cells: tuple[str, ...]
+    values: tuple[float | None, ...] = ()
+    is_dim: bool = False
+
+
+def table_rows(verdict: Verdict) -> tuple[tuple[str, ...], list[Row]]:
+    """The headers and the rows."""
+    if verdict.hosts and len(verdict.gpus) > _MOST_GPU_ROWS:
+        headers = ("host", "", "mean", "p90", "peak memory", "GPUs that worked")
+        return headers, [_host_row(host, verdict) for host in verdict.hosts]
+    headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
+    rows = [_gpu_row(gpu) for gpu in verdict.gpus]
+    missing = [
+        Row((host.host, "", "-", "-", "-", "no verdict")) for host in verdict.hosts if not host.outcome
+    ]
+    return headers, [*rows, *missing]
+
+
+def _gpu_row(gpu: GpuVerdict) -> Row:
+    cells = (
+        " ".join(part for part in (gpu.host, str(gpu.index), gpu.name) if part),
+        "",
+        _percent(gpu.mean_utilization if gpu.worked else None),
+        _percent(gpu.p90_utilization if gpu.worked else None),
+        _memory(gpu) if gpu.touched else "-",
+        _first_use(gpu),
+    )
+    return Row(cells, gpu.series.values, not gpu.worked)
+
+
+def _host_row(host: HostVerdict, verdict: Verdict) -> Row:
+    gpus = [gpu for gpu in verdict.gpus if gpu.host == host.host]
+    working = [gpu for gpu in gpus if gpu.worked]
+    fullest = max((gpu for gpu in gpus if gpu.touched), key=lambda gpu: gpu.peak_memory or 0, default=None)
+    cells = (
+        host.host,
+        "",
+        _percent(mean([gpu.mean_utilization for gpu in working])),
+        _percent(mean([gpu.p90_utilization for gpu in working])),
+        _memory(fullest) if fullest else "-",
+        f"{host.gpus_working} of {host.gpus_expected or host.gpus_present}" if host.outcome else "no verdict",
+    )
+    values = tuple(mean(column) for column in zip_longest(*(gpu.series.values for gpu in gpus)))
+    return Row(cells, values, not working)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the known values; `None` if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _first_use(gpu: GpuVerdict) -> str:
+    if gpu.worked is None:
+        return "unknown"
+    if gpu.worked and gpu.first_use_s is not None:
+        return f"after {format_duration(gpu.first_use_s)}"
+    if gpu.hidden:
+        return "hidden from the job"
+    if gpu.others_present and not gpu.touched:
+        return "never, used by others"
+    return "never, memory only" if gpu.touched else "never"
+
+
+def _memory(gpu: GpuVerdict) -> str:
+    if gpu.peak_memory is None:
+        return "-"
+    if gpu.memory_total is None:
+        return format_bytes(gpu.peak_memory)
+    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
+    number, unit = used.split()
+    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}%"

@@ -10,8 +10,14 @@ import pytest
 
 from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.apply import FileChange, plan_fixes, unified_diff, write_change
-from gpuproof.check.fixing.conflicts import apply_edits, select_fixes
+from gpuproof.check.fixing.apply import (
+    FileChange,
+    apply_edits,
+    plan_fixes,
+    select_fixes,
+    unified_diff,
+    write_change,
+)
 from gpuproof.check.fixing.edits import (
     add_keyword,
     insert_line,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from gpuproof.check.fixing.conflicts import apply_edits, select_fixes
 from gpuproof.check.rule import Hit
 from gpuproof.check.source import python
 from gpuproof.check.source.decode import Unreadable, read_bytes
@@ -149,7 +151,6 @@ def _to_file_position(edit: Edit) -> Edit:
 
 
 def _apply_to_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
-    from gpuproof.check.fixing.notebooks import replace_cells
     from gpuproof.check.source.notebook import cell_sources
 
     by_cell: dict[int, list[Edit]] = defaultdict(list)
@@ -206,3 +207,119 @@ def _yaml_errors(unit: Unit) -> int:
 
 def _identity(unit: Unit) -> tuple[str, str, str]:
     return unit.kind, unit.name or unit.path, unit.source
+
+
+Position = tuple[int, int]
+
+
+def select_fixes(hits: Iterable[Hit], *, unsafe: bool) -> list[tuple[Hit, Fix]]:
+    """Select fixes that can be applied together: none overlaps an earlier one; equal edits are applied once.
+
+    Args:
+        hits: findings of one text, in order.
+        unsafe: whether to include fixes that may change the behaviour of the program.
+    """
+    taken: list[Edit] = []
+    selected: list[tuple[Hit, Fix]] = []
+    for hit in hits:
+        fix = hit.fix
+        if fix is None or not fix.edits or not (fix.safe or unsafe):
+            continue
+        new = [edit for edit in fix.edits if not any(_is_same(edit, other) for other in taken)]
+        if any(_overlap(edit, other) for edit in new for other in taken):
+            continue
+        taken += new
+        selected.append((hit, fix))
+    return selected
+
+
+def apply_edits(lines: list[str], edits: Iterable[Edit]) -> list[str]:
+    """Apply edits to the lines of a text; columns and lines from 1, the end column exclusive.
+
+    Args:
+        lines: without line breaks.
+        edits: edits that do not overlap; equal edits are applied once.
+
+    Raises:
+        IndexError: an edit is outside the text.
+    """
+    text = "\n".join(lines)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    unique = {(_start(edit), _end(edit), edit.text): edit for edit in edits}
+    for edit in [unique[key] for key in sorted(unique, reverse=True)]:
+        start = starts[edit.span.line - 1] + edit.span.column - 1
+        end = starts[edit.span.end_line - 1] + edit.span.end_column - 1
+        text = text[:start] + edit.text + text[end:]
+    return text.split("\n")
+
+
+def _start(edit: Edit) -> Position:
+    return edit.span.line, edit.span.column
+
+
+def _end(edit: Edit) -> Position:
+    return edit.span.end_line, edit.span.end_column
+
+
+def _is_same(one: Edit, other: Edit) -> bool:
+    return _start(one) == _start(other) and _end(one) == _end(other) and one.text == other.text
+
+
+def _overlap(one: Edit, other: Edit) -> bool:
+    if _start(one) == _start(other):
+        # The order of two insertions at one position would be undefined.
+        return True
+    first, second = sorted((one, other), key=_start)
+    return _end(first) > _start(second)
+
+
+def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
+    """The content of a notebook with new sources for some code cells.
+
+    Args:
+        changed: new sources by number of the cell, from 1.
+
+    Returns:
+        None if the JSON layout cannot be reproduced byte for byte: a fix must not rewrite the rest of the file.
+    """
+    text = raw.decode()
+    document = json.loads(text)
+    style = _style(document, text)
+    if style is None:
+        return None
+    for number, cell in enumerate(_cells(document), 1):
+        if number in changed:
+            key = "source" if "source" in cell else "input"
+            source = changed[number]
+            cell[key] = source.splitlines(keepends=True) if isinstance(cell.get(key), list) else source
+    return _dump(document, style).encode()
+
+
+def _cells(document: dict[str, Any]) -> list[dict[str, Any]]:
+    cells = document.get("cells")
+    if cells is None:
+        cells = [cell for sheet in document.get("worksheets", []) for cell in sheet.get("cells") or []]
+    return [cell if isinstance(cell, dict) else {} for cell in cells]
+
+
+_Style = tuple[int | None, bool, tuple[str, str], bool, str]
+
+
+def _style(document: dict[str, Any], text: str) -> _Style | None:
+    """The JSON layout of the file, if it is that of Jupyter, VS Code, Colab or json.dumps; else None."""
+    indents: tuple[int | None, ...] = (1, 2, 4, None)
+    separators = ((",", ": "), (", ", ": "), (",", ":"))
+    end = "\n" if text.endswith("\n") else ""
+    for indent, ascii_only, separator, sort in product(indents, (False, True), separators, (False, True)):
+        style = (indent, ascii_only, separator, sort, end)
+        if _dump(document, style) == text:
+            return style
+    return None
+
+
+def _dump(document: dict[str, Any], style: _Style) -> str:
+    indent, ascii_only, separators, sort, end = style
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only, separators=separators, sort_keys=sort)
+    return text + end

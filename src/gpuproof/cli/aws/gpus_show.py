@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.catalogue import JOB_KINDS, Catalogue, Gpu, Instance, JobKind, Price
 from gpuproof.catalogue.prices import is_old, mark
-from gpuproof.cli.aws import gpus_regions
 from gpuproof.cli.aws.gpus_hints import nearest_text
-from gpuproof.cli.aws.gpus_table import GIB, fraction, gib, price_document
+from gpuproof.cli.aws.gpus_table import GIB, fraction, gib, money, price_document
 from gpuproof.util.versions import version_key
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _text(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
     shown = [
         f"{label:<11}{text}" if label or index else text for index, (label, text) in enumerate(lines) if text
     ]
-    table = gpus_regions.table(catalogue, instance, use, today)
+    table = _region_table(catalogue, instance, use, today)
     return "\n".join(shown) + "\n" + (f"\n{table}\n" if table else "")
 
 
@@ -267,7 +266,7 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         "gpu": gpu._asdict() if gpu else None,
         "accepted_for": list(catalogue.accepted_for(f"ml.{instance.ec2_type}")),
         "offered_in": {one.region: list(one.az_ids) for one in catalogue.offerings(instance.name)},
-        "regions": gpus_regions.document(catalogue, instance, use),
+        "regions": _region_documents(catalogue, instance, use),
         "ec2_price": price_document(catalogue.price(instance.ec2_type, region)),
         "ec2_spot_price": price_document(catalogue.price(instance.ec2_type, region, market="spot")),
         "sagemaker_price": price_document(catalogue.price(f"ml.{instance.ec2_type}", region, use)),
@@ -283,6 +282,57 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         ],
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _region_table(catalogue: Catalogue, instance: Instance, use: JobKind | None, today: date) -> str:
+    """A table of all regions that offer the type or have a price for it; empty without any."""
+    from gpuproof.terminal.table import render_table
+
+    rows = [
+        [
+            region,
+            catalogue.tables.regions[region].name if region in catalogue.tables.regions else "",
+            zones,
+            *(money(price, today) for price in prices),
+        ]
+        for region, zones, prices in _prices_by_region(catalogue, instance, use)
+    ]
+    if not rows:
+        return ""
+    return render_table(["REGION", "NAME", "ZONES", "EC2 $/H", "SPOT", "SAGEMAKER"], rows, right=[2, 3, 4, 5])
+
+
+def _region_documents(catalogue: Catalogue, instance: Instance, use: JobKind | None) -> list[dict[str, Any]]:
+    """The rows of `_region_table` for JSON."""
+    return [
+        {
+            "region": region,
+            "az_ids": [zone for one in catalogue.offerings(instance.name, region) for zone in one.az_ids],
+            **{
+                name: price.usd_per_hour if price else None
+                for name, price in zip(("ec2", "spot", "sagemaker"), prices, strict=True)
+            },
+        }
+        for region, _, prices in _prices_by_region(catalogue, instance, use)
+    ]
+
+
+def _prices_by_region(
+    catalogue: Catalogue, instance: Instance, use: JobKind | None
+) -> list[tuple[str, str, tuple[Price | None, Price | None, Price | None]]]:
+    offered = {one.region: str(len(one.az_ids)) for one in catalogue.offerings(instance.name)}
+    found: list[tuple[str, str, tuple[Price | None, Price | None, Price | None]]] = []
+    for region in sorted({*offered, *catalogue.tables.priced_regions}):
+        prices = (
+            catalogue.price(instance.ec2_type, region),
+            catalogue.price(instance.ec2_type, region, market="spot"),
+            catalogue.price(f"ml.{instance.ec2_type}", region, use),
+        )
+        # Price lists also contain types that a region no longer offers.
+        checked = instance.gpu_count > 0 and bool(catalogue.region(region))
+        if region in offered or (any(prices) and not checked):
+            found.append((region, offered.get(region, "-"), prices))
+    return found
 
 
 FORMATS: dict[str, Callable[[Catalogue, Instance, str, JobKind | None, date], str]] = {
