@@ -36,15 +36,19 @@ source; `gpuproof completion --help` shows how to load it.
 
 def main() -> int:
     """Write, or with --check compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    return write_or_check(PAGE, page(), __doc__)
+
+
+def write_or_check(file: Path, text: str, description: str | None) -> int:
+    """Write a generated file if it is not current; with `--check` on the command line, change nothing and return 1."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it is not current")
     check = parser.parse_args().check
-    text = page()
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+    if file.exists() and file.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{'not current' if check else 'written'}: docs/cli.md")
+    print(f"{'not current' if check else 'written'}: {file.name}")
     if not check:
-        PAGE.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     return int(check)
 
 

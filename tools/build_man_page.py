@@ -14,23 +14,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from build_cli_docs import metavar
+from build_cli_docs import metavar, write_or_check
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "gpuproof.1"
 
 
 def main() -> int:
     """Write, or with --check compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it is not current")
-    check = parser.parse_args().check
-    text = page()
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{'not current' if check else 'written'}: docs/gpuproof.1")
-    if not check:
-        PAGE.write_text(text, encoding="utf-8")
-    return int(check)
+    return write_or_check(PAGE, page(), __doc__)
 
 
 def page() -> str:

@@ -45,8 +45,8 @@ class UnitError(GPUproofError, ValueError):
         return f"{self.message}: {self.remedy}" if self.remedy else self.message
 
 
-class _PydanticValue:
-    """Base of the types here, which makes them types of pydantic fields."""
+class ParsedValue:
+    """Base of values that are parsed from text: it makes them types of pydantic fields."""
 
     _schema: ClassVar[dict[str, Any]]
 
@@ -70,7 +70,7 @@ class _PydanticValue:
 
 
 @dataclass(frozen=True, order=True)
-class Memory(_PydanticValue):
+class Memory(ParsedValue):
     """An amount of memory.
 
     Args:
@@ -116,7 +116,7 @@ class Memory(_PydanticValue):
 
 
 @dataclass(frozen=True, order=True)
-class Duration(_PydanticValue):
+class Duration(ParsedValue):
     """A duration.
 
     Args:
@@ -169,7 +169,7 @@ class Duration(_PydanticValue):
 
 
 @dataclass(frozen=True, order=True)
-class Money(_PydanticValue):
+class Money(ParsedValue):
     """An amount of money.
 
     Args:
@@ -205,7 +205,7 @@ T = TypeVar("T", int, Memory)
 
 
 @dataclass(frozen=True)
-class Range(_PydanticValue, Generic[T]):
+class Range(ParsedValue, Generic[T]):
     """A range from `low` to `high`, both included; parsed as CountRange or MemoryRange.
 
     Args:
@@ -294,7 +294,7 @@ class MemoryRange(Range[Memory]):
 
 
 @dataclass(frozen=True)
-class GpuRequest(_PydanticValue):
+class GpuRequest(ParsedValue):
     """Requested GPU models and their number.
 
     Args:

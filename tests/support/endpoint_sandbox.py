@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan, ModelSource
 from gpuproof.backends.sagemaker.endpoints.planner import EndpointPlanner
 from gpuproof.backends.sagemaker.endpoints.server_files import IN_MODEL, server_files
 from gpuproof.backends.sagemaker.endpoints.submit import Deployed, Deployment
+from gpuproof.jobs.models.endpoint import EndpointJob
 from gpuproof.serve.model.package import build
 from support.aws_emulator import REGION
 from support.sagemaker_sandbox import RecordingProgress, SageMakerSandbox
@@ -52,8 +52,9 @@ class EndpointSandbox:
         self.client = self.emulator.client("sagemaker")
         self._built = 0
 
-    def options(self, **keys: Any) -> EndpointOptions:
+    def job(self, **keys: Any) -> EndpointJob:
         settings: dict[str, Any] = {
+            "model": "model",
             "name": self.name,
             "instance_type": "ml.g5.xlarge",
             "role": self.emulator.role,
@@ -61,7 +62,7 @@ class EndpointSandbox:
             "image": IMAGE,
             "require_gpu": False,
         }
-        return EndpointOptions(**{**settings, **keys})
+        return EndpointJob(**{**settings, **keys})
 
     def packed(self, handler: str = ECHO, *, server: bool = True) -> ModelSource:
         self._built += 1
@@ -82,7 +83,7 @@ class EndpointSandbox:
 
     def plan(self, model: ModelSource | None = None, **keys: Any) -> EndpointPlan:
         planner = EndpointPlanner(self.aws(), self.cache)
-        return planner.plan(self.options(**keys), model or self.packed())
+        return planner.plan(self.job(**keys), model or self.packed())
 
     def deploy(self, plan: EndpointPlan | None = None, progress: Any = None, **keys: Any) -> Deployed:
         return self.deployment(plan or self.plan(**keys), progress).run()

@@ -49,6 +49,28 @@ class DisplayedPlan:
         return plan_html(self)
 
 
+class Displayed:
+    """Text and HTML forms of a result that describes itself."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        raise NotImplementedError
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Labels and texts."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.title}>"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label:<10} {_indent(text)}" for label, text in self.describe())
+
+    def _repr_html_(self) -> str:
+        return _table(self.title, self.describe())
+
+
 def run_html(run: Run) -> str:
     """A run as an HTML table: its state, verdict, cost, results and where it is."""
     try:

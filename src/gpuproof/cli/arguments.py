@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+
+    from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
     from gpuproof.catalogue import Catalogue
+    from gpuproof.jobs.models.job_model import JobModel
+
+    ModelType = TypeVar("ModelType", bound=JobModel)
+
+    class PlannedCalls(Protocol):
+        """A plan whose AWS calls are data; as a text, what was decided."""
+
+        @property
+        def calls(self) -> tuple[ApiCall, ...]: ...
+        def to_json(self) -> dict[str, Any]: ...
 
     # argparse has no public name for the type that `add_subparsers` returns.
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+_OPTIONS = Path(__file__).with_name("options.json")
 
 RUN_HELP = "a run's id, its beginning or end, or a job's name (default: the newest run)"
 
@@ -24,15 +42,125 @@ def add_command(
     name: str,
     summary: str,
     description: str | None,
+    run: Callable[[argparse.Namespace], int] | None = None,
 ) -> argparse.ArgumentParser:
-    """Adds a command's parser, which keeps line breaks of the description and takes no abbreviated flags."""
-    return commands.add_parser(
+    """Adds a command's parser, which keeps line breaks of the description and takes no abbreviated flags.
+
+    Args:
+        run: what executes the command and returns its exit code, unless the caller sets it itself.
+    """
+    parser = commands.add_parser(
         name,
         help=summary,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_flags(
+    parser: argparse.ArgumentParser, command: str, *, notes: Mapping[str, str] | None = None
+) -> None:
+    """Adds the flags that follow from the models of a command. Their values are texts; the models parse them.
+
+    They are read from a generated file, because importing pydantic takes longer than `--help` may.
+
+    Args:
+        command: a key of `gpuproof.jobs.options.COMMANDS`.
+        notes: by key, what the command itself adds to the help of a flag.
+    """
+    titles = dict.fromkeys(flag["group"] for flag in _options(command) if "group" in flag)
+    groups = {title: parser.add_argument_group(title) for title in titles}
+    for flag in _options(command):
+        note = (notes or {}).get(flag["key"])
+        groups.get(flag.get("group", ""), parser).add_argument(
+            *(name for name in (flag.get("short"), flag["flag"]) if name),
+            dest=flag["key"],
+            help=f"{flag['help']}; {note}" if note else flag["help"],
+            **_action(flag),
+        )
+
+
+def given_flags(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
+    """Returns the values of the flags of `add_flags` that were given, by key."""
+    values = {flag["key"]: getattr(arguments, flag["key"]) for flag in _options(command)}
+    return {key: value for key, value in values.items() if value not in (None, [])}
+
+
+def read_job(
+    arguments: argparse.Namespace,
+    command: str,
+    model: type[ModelType],
+    target: str,
+    key: str,
+    *,
+    folders: bool = False,
+) -> ModelType:
+    """Reads the job that a command's first argument and JOB name, or that its flags alone describe.
+
+    Args:
+        command: a key of `gpuproof.jobs.options.COMMANDS`.
+        target: the first argument: a job file, or a value.
+        key: the field of which it is the value.
+        folders: whether a folder is that of a job file.
+
+    Raises:
+        UsageError: there is no such job, or a flag is invalid or missing.
+        InvalidJob: the job file is invalid.
+    """
+    from gpuproof.jobs.apply_overrides import override  # imports pydantic, which --help does without
+    from gpuproof.jobs.load import load_as
+
+    changes = given_flags(arguments, command)
+    path = Path(target)
+    if path.suffix in (".yaml", ".yml") or (folders and path.is_dir()):
+        return override(model, load_as(path, arguments.job, model), changes)
+    if arguments.job is not None:
+        raise UsageError(
+            f"Unexpected argument '{arguments.job}': {target} is not a gpuproof.yaml.",
+            remedy=f"gpuproof {command} gpuproof.yaml {arguments.job}",
+        )
+    return override(model, None, {key: target, **changes})
+
+
+def show_dry_run(plan: PlannedCalls, *, as_json: bool) -> None:
+    """Prints a plan and its AWS calls."""
+    if as_json:
+        print(json.dumps(plan.to_json(), indent=2, default=str))
+        return
+    from gpuproof.backends.api_call import format_calls
+
+    print(plan)
+    for title, request in format_calls(plan.calls):
+        print(f"\n{title}\n{request}")
+
+
+@cache
+def _options(command: str) -> list[dict[str, Any]]:
+    return json.loads(_OPTIONS.read_bytes())[command]
+
+
+def _action(flag: Mapping[str, Any]) -> dict[str, Any]:
+    match flag["form"]:
+        case "switch":
+            return {"action": argparse.BooleanOptionalAction}
+        case "list" | "pairs":
+            return {"action": "append", "default": [], "metavar": flag["metavar"]}
+        case "integer" | "number" as form:
+            return {"type": partial(_number, int if form == "integer" else float), "metavar": flag["metavar"]}
+        case _:
+            return {"metavar": flag.get("metavar"), "choices": flag.get("choices")}
+
+
+def _number(kind: type[int] | type[float], text: str) -> float | str:
+    """The number; a text that is none, which the model rejects."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
 
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +208,7 @@ def reject_unknown_type(name: str | None, catalogue: Catalogue) -> None:
             remedy="gpuproof gpus --on sagemaker",
         )
     prefix = name[: len(name) - len(ec2_type)]
-    near = [prefix + one for one in nearest_words(ec2_type, catalogue.tables.gpu_instances, 3)]
+    near = [prefix + word for word in nearest_words(ec2_type, catalogue.tables.gpu_instances, 3)]
     raise UsageError(
         f"Unknown instance type {name}.",
         remedy=f"Did you mean {' or '.join(near)}?"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuproof.jobs.load import load as load_job
     from gpuproof.jobs.load import load_jobs
     from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
-    from gpuproof.jobs.overrides import Overrides
+    from gpuproof.jobs.options import Overrides
     from gpuproof.jobs.schema import json_schema
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Overrides": ("overrides", "Overrides"),
+    "Overrides": ("options", "Overrides"),
     "Job": ("models.script_jobs", "Job"),
     "ProcessingJob": ("models.script_jobs", "ProcessingJob"),
     "TrainingJob": ("models.script_jobs", "TrainingJob"),

@@ -16,7 +16,7 @@ from gpuproof.jobs.validators import check_entry_point, derive_job_name
 
 if TYPE_CHECKING:
     from gpuproof.jobs.models.script_jobs import Job, TrainingJob
-    from gpuproof.jobs.overrides import Overrides
+    from gpuproof.jobs.options import Overrides
 
 _FLAGS = ("arguments", "distribution", "instance_count", "processes_per_host")
 """The flags of which such a job has the values."""
@@ -159,20 +159,25 @@ def script_job(path: Path, changes: Overrides) -> ScriptJob | None:
         path: the script.
         changes: the flags.
     """
-    if not changes.only(_FLAGS) or path.suffix != ".py" or not path.is_file():
+    given = {key for key, value in changes.items() if value not in (None, [], ())}
+    if given.difference(_FLAGS) or path.suffix != ".py" or not path.is_file():
         return None
-    script, count = path.absolute(), 1 if changes.instance_count is None else changes.instance_count
+    script, count = path.absolute(), changes.get("instance_count", 1)
     try:
         check_entry_point(script.name)
         distribution = _distribution(changes, count)
     except ValueError:
         return None  # reading it as any other job explains what is wrong
-    return ScriptJob(script.name, str(script.parent), tuple(changes.arguments or ()), count, distribution)
+    return ScriptJob(
+        script.name, str(script.parent), tuple(changes.get("arguments") or ()), count, distribution
+    )
 
 
-def _distribution(changes: Overrides, hosts: int) -> ScriptDistribution | None:
-    launcher, processes = changes.distribution, changes.processes_per_host
-    if hosts < 1 or (processes is not None and processes < 1):
+def _distribution(changes: Overrides, hosts: Any) -> ScriptDistribution | None:
+    launcher, processes = changes.get("distribution"), changes.get("processes_per_host")
+    if any(
+        not isinstance(number, int) or number < 1 for number in (hosts, 1 if processes is None else processes)
+    ):
         raise ValueError
     if launcher is None and processes is None:
         return None

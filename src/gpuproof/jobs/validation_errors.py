@@ -42,12 +42,14 @@ class FieldProblem:
         subject: the beginning of the sentence, as in `unknown key 'instance_typ'`.
         rest: its end, punctuation included, as in `; did you mean 'instance_type'?`.
         needs_text: the value is a number, a boolean or a mapping where text is required.
+        missing: the path of a key that is missing; `path` is that of the mapping that lacks it.
     """
 
     path: KeyPath
     subject: str
     rest: str
     needs_text: bool = False
+    missing: KeyPath = ()
 
     def sentence(self, owner: str = "") -> str:
         """The problem in one line.
@@ -117,7 +119,7 @@ def _problem(details: Any, model: type[BaseModel]) -> FieldProblem:
     if kind == "extra_forbidden":
         return _unknown_key(path, model)
     if kind == "missing":
-        return FieldProblem(path[:-1], f"the key '{format_path(path)}' is missing", "")
+        return FieldProblem(path[:-1], f"the key '{format_path(path)}' is missing", "", missing=path)
     error = details.get("ctx", {}).get("error")
     if isinstance(error, FieldError):
         path = (*path, *error.path)

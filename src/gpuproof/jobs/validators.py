@@ -112,6 +112,12 @@ def check_region(name: str) -> str:
     return name
 
 
+def check_content_type(text: str) -> str:
+    if set("\r\n") & set(text):
+        raise ValueError("it must be one line, such as application/json: no HTTP header holds line breaks")
+    return text
+
+
 def check_channel(name: str) -> str:
     if not re.fullmatch(CHANNEL_NAME, name):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`gpuproof deploy gpuproof.yaml`: the keys of the file are flags, and flags take precedence."""
+"""The job of `gpuproof deploy`: the keys of a file are flags, and flags take precedence."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from gpuproof.cli.arguments import read_job
 from gpuproof.cli.endpoints.deploy import add_parser
-from gpuproof.cli.endpoints.job_file import apply_job_file
 from gpuproof.errors import UsageError
-from gpuproof.jobs.models.endpoint import EndpointJob
+from gpuproof.jobs.models.endpoint import EndpointJob, Scaling, Serverless
+from gpuproof.jobs.options import command_options
+from gpuproof.units import Duration
 from support.aws_emulator import RunningEmulator, running_emulator
 from support.deploy_program import Program
 from support.endpoint_sandbox import IMAGE
@@ -44,24 +45,19 @@ KEYS = {
     "bucket": "my-bucket",
     "region": "eu-west-1",
 }
-FLAGS = {"async_output": "asynchronous"}
 
 
-def parsed(*words: str) -> argparse.Namespace:
+def read(*words: str) -> EndpointJob:
     parser = argparse.ArgumentParser()
     add_parser(parser.add_subparsers())
-    return parser.parse_args(["deploy", *words])
+    arguments = parser.parse_args(["deploy", *words])
+    return read_job(arguments, "deploy", EndpointJob, arguments.model, "model")
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "gpuproof.yaml"
-    job: dict[str, Any] = {
-        "kind": "endpoint",
-        "name": "digits",
-        "model": "m",
-        "instance_type": "ml.g5.xlarge",
-    }
+    job = {"kind": "endpoint", "name": "digits", "model": "m", "instance_type": "ml.g5.xlarge"}
     for name in ("code", "request.json"):
         (tmp_path / name).touch()
     more = {"environment": {"A": "1", "B": "2"}, "tags": {"team": "vision"}}
@@ -69,30 +65,29 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_key_is_a_setting_of_deploy(file: Path) -> None:
-    assert {"kind", "name", "model", "instance_type", "serverless", "environment", "tags", *KEYS} == set(
-        EndpointJob.model_fields
-    )
-    arguments = parsed(str(file))
-    apply_job_file(arguments)
-    assert (arguments.name, arguments.model, arguments.instance_type) == ("digits", "m", "ml.g5.xlarge")
+def test_every_key_is_a_setting_of_deploy_and_every_key_but_the_kind_a_flag(file: Path) -> None:
+    keys = {"name", "model", "instance_type", "serverless", "environment", "tags", *KEYS}
+    assert {"kind", *keys} == set(EndpointJob.model_fields)
+    assert keys == {option.key for option in command_options("deploy").values()}
+    job = read(str(file))
+    assert (job.name, job.model, job.instance_type) == ("digits", "m", "ml.g5.xlarge")
     for key, value in KEYS.items():
-        expected = file.parent / str(value) if key in ("code", "request") else value
-        assert getattr(arguments, FLAGS.get(key, key)) == expected, key
-    assert (arguments.env, arguments.tag) == (["A=1", "B=2"], ["team=vision"])
+        expected = str(file.parent / str(value)) if key in ("code", "request") else str(value)
+        assert str(getattr(job, key)) == expected, key
+    assert (job.environment, job.tags) == ({"A": "1", "B": "2"}, {"team": "vision"})
 
 
 def test_flags_take_precedence(file: Path) -> None:
     words = ("--name", "other", "--instance-type", "ml.g6.xlarge", "--no-require-gpu", "--env", "A=9")
-    arguments = parsed(str(file), *words, "--ttl", "30m", "--instance-count", "2")
-    apply_job_file(arguments)
-    assert (arguments.name, arguments.instance_type, arguments.require_gpu) == (
-        "other",
-        "ml.g6.xlarge",
-        False,
-    )
-    assert (arguments.ttl, arguments.instance_count) == ("30m", 2)
-    assert dict(text.split("=") for text in arguments.env) == {"A": "9", "B": "2"}
+    job = read(str(file), *words, "--ttl", "30m", "--instance-count", "2", "--tag", "cost=7")
+    assert (job.name, job.instance_type, job.require_gpu) == ("other", "ml.g6.xlarge", False)
+    assert (job.ttl, job.instance_count) == (Duration(1800), 2)
+    assert (job.environment, job.tags) == ({"A": "9", "B": "2"}, {"team": "vision", "cost": "7"})
+
+
+def test_flags_alone_describe_an_endpoint(tmp_path: Path) -> None:
+    job = read(str(tmp_path), "--instance-type", "ml.g5.xlarge", "--max-instances", "3", "--env", "N=1")
+    assert (job.model, job.scaling, job.environment) == (str(tmp_path), Scaling(1, 3, 4.0), {"N": "1"})
 
 
 def test_a_flag_for_a_serverless_endpoint_replaces_the_instance_type_and_the_other_way_round(
@@ -100,18 +95,38 @@ def test_a_flag_for_a_serverless_endpoint_replaces_the_instance_type_and_the_oth
 ) -> None:
     path = tmp_path / "gpuproof.yaml"
     path.write_text("kind: endpoint\nname: a\nmodel: m\nserverless: memory=2048,concurrency=1\n")
-    arguments = parsed(str(path), "--instance-type", "ml.g5.xlarge")
-    apply_job_file(arguments)
-    assert (arguments.instance_type, arguments.serverless) == ("ml.g5.xlarge", None)
+    job = read(str(path), "--instance-type", "ml.g5.xlarge")
+    assert (job.instance_type, job.serverless) == ("ml.g5.xlarge", None)
     path.write_text("kind: endpoint\nname: a\nmodel: m\ninstance_type: ml.g5.xlarge\n")
-    arguments = parsed(str(path), "--serverless", "memory=2048,concurrency=1")
-    apply_job_file(arguments)
-    assert (arguments.instance_type, arguments.serverless) == (None, "memory=2048,concurrency=1")
+    job = read(str(path), "--serverless", "memory=2048,concurrency=1")
+    assert (job.instance_type, job.serverless) == (None, Serverless(2048, 1))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--instance-type: it is missing"),
+        (("--serverless", "memory=1"), "--serverless: serverless endpoints have"),
+        (("--instance-type", "ml.g5.xlarge", "--ttl", "10m"), "--ttl: 10m is less than 30m"),
+        (("--instance-type", "ml.g5.xlarge", "--async-error", "arn"), "--async-error: 'arn' is not"),
+        (("--instance-type", "ml.g5.xlarge", "--instance-count", "two"), "--instance-count must be a whole"),
+        (
+            ("--instance-type", "ml.g5.xlarge", "--min-instances", "1"),
+            "--min-instances: it has no effect without --max-instances",
+        ),
+        (("--instance-type", "ml.g5.xlarge", "--env", "A"), "--env 'A' is not NAME=VALUE"),
+        (("--instance-type", "ml.g5.xlarge", "--code", "none.py"), "--code: none.py does not exist"),
+    ],
+)
+def test_what_is_invalid_is_named_by_its_flag(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read("digits", *words)
+    assert message in str(error.value)
 
 
 def test_a_job_without_a_job_file_is_an_error() -> None:
     with pytest.raises(UsageError, match="digits is not a gpuproof"):
-        apply_job_file(parsed("digits", "second"))
+        read("digits", "second")
 
 
 @pytest.fixture(scope="module")

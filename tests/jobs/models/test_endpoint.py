@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.load import load, load_as, load_jobs
-from gpuproof.jobs.models.endpoint import EndpointJob
+from gpuproof.jobs.models.endpoint import DataCapture, EndpointJob, Serverless
 from gpuproof.jobs.schema import json_schema
 from gpuproof.jobs.yaml_file import reader
 from gpuproof.units import Duration
@@ -74,7 +74,7 @@ def test_a_file_describes_endpoints(file: Path) -> None:
     small = load_as(file, "small", EndpointJob)
     assert (small.model, small.serverless, small.instance_type) == (
         "train",
-        "memory=4096,concurrency=5",
+        Serverless(4096, 5),
         None,
     )
 
@@ -102,10 +102,21 @@ def test_run_names_the_command_that_deploys(file: Path) -> None:
         ({"instance_type": None}, "instance_type"),
         ({"serverless": "memory=4096"}, "remove one of them"),
         ({"instance_type": None, "serverless": "4096"}, "memory=4096,concurrency=5"),
+        ({"instance_type": None, "serverless": "memory=1024,gpu=1"}, "memory=4096,concurrency=5"),
+        ({"instance_type": None, "serverless": "memory=4000"}, "1024, 2048, 3072, 4096, 5120, 6144 MB"),
+        ({"instance_type": None, "serverless": "concurrency=0"}, "a concurrency of 1 to 200"),
+        ({"instance_type": None, "serverless": "memory=1024", "require_gpu": True}, "has no require_gpu"),
+        ({"instance_type": None, "serverless": "memory=1024", "instance_count": 2}, "has no instance_count"),
+        ({"min_instances": 2, "max_instances": 4}, "not in ascending order"),
+        ({"instance_count": 5, "max_instances": 4}, "not in ascending order"),
+        ({"max_instances": 4, "target_concurrency": 0}, "target_concurrency"),
         ({"target_concurrency": 4}, "no effect without max_instances"),
         ({"async_error": "arn:aws:sns:us-east-1:123456789012:e"}, "no effect without async_output"),
         ({"async_output": "bucket/answers"}, "s3:// address"),
         ({"data_capture": "bucket,20"}, "s3://BUCKET/PREFIX,20"),
+        ({"data_capture": "s3://b/x,0"}, "s3://BUCKET/PREFIX,20"),
+        ({"data_capture": "s3://b/x,101"}, "s3://BUCKET/PREFIX,20"),
+        ({"data_capture": "s3://b/x,half"}, "s3://BUCKET/PREFIX,20"),
         ({"ttl": "10m"}, "shortest life of an endpoint"),
         ({"startup_timeout": "2h"}, "is not between"),
         ({"instance_count": 0}, "instance_count"),
@@ -117,6 +128,11 @@ def test_run_names_the_command_that_deploys(file: Path) -> None:
 def test_what_is_invalid_is_named(keys: dict[str, object], part: str) -> None:
     with pytest.raises(InvalidJob, match=part):
         EndpointJob(**{"name": "e", "model": "m", "instance_type": "ml.g5.xlarge", **keys})
+
+
+def test_data_capture_takes_an_address_and_a_percentage() -> None:
+    assert DataCapture.parse("s3://b/x") == DataCapture("s3://b/x", 100)
+    assert DataCapture.parse("s3://b/x,20%") == DataCapture("s3://b/x", 20)
 
 
 def test_files_that_do_not_exist_are_named_with_their_line(tmp_path: Path) -> None:

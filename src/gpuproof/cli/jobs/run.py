@@ -18,7 +18,7 @@ from gpuproof.backends.registry import (
     reject_foreign_flags,
 )
 from gpuproof.cli.arguments import add_json_flag
-from gpuproof.cli.jobs.run_flags import AUTO, add_aws_flags, add_backend_flags, add_job_flags, read_job
+from gpuproof.cli.jobs.run_flags import AUTO, add_backend_flags, add_job_flags, read_job
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a gpuproof.yaml or its folder")
     parser.add_argument("job", nargs="?", metavar="NAME", help="the job, if the file defines several")
     add_job_flags(parser)
-    add_aws_flags(parser)
     how = parser.add_argument_group("how it runs")
     how.add_argument(
         "--on",

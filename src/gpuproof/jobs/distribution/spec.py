@@ -28,6 +28,7 @@ from gpuproof.jobs.distribution.launchers import (
     TORCHRUN,
     launchers_with,
 )
+from gpuproof.jobs.options import JOB, Option
 from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.suggestions import did_you_mean, normalize_key
 from gpuproof.jobs.validation_errors import FieldError, format_value
@@ -130,7 +131,7 @@ class Distribution(StrictModel):
         description="; ".join(f"{name}: {kind.description}" for name, kind in LAUNCHERS.items()) + ".",
         json_schema_extra={"enum": list(LAUNCHERS)},
     )
-    processes_per_host: Annotated[StrictInt, Field(ge=1)] | None = Field(
+    processes_per_host: Annotated[Annotated[StrictInt, Field(ge=1)] | None, Option("N", group=JOB)] = Field(
         default=None,
         description="Processes on each host, with torchrun and mpi; by default one per GPU, or one without GPUs.",
         examples=[4],

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from gpuproof.catalogue.regions import partition_of
-from gpuproof.jobs import validators
-from gpuproof.jobs.models.sagemaker import BUCKET, matching, network_ids
+from gpuproof.jobs.models.parts import Region
+from gpuproof.jobs.models.sagemaker import Bucket, matching, network_ids
+from gpuproof.jobs.options import AWS, Option
 from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems
 
@@ -40,11 +41,7 @@ else:
 class EC2Region(StrictModel):
     """A region in which the job's instances may run, with the settings that differ between regions."""
 
-    region: Annotated[str, AfterValidator(validators.check_region)] = Field(
-        description="Name of the region.",
-        examples=["us-west-2"],
-        json_schema_extra={"pattern": validators.REGION},
-    )
+    region: Region = Field(description="Name of the region.", examples=["us-west-2"])
     ami: Annotated[str, matching(AMI, "the id of a machine image")] | None = Field(
         default=None,
         description="Machine image in this region; by default an AWS Deep Learning AMI.",
@@ -74,19 +71,19 @@ def _one_or_more(value: Any) -> Any:
 class EC2Settings(StrictModel):
     """How the job runs on EC2: instance profile, bucket, network, machine image, volume."""
 
-    instance_profile: (
-        Annotated[str, matching(PROFILE, "the name or the ARN of an instance profile")] | None
-    ) = Field(
+    instance_profile: Annotated[
+        Annotated[str, matching(PROFILE, "the name or the ARN of an instance profile")] | None,
+        Option("ROLE", flag="--role", group=AWS),
+    ] = Field(
         default=None,
         description="Name or ARN of the instance profile, or of its role; by default the one named gpuproof-ec2.",
         examples=["gpuproof-ec2"],
         json_schema_extra={"pattern": PROFILE},
     )
-    bucket: Annotated[str, matching(BUCKET, "the name of an S3 bucket")] | None = Field(
+    bucket: Annotated[Bucket | None, Option("NAME", group=AWS)] = Field(
         default=None,
         description="The bucket for code and results; by default gpuproof-ACCOUNT-REGION.",
         examples=["my-training-bucket"],
-        json_schema_extra={"pattern": BUCKET},
     )
     subnets: _Subnets = Field(
         default=(),

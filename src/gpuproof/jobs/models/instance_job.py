@@ -9,25 +9,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 from gpuproof.jobs import validators
 from gpuproof.jobs.models.ec2 import EC2Settings
 from gpuproof.jobs.models.job_model import JobModel
-from gpuproof.jobs.models.parts import PathOrS3, PathText, Resources
+from gpuproof.jobs.models.parts import EMPTY, Environment, InstanceType, PathOrS3, PathText, Resources, Tags
+from gpuproof.jobs.options import AWS, JOB, Option
 from gpuproof.jobs.suggestions import did_you_mean
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
 
-EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-"""A key without a value, as in `hyperparameters:`, is an empty mapping."""
-
 Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], PathOrS3]
-_Environment = dict[
-    Annotated[str, AfterValidator(validators.check_variable)],
-    Annotated[
-        str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_variable_value)
-    ],
-]
-_Tags = dict[
-    Annotated[str, AfterValidator(validators.check_tag_key)],
-    Annotated[str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_tag_value)],
-]
 
 
 class InstanceJob(JobModel):
@@ -39,58 +27,68 @@ class InstanceJob(JobModel):
     include: Annotated[
         tuple[Annotated[str, AfterValidator(validators.check_include)], ...],
         BeforeValidator(validators.as_texts),
+        Option("PATTERN", group=JOB, adds=True),
     ] = Field(
         default=(),
-        description="Files of source_dir that are sent although they are ignored or look like secrets; `*` and `**` match.",
+        description="Files of the source folder that are sent although they are ignored or look like secrets; `*` and `**` match.",
         examples=[[".env", "data/*.csv"]],
     )
-    respect_gitignore: StrictBool = Field(
+    respect_gitignore: Annotated[StrictBool, Option(group=JOB)] = Field(
         default=True, description="Whether files that .gitignore lists are left out."
     )
     environment: Annotated[
-        _Environment, EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables"))
+        Environment,
+        AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables")),
+        Option("NAME=VALUE", flag="--env", group=JOB),
     ] = Field(
         default_factory=dict,
         description="Environment variables of the script.",
+        examples=[{"TF_CPP_MIN_LOG_LEVEL": "1"}],
         json_schema_extra={
             "propertyNames": {"pattern": validators.VARIABLE_NAME},
             "maxProperties": validators.MAX_ENTRIES,
         },
     )
-    framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
+    framework: Annotated[Annotated[str, AfterValidator(str.lower)] | None, Option("NAME", group=JOB)] = Field(
         default=None,
         description="The framework that the script uses.",
         examples=["tensorflow", "keras", "pytorch"],
     )
-    framework_version: str | None = Field(
+    framework_version: Annotated[str | None, Option("VERSION", group=JOB)] = Field(
         default=None,
-        description="Version of the framework, in quotes; for huggingface, that of Transformers.",
+        description="Version of the framework; for huggingface, that of Transformers.",
         examples=["2.19", "2.8.0"],
     )
-    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] | None = Field(
+    instance_type: Annotated[
+        InstanceType | None,
+        Option("TYPE", group=JOB, replaces=("resources.gpu", "resources.gpu_memory")),
+    ] = Field(
         default=None,
-        description="Instance type, with the prefix ml. for SageMaker.",
+        description="Instance type, with the prefix ml. for SageMaker; its GPUs are expected to work.",
         examples=["ml.g5.xlarge", "g6.2xlarge"],
-        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
     )
     resources: Annotated[Resources, EMPTY] = Field(
         default_factory=Resources,
         description="What the job needs, if instance_type is not given.",
     )
     fallbacks: Annotated[
-        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
+        tuple[InstanceType, ...],
         BeforeValidator(validators.as_texts),
+        Option("TYPE", flag="--fallback", group=AWS),
     ] = Field(
         default=(),
-        description="Instance types to try in order if instance_type is unavailable: no capacity, or no quota.",
+        description="Instance types to try in order if `instance_type` is unavailable: no capacity, or no quota.",
         examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
     )
-    tags: Annotated[_Tags, EMPTY, AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags"))] = (
-        Field(
-            default_factory=dict,
-            description="AWS tags.",
-            json_schema_extra={"maxProperties": validators.MAX_TAGS},
-        )
+    tags: Annotated[
+        Tags,
+        AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags")),
+        Option("KEY=VALUE", flag="--tag", group=AWS),
+    ] = Field(
+        default_factory=dict,
+        description="AWS tags.",
+        examples=[{"project": "cats"}],
+        json_schema_extra={"maxProperties": validators.MAX_TAGS},
     )
     ec2: Annotated[EC2Settings, EMPTY] = Field(
         default_factory=EC2Settings,

@@ -11,8 +11,10 @@ from pydantic import AfterValidator, Field, StrictBool, field_validator
 from gpuproof.jobs import validators
 from gpuproof.jobs.file_hints import is_folder
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.models.instance_job import EMPTY, Channels, InstanceJob
+from gpuproof.jobs.models.instance_job import Channels, InstanceJob
+from gpuproof.jobs.models.parts import EMPTY, JobName
 from gpuproof.jobs.models.sagemaker import SageMakerSettings
+from gpuproof.jobs.options import JOB, Option
 from gpuproof.jobs.validation_errors import FieldProblem
 from gpuproof.units import Duration
 
@@ -25,6 +27,7 @@ MACHINE_KEYS = {
 DEFAULT_MAX_DURATION = Duration(43_200)
 DEFAULT_IDLE_TIMEOUT = Duration(3_600)
 
+_MACHINE = "only for a job with kind: machine"
 _NO_SCRIPT = "a machine runs no script; leave out kind: machine for a training job"
 
 
@@ -45,14 +48,16 @@ class MachineJob(InstanceJob):
     }
 
     kind: Literal["machine"] = Field(default="machine", description="The kind of job.")
-    name: Annotated[str, AfterValidator(validators.check_name)] = Field(
+    name: Annotated[JobName, Option("NAME", group=JOB)] = Field(
         default="machine",
         description="Name of the machine: up to 63 letters, digits and hyphens.",
         examples=["workbench"],
-        json_schema_extra={"pattern": validators.JOB_NAME},
     )
     inputs: Annotated[
-        Channels, EMPTY, AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels"))
+        Channels,
+        EMPTY,
+        AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels")),
+        Option("CHANNEL=SOURCE", flag="--input", group=JOB),
     ] = Field(
         default_factory=dict,
         description="Each channel and its data, at /opt/ml/input/data/CHANNEL: a folder, a file or an s3:// address.",
@@ -62,16 +67,16 @@ class MachineJob(InstanceJob):
             "maxProperties": validators.MAX_CHANNELS,
         },
     )
-    jupyter: StrictBool = Field(
-        default=False, description="Whether JupyterLab runs on the machine, as with gpuproof run --jupyter."
+    jupyter: Annotated[StrictBool, Option(group=_MACHINE)] = Field(
+        default=False, description="Whether JupyterLab runs on the machine, and is opened here."
     )
-    idle_timeout: Duration = Field(
+    idle_timeout: Annotated[Duration, Option("TIME", group=_MACHINE)] = Field(
         default=DEFAULT_IDLE_TIMEOUT,
         description="Time without a busy kernel, GPU work or an open shell after which the machine ends.",
         examples=["30m", "2h"],
         json_schema_extra={"default": "1h"},
     )
-    max_duration: Duration = Field(
+    max_duration: Annotated[Duration, Option("TIME", group=JOB)] = Field(
         default=DEFAULT_MAX_DURATION,
         description="Time after which the machine ends, whatever it does.",
         examples=["8h"],

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from gpuproof.jobs import validators
 from gpuproof.jobs.models.job_model import JobModel
+from gpuproof.jobs.models.parts import InstanceType, JobName, Region, Tags
 from gpuproof.jobs.models.sagemaker import (
-    BUCKET,
     KMS_KEY,
     MAX_SECURITY_GROUPS,
     MAX_VOLUME,
     NETWORK_ID,
-    ROLE,
+    Bucket,
+    Role,
     matching,
 )
+from gpuproof.jobs.options import Option
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import Duration
 
@@ -36,6 +38,14 @@ def _idle_timeout(value: Duration) -> Duration:
     return value
 
 
+def _never(value: Any) -> Any:
+    return None if value in ("never", "none", "0") else value
+
+
+def _or_never(schema: dict[str, Any]) -> None:
+    schema["anyOf"].append({"const": "never"})
+
+
 class NotebookJob(JobModel):
     """A notebook instance of SageMaker, which `gpuproof notebook create` creates."""
 
@@ -48,74 +58,73 @@ class NotebookJob(JobModel):
     }
 
     kind: Literal["notebook"] = Field(default="notebook", description="The kind of job.")
-    name: Annotated[str, AfterValidator(validators.check_name)] = Field(
+    name: Annotated[JobName, Option(flag="NAME")] = Field(
         description="Name of the notebook instance: up to 63 letters, digits and hyphens.",
         examples=["experiments"],
-        json_schema_extra={"pattern": validators.JOB_NAME},
     )
-    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] = Field(
-        description="Instance type, with the prefix ml.",
-        examples=["ml.g5.xlarge"],
-        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
+    instance_type: Annotated[InstanceType, Option("TYPE")] = Field(
+        description="Instance type of SageMaker.", examples=["ml.g5.xlarge"]
     )
     fallbacks: Annotated[
-        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
-        BeforeValidator(validators.as_texts),
+        tuple[InstanceType, ...], BeforeValidator(validators.as_texts), Option("TYPE", flag="--fallback")
     ] = Field(
         default=(),
-        description="Instance types to try in order if instance_type has no capacity or no quota.",
+        description="Instance types to try in order if `instance_type` has no capacity or no quota.",
         examples=[["ml.g6.xlarge"]],
     )
-    idle_timeout: Annotated[Duration, AfterValidator(_idle_timeout)] | None = Field(
+    idle_timeout: Annotated[
+        Annotated[Duration, AfterValidator(_idle_timeout)] | None, BeforeValidator(_never), Option("TIME")
+    ] = Field(
         default_factory=lambda: Duration(3600),
-        description="The instance stops after this time in which no kernel and no GPU worked, 1h if not given; null for never.",
-        examples=["1h", "30m"],
+        description="The instance stops after this time in which no kernel and no GPU worked, 1h if not given; never: it does not stop.",
+        examples=["1h", "30m", "never"],
+        json_schema_extra=_or_never,
     )
-    volume_size: Annotated[int, Field(strict=True, ge=MIN_VOLUME, le=MAX_VOLUME)] = Field(
+    volume_size: Annotated[int, Field(strict=True, ge=MIN_VOLUME, le=MAX_VOLUME), Option("GB")] = Field(
         default=50, description="Size of the volume at /home/ec2-user/SageMaker in GB.", examples=[50]
     )
-    kms_key: Annotated[str, matching(KMS_KEY, "the id or the ARN of a KMS key")] | None = Field(
-        default=None, description="KMS key of the volume; without one, AWS encrypts it with its own."
-    )
-    root_access: StrictBool = Field(
+    kms_key: Annotated[
+        Annotated[str, matching(KMS_KEY, "the id or the ARN of a KMS key")] | None, Option("KEY")
+    ] = Field(default=None, description="KMS key of the volume; without one, AWS encrypts it with its own.")
+    root_access: Annotated[StrictBool, Option()] = Field(
         default=False, description="Whether users of the notebook instance may become root."
     )
-    internet_access: StrictBool = Field(
+    internet_access: Annotated[StrictBool, Option()] = Field(
         default=True,
-        description="Whether SageMaker gives the instance internet access of its own; false requires subnet.",
+        description="Whether SageMaker gives the instance internet access of its own; without it, `subnet` is required.",
     )
-    subnet: _NetworkId | None = Field(
+    subnet: Annotated[_NetworkId | None, Option("ID")] = Field(
         default=None, description="Subnet of your VPC.", examples=["subnet-0123456789abcdef0"]
     )
     security_groups: Annotated[
-        tuple[_NetworkId, ...], BeforeValidator(validators.as_texts), Field(max_length=MAX_SECURITY_GROUPS)
+        tuple[_NetworkId, ...],
+        BeforeValidator(validators.as_texts),
+        Field(max_length=MAX_SECURITY_GROUPS),
+        Option("ID", flag="--security-group"),
     ] = Field(default=(), description="Security groups in the VPC.", examples=[["sg-0123456789abcdef0"]])
-    platform: Annotated[str, matching(PLATFORM, "a platform such as notebook-al2023-v1")] | None = Field(
+    platform: Annotated[
+        Annotated[str, matching(PLATFORM, "a platform such as notebook-al2023-v1")] | None, Option("NAME")
+    ] = Field(
         default=None,
         description="Operating system and JupyterLab of the instance; by default SageMaker's own default.",
         examples=["notebook-al2023-v1"],
     )
-    role: Annotated[str, matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
+    role: Annotated[Role | None, Option("ROLE")] = Field(
         default=None,
         description="Name or ARN of the role of the notebook instance; by default the only one that SageMaker may assume.",
-        json_schema_extra={"pattern": ROLE},
     )
-    bucket: Annotated[str, matching(BUCKET, "the name of an S3 bucket")] | None = Field(
+    bucket: Annotated[Bucket | None, Option("NAME")] = Field(
         default=None,
         description="The bucket from which the instance reads GPUproof's agent; by default gpuproof-ACCOUNT-REGION.",
-        json_schema_extra={"pattern": BUCKET},
     )
-    region: Annotated[str, AfterValidator(validators.check_region)] | None = Field(
-        default=None, description="AWS region.", examples=["eu-west-1"]
+    region: Annotated[Region | None, Option("REGION")] = Field(
+        default=None,
+        description="AWS region; by default that of your AWS configuration.",
+        examples=["eu-west-1"],
     )
-    tags: dict[
-        Annotated[str, AfterValidator(validators.check_tag_key)],
-        Annotated[
-            str,
-            BeforeValidator(validators.number_to_text),
-            AfterValidator(validators.check_tag_value),
-        ],
-    ] = Field(default_factory=dict, description="AWS tags.", examples=[{"team": "vision"}])
+    tags: Annotated[Tags, Option("KEY=VALUE", flag="--tag")] = Field(
+        default_factory=dict, description="AWS tags.", examples=[{"team": "vision"}]
+    )
 
     @property
     def instance_types(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from gpuproof.jobs import validators
+from gpuproof.jobs.options import AWS, JOB, Option
 from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import CountRange, Duration, GpuRequest, MemoryRange, Money
@@ -24,11 +25,44 @@ PathText = Annotated[str, BeforeValidator(validators.path_to_text)]
 PathOrS3 = Annotated[PathText, AfterValidator(validators.check_path_or_s3)]
 """A local folder or file, or an `s3://` address."""
 
+EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+"""A key without a value, as in `hyperparameters:`, is an empty mapping."""
+
+
+def _pattern(pattern: str) -> Any:
+    return Field(json_schema_extra={"pattern": pattern})
+
+
+JobName = Annotated[str, AfterValidator(validators.check_name), _pattern(validators.JOB_NAME)]
+InstanceType = Annotated[
+    str, AfterValidator(validators.check_instance_type), _pattern(validators.INSTANCE_TYPE)
+]
+Region = Annotated[str, AfterValidator(validators.check_region), _pattern(validators.REGION)]
+ContentType = Annotated[str, AfterValidator(validators.check_content_type)]
+Environment = Annotated[
+    dict[
+        Annotated[str, AfterValidator(validators.check_variable)],
+        Annotated[
+            str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_variable_value)
+        ],
+    ],
+    EMPTY,
+]
+Tags = Annotated[
+    dict[
+        Annotated[str, AfterValidator(validators.check_tag_key)],
+        Annotated[
+            str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_tag_value)
+        ],
+    ],
+    EMPTY,
+]
+
 
 class Resources(StrictModel):
     """Requirements from which GPUproof chooses an instance type."""
 
-    gpu: GpuRequest | None = Field(
+    gpu: Annotated[GpuRequest | None, Option("REQUEST", group=JOB, replaces=("instance_type",))] = Field(
         default=None, description="GPU models and their number per host, as in A10G:1."
     )
     gpu_memory: MemoryRange | None = Field(
@@ -41,13 +75,12 @@ class Resources(StrictModel):
     max_price: Money | None = Field(
         default=None, description="Maximum price of one host, in US dollars per hour."
     )
-    region: Annotated[str, AfterValidator(validators.check_region)] | None = Field(
+    region: Annotated[Region | None, Option("REGION", group=AWS)] = Field(
         default=None,
-        description="AWS region; by default the one in your AWS configuration.",
+        description="AWS region; by default that of your AWS configuration.",
         examples=["us-east-1", "eu-central-1"],
-        json_schema_extra={"pattern": validators.REGION},
     )
-    spot: StrictBool = Field(
+    spot: Annotated[StrictBool, Option(group=AWS)] = Field(
         default=False, description="Whether to use spot capacity: cheaper, but AWS may interrupt the job."
     )
 

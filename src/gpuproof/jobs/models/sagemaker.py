@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema, model_validator
 
 from gpuproof.jobs import validators
+from gpuproof.jobs.options import AWS, Option
 from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import Duration
@@ -34,6 +35,14 @@ def matching(pattern: str, what: str) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+Role = Annotated[
+    str, matching(ROLE, "the name or the ARN of an IAM role"), Field(json_schema_extra={"pattern": ROLE})
+]
+Bucket = Annotated[
+    str, matching(BUCKET, "the name of an S3 bucket"), Field(json_schema_extra={"pattern": BUCKET})
+]
 
 
 def _one_or_more(value: Any) -> Any:
@@ -78,17 +87,15 @@ else:
 class SageMakerSettings(StrictModel):
     """How the job runs on SageMaker: role, bucket, network, encryption keys."""
 
-    role: Annotated[str, matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
+    role: Annotated[Role | None, Option("ROLE", group=AWS)] = Field(
         default=None,
         description="Name or ARN of the job's execution role; by default the only role that SageMaker may assume.",
         examples=["arn:aws:iam::123456789012:role/SageMakerTraining"],
-        json_schema_extra={"pattern": ROLE},
     )
-    bucket: Annotated[str, matching(BUCKET, "the name of an S3 bucket")] | None = Field(
+    bucket: Annotated[Bucket | None, Option("NAME", group=AWS)] = Field(
         default=None,
         description="The bucket for code and results; by default gpuproof-ACCOUNT-REGION.",
         examples=["my-training-bucket"],
-        json_schema_extra={"pattern": BUCKET},
     )
     subnets: _Subnets = Field(
         default=(),
@@ -107,7 +114,9 @@ class SageMakerSettings(StrictModel):
     encrypt_traffic: StrictBool = Field(
         default=False, description="Whether traffic between hosts is encrypted."
     )
-    keep_alive: Annotated[Duration, AfterValidator(_keep_alive)] | None = Field(
+    keep_alive: Annotated[
+        Annotated[Duration, AfterValidator(_keep_alive)] | None, Option("TIME", group=AWS)
+    ] = Field(
         default=None,
         description="How long the hosts are kept, and billed, after the job so that the next job starts faster (warm pool).",
         examples=["15min"],
@@ -117,7 +126,7 @@ class SageMakerSettings(StrictModel):
         description="Volume size of each host in GB; instance types with local disks use those instead.",
         examples=[100],
     )
-    max_wait: Duration | None = Field(
+    max_wait: Annotated[Duration | None, Option("TIME", group=AWS)] = Field(
         default=None,
         description="With spot capacity, the maximum time for waiting and running together.",
         examples=["12h"],

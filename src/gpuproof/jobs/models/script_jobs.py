@@ -14,11 +14,13 @@ from gpuproof.jobs.distribution.launchers import LAUNCHERS
 from gpuproof.jobs.distribution.spec import DistributionField
 from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.local_paths import resolve_path
-from gpuproof.jobs.models.instance_job import EMPTY, KNOWN_FRAMEWORKS, Channels, InstanceJob
+from gpuproof.jobs.models.instance_job import KNOWN_FRAMEWORKS, Channels, InstanceJob
 from gpuproof.jobs.models.machine import MACHINE_KEYS, MachineJob
 from gpuproof.jobs.models.parts import (
+    EMPTY,
     CheckpointField,
     IfGpuUnusedField,
+    JobName,
     PathOrS3,
     PathText,
     ProcessingInput,
@@ -27,6 +29,7 @@ from gpuproof.jobs.models.parts import (
     expand_outputs,
 )
 from gpuproof.jobs.models.sagemaker import SageMakerSettings
+from gpuproof.jobs.options import AWS, JOB, Option
 from gpuproof.jobs.validation_errors import FieldError, FieldProblem
 from gpuproof.units import Duration
 
@@ -46,35 +49,34 @@ class _ScriptJob(InstanceJob):
     entry_point: Annotated[PathText, AfterValidator(validators.check_entry_point)] = Field(
         description="The script to run, relative to source_dir.", examples=["train.py"]
     )
-    name: Annotated[str, AfterValidator(validators.check_name)] = Field(
+    name: Annotated[JobName, Option("NAME", group=JOB)] = Field(
         default_factory=lambda known: validators.derive_job_name(known.get("entry_point", "")),
         description="Name of the job: up to 63 letters, digits and hyphens.",
         examples=["train-cifar"],
-        json_schema_extra={"pattern": validators.JOB_NAME},
     )
-    arguments: Annotated[tuple[str, ...], BeforeValidator(validators.as_texts)] = Field(
-        default=(), description="Arguments of the script, passed after any hyperparameters."
-    )
-    image: str | None = Field(
+    arguments: Annotated[
+        tuple[str, ...], BeforeValidator(validators.as_texts), Option(flag="the arguments after --")
+    ] = Field(default=(), description="Arguments of the script, passed after any hyperparameters.")
+    image: Annotated[str | None, Option("URI", group=AWS)] = Field(
         default=None,
         description="Container image to use instead of the AWS Deep Learning Container for the framework.",
     )
-    instance_count: Annotated[int, Field(strict=True, ge=1)] = Field(
+    instance_count: Annotated[int, Field(strict=True, ge=1), Option("N", group=JOB)] = Field(
         default=1, description="Number of hosts, algo-1 to algo-n.", examples=[1, 2]
     )
-    max_duration: Duration | None = Field(
+    max_duration: Annotated[Duration | None, Option("TIME", group=JOB)] = Field(
         default=None,
         description="Time after which the job is stopped.",
         examples=["8h", "90m", "1h30m", 3600],
     )
-    stall_timeout: Duration | None = Field(
+    stall_timeout: Annotated[Duration | None, Option("TIME", group=JOB)] = Field(
         default=None,
         description="Time without progress on any GPU or in any log after which the job is stopped; by default never.",
         examples=["20m"],
     )
-    require_gpu: StrictBool | None = Field(
+    require_gpu: Annotated[StrictBool | None, Option(group=JOB)] = Field(
         default=None,
-        description="Whether running without a GPU is an error; by default it is if the job requests a GPU.",
+        description="Whether it is an error (exit code 4) that the job has no GPU or does not use it; by default if it requests one.",
     )
     if_gpu_unused: IfGpuUnusedField | None = Field(
         default=None,
@@ -129,7 +131,10 @@ class TrainingJob(_ScriptJob):
 
     kind: Literal["training"] = Field(default="training", description="The kind of job.")
     hyperparameters: Annotated[
-        _Hyperparameters, EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries"))
+        _Hyperparameters,
+        EMPTY,
+        AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries")),
+        Option("NAME=VALUE", flag="--hyperparameter", short="-p", group=JOB),
     ] = Field(
         default_factory=dict,
         description="Passed to the script as --name value: text, numbers, true or false, null, lists, mappings.",
@@ -140,7 +145,10 @@ class TrainingJob(_ScriptJob):
         },
     )
     inputs: Annotated[
-        Channels, EMPTY, AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels"))
+        Channels,
+        EMPTY,
+        AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels")),
+        Option("CHANNEL=SOURCE", flag="--input", group=JOB),
     ] = Field(
         default_factory=dict,
         description="Each channel and its data: a folder, a file or an s3:// address.",
@@ -155,9 +163,9 @@ class TrainingJob(_ScriptJob):
         description="Where the artifacts go: a folder or an s3:// address; by default they stay with the run.",
         examples=["./artifacts", "s3://bucket/artifacts"],
     )
-    distribution: DistributionField | None = Field(
+    distribution: Annotated[DistributionField | None, Option("LAUNCHER", group=JOB)] = Field(
         default=None,
-        description="How the job is split into processes: a launcher, or a mapping with launcher and its options.",
+        description=f"How each host starts the script: {', '.join(LAUNCHERS)}; in a file, also a mapping with launcher and its options.",
         examples=["torchrun", {"launcher": "mpi", "processes_per_host": 8}],
     )
     checkpoint: CheckpointField | None = Field(
@@ -197,7 +205,13 @@ class ProcessingJob(_ScriptJob):
     max_allowed_duration: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
 
     kind: Literal["processing"] = Field(default="processing", description="The kind of job.")
-    inputs: Annotated[dict[str, ProcessingInput], BeforeValidator(expand_inputs), EMPTY, _FEW_MOUNTS] = Field(
+    inputs: Annotated[
+        dict[str, ProcessingInput],
+        BeforeValidator(expand_inputs),
+        EMPTY,
+        _FEW_MOUNTS,
+        Option("CHANNEL=SOURCE", flag="--input", group=JOB),
+    ] = Field(
         default_factory=dict,
         description="Each input: its path in the job, or a name, and the folder, file or s3:// address of the data.",
         examples=[{"/opt/ml/processing/input": "./data"}],

@@ -26,7 +26,7 @@ def test_a_packed_model_is_served_by_the_server_in_its_archive(endpoints: Endpoi
 def test_an_archive_in_s3_stays_there_and_the_server_is_an_additional_source(
     endpoints: EndpointSandbox,
 ) -> None:
-    plan = endpoints.plan(endpoints.in_s3(), isolated=True)
+    plan = endpoints.plan(endpoints.in_s3(), network_isolation=True)
     endpoints.deploy(plan)
     assert endpoints.invoke([3]) == [3]
     assert OWN_SERVER.format("additional-model-data-sources/gpuproof") in endpoints.log()

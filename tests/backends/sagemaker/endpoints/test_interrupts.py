@@ -8,7 +8,6 @@ import pytest
 
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_deletion
-from gpuproof.backends.sagemaker.endpoints.options import Scaling
 from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
 from gpuproof.backends.sagemaker.endpoints.submit import Deployed
 from gpuproof.units import Duration
@@ -30,9 +29,7 @@ def test_sigterm_when_the_endpoint_was_created_leaves_nothing(endpoints: Endpoin
 
 
 def test_an_interrupt_at_the_last_request_leaves_nothing(endpoints: EndpointSandbox) -> None:
-    plan = endpoints.plan(
-        ttl=Duration(7200), schedule_role=endpoints.schedule_role(), scaling=Scaling(1, 3, 4.0)
-    )
+    plan = endpoints.plan(ttl=Duration(7200), schedule_role=endpoints.schedule_role(), max_instances=3)
     aws = endpoints.aws(interrupted_after(endpoints.emulator.session, "PutScalingPolicy", signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         endpoints.deployment(plan, aws=aws).run()
@@ -98,7 +95,7 @@ DELETED = (
 def test_what_an_interrupted_deletion_left_is_deleted_by_the_next(
     endpoints: EndpointSandbox, operation: str
 ) -> None:
-    endpoints.deploy(ttl=Duration(7200), schedule_role=endpoints.schedule_role(), scaling=Scaling(1, 3, 4.0))
+    endpoints.deploy(ttl=Duration(7200), schedule_role=endpoints.schedule_role(), max_instances=3)
     aws = endpoints.aws(interrupted_after(endpoints.emulator.session, operation, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         delete_endpoint(aws, plan_deletion(aws, endpoints.name), RecordingProgress(), endpoints.sleep)

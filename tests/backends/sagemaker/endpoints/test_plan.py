@@ -12,18 +12,11 @@ from botocore.validate import ParamValidator
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
-from gpuproof.backends.sagemaker.endpoints.options import (
-    AsyncInference,
-    DataCapture,
-    EndpointOptions,
-    Scaling,
-    Serverless,
-    check_options,
-)
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan, ModelSource
 from gpuproof.backends.sagemaker.endpoints.verdict import read_verdict
 from gpuproof.catalogue import Catalogue
-from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.models.endpoint import EndpointJob
 
 LOCAL = ModelSource(Path("/tmp/model.tar.gz"), None, "a model")
 REMOTE = ModelSource(None, "s3://data/model.tar.gz", "a model")
@@ -46,6 +39,10 @@ STORED = {
 ROLE = "arn:aws:iam::123456789012:role/serve"
 
 
+def endpoint(**keys: Any) -> EndpointJob:
+    return EndpointJob(**{"name": "digits", "model": "m", "instance_type": "ml.g5.xlarge", **keys})
+
+
 def plan(
     model: ModelSource = LOCAL,
     *,
@@ -54,12 +51,12 @@ def plan(
     stored_schedule: dict[str, Any] | None = None,
     **keys: Any,
 ) -> EndpointPlan:
-    options = EndpointOptions(**{"name": "digits", "instance_type": "ml.g5.xlarge", **keys})
+    job = endpoint(**keys)
     catalogue = Catalogue.load()
-    instance = catalogue.instance(options.instance_type) if options.instance_type else None
-    image = choose_endpoint_image(options, "pytorch", None, instance, catalogue, "us-east-1")
+    instance = catalogue.instance(job.instance_type) if job.instance_type else None
+    image = choose_endpoint_image(job, "pytorch", None, instance, catalogue, "us-east-1")
     return EndpointPlan(
-        options=options,
+        job=job,
         deployment="digits-20261123-120000-ab12",
         region="us-east-1",
         partition="aws",
@@ -95,11 +92,9 @@ def validate(call: ApiCall) -> None:
     [
         plan(),
         plan(REMOTE, files={"gpuproof-agent.pyz": Path("/tmp/agent")}),
-        plan(scaling=Scaling(1, 4, 8.0), capture=DataCapture("s3://records/x", 20)),
-        plan(
-            asynchronous=AsyncInference("s3://results/x", error_topic="arn:aws:sns:us-east-1:123456789012:e")
-        ),
-        plan(instance_type=None, serverless=Serverless(4096, 5)),
+        plan(max_instances=4, target_concurrency=8.0, data_capture="s3://records/x,20"),
+        plan(async_output="s3://results/x", async_error="arn:aws:sns:us-east-1:123456789012:e"),
+        plan(instance_type=None, serverless="memory=4096,concurrency=5"),
         plan(replaces="digits-old", stored_schedule=STORED),
     ],
     ids=["local", "s3", "scaling", "async", "serverless", "update"],
@@ -163,10 +158,9 @@ def test_the_images_own_server_gets_no_variables_of_ours() -> None:
 
 
 def image(framework: str, version: str | None, **keys: Any) -> Any:
-    options = EndpointOptions("digits", "ml.g5.xlarge", **keys)
     catalogue = Catalogue.load()
     return choose_endpoint_image(
-        options, framework, version, catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
+        endpoint(**keys), framework, version, catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
     )
 
 
@@ -183,7 +177,6 @@ def test_tensorflow_is_served_from_the_training_image_which_has_tensorflow_for_p
 
 def test_an_image_that_needs_a_newer_driver_than_any_host_image_is_rejected() -> None:
     catalogue = Catalogue.load()
-    options = EndpointOptions("digits", "ml.g5.xlarge")
     newest = max(int(ami.driver) for ami in catalogue.tables.endpoint_amis)
     rows = [row for row in catalogue.tables.images if row.cuda]
     needed = {
@@ -197,43 +190,16 @@ def test_an_image_that_needs_a_newer_driver_than_any_host_image_is_rejected() ->
         ) or (catalogue.tables.endpoint_amis[0]._replace(driver="470", cuda="11.4"),)
     with pytest.raises(InvalidJob, match="needs the NVIDIA driver"):
         choose_endpoint_image(
-            options, "pytorch", "2.6", catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
+            endpoint(), "pytorch", "2.6", catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
         )
 
 
 def test_an_unknown_framework_is_asked_for() -> None:
     catalogue = Catalogue.load()
-    options = EndpointOptions("digits", "ml.g5.xlarge")
     with pytest.raises(InvalidJob, match="not known with which framework"):
-        choose_endpoint_image(options, None, None, catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1")
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({}, "needs an instance type"),
-        ({"instance_type": "ml.g5.xlarge", "serverless": Serverless(1024, 1)}, "no an instance type"),
-        ({"serverless": Serverless(1024, 1), "require_gpu": True}, "no GPUs"),
-        ({"instance_type": "ml.g5.xlarge", "scaling": Scaling(2, 4, 1.0)}, "ascending order"),
-        ({"instance_type": "ml.g5.xlarge", "asynchronous": AsyncInference("bucket")}, "not an S3 address"),
-    ],
-)
-def test_options_that_contradict_each_other_are_rejected(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        check_options(EndpointOptions("digits", **keys))
-
-
-@pytest.mark.parametrize("text", ["memory=4000", "concurrency=0", "gpu=1", "memory"])
-def test_serverless_sizes_that_sagemaker_does_not_have_are_rejected(text: str) -> None:
-    with pytest.raises(UsageError):
-        Serverless.parse(text)
-
-
-@pytest.mark.parametrize("text", ["bucket/x", "s3://b/x,0", "s3://b/x,101", "s3://b/x,half"])
-def test_data_capture_takes_an_address_and_a_percentage(text: str) -> None:
-    assert DataCapture.parse("s3://b/x,20%") == DataCapture("s3://b/x", 20)
-    with pytest.raises(UsageError):
-        DataCapture.parse(text)
+        choose_endpoint_image(
+            endpoint(), None, None, catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
+        )
 
 
 def test_an_answer_of_another_server_is_no_verdict() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import AwsRefused
-from gpuproof.backends.sagemaker.endpoints.options import Scaling
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.units import Duration
@@ -99,7 +98,7 @@ def test_an_update_without_ttl_says_when_the_schedule_still_deletes_the_endpoint
 @pytest.mark.slow
 def test_an_update_that_fails_after_the_schedule_was_moved_restores_it(scheduled: EndpointSandbox) -> None:
     before, left, old = scheduled.serving(), scheduled.left(), settings(scheduled)
-    plan, progress = update(scheduled, scaling=Scaling(1, 2, 4.0)), RecordingProgress()
+    plan, progress = update(scheduled, max_instances=2), RecordingProgress()
     with injected_faults(scheduled.emulator, NOT_SCALED), pytest.raises(AwsRefused):
         scheduled.deploy(plan, progress)
     assert any(step.startswith("move the schedule") for step in progress.steps)
@@ -117,7 +116,7 @@ def test_an_interrupt_while_the_schedule_is_moved_restores_it(scheduled: Endpoin
     before, left, old = scheduled.serving(), scheduled.left(), settings(scheduled)
     progress = RecordingProgress(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        scheduled.deploy(update(scheduled, scaling=Scaling(1, 2, 4.0)), progress)
+        scheduled.deploy(update(scheduled, max_instances=2), progress)
     assert (scheduled.serving(), scheduled.left(), settings(scheduled)) == (before, left, old)
 
 
@@ -165,7 +164,7 @@ def test_a_schedule_that_cannot_be_restored_is_named_and_the_old_model_serves(
     scheduled: EndpointSandbox,
 ) -> None:
     before, left = scheduled.serving(), scheduled.left()
-    plan, progress = update(scheduled, scaling=Scaling(1, 2, 4.0)), RecordingProgress()
+    plan, progress = update(scheduled, max_instances=2), RecordingProgress()
     restored = f"{NOT_MOVED},skip=1"
     with injected_faults(scheduled.emulator, NOT_SCALED, restored), pytest.raises(AwsRefused):
         scheduled.deploy(plan, progress)
@@ -186,8 +185,3 @@ def test_a_role_that_the_scheduler_may_not_assume_is_refused_with_the_command(
 def test_a_missing_role_is_refused(endpoints: EndpointSandbox) -> None:
     with pytest.raises(UsageError, match="there is no role gpuproof-scheduler"):
         endpoints.plan(ttl=TTL)
-
-
-def test_a_life_shorter_than_a_start_is_refused(endpoints: EndpointSandbox) -> None:
-    with pytest.raises(UsageError, match="at least 30 minutes"):
-        endpoints.plan(ttl=Duration(600))

@@ -13,9 +13,10 @@ import pytest
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.sagemaker.endpoints.plan import ModelSource
-from gpuproof.backends.sagemaker.transform.job import TransformJob
-from gpuproof.backends.sagemaker.transform.plan import TransformOptions, TransformPlan, plan_transform
+from gpuproof.backends.sagemaker.transform.job import TransformExecution
+from gpuproof.backends.sagemaker.transform.plan import TransformPlan, plan_transform
 from gpuproof.catalogue import Catalogue
+from gpuproof.jobs.models.transform import TransformJob
 from support.archives import archive
 from support.aws_emulator import REGION
 from support.emulator_models import SERVING_IMAGE
@@ -44,7 +45,7 @@ class Transforms:
         model.write_bytes(archive(**{"code/inference.py": HANDLER.encode()}))
         (self.folder / "rows").mkdir()
         (self.folder / "rows" / "x.csv").write_text("wait\n")
-        options = TransformOptions(
+        options = TransformJob(
             model="m",
             input=str(self.folder / "rows"),
             output=f"s3://{self.sandbox.bucket}/out",
@@ -58,7 +59,7 @@ class Transforms:
         return plan_transform(self.aws(), Catalogue.load(), options, self.sandbox.bucket, source)
 
     def run(self, plan: TransformPlan, aws: Aws) -> None:
-        with TransformJob(aws, plan, self.sleep, self.notes.append) as job:
+        with TransformExecution(aws, plan, self.sleep, self.notes.append) as job:
             job.create()
             job.follow(lambda _line: None, lambda _status: None)
 

@@ -113,7 +113,7 @@ def test_a_dry_run_and_wrong_usage_create_nothing(cli: CliSandbox, account: Acco
         (["--output", "out"], "is not an S3 address"),
         (["--input", f"s3://{account.bucket}/none/"], "There are no objects at"),
         (["--instance-type", "ml.p5.48xlarge"], "no batch transform on ml.p5.48xlarge"),
-        (["--records", "one"], "--records is only for --split line"),
+        (["--records", "one"], "--records: it has no effect unless --split is line"),
         (["--image", "", "--server", "gpuproof"], "--framework pytorch or --framework tensorflow"),
     ):
         done = cli.gpuproof("transform", *arguments, *changed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ImageRow, Instance, JobKind
 from gpuproof.errors import InvalidJob
@@ -69,8 +69,21 @@ class EndpointImage:
     notes: tuple[str, ...] = ()
 
 
+class ContainerOptions(Protocol):
+    """The options of an endpoint or a batch transform job on which its image depends."""
+
+    @property
+    def image(self) -> str | None: ...
+    @property
+    def server(self) -> str: ...
+    @property
+    def framework_version(self) -> str | None: ...
+    @property
+    def instance_type(self) -> str | None: ...
+
+
 def choose_endpoint_image(
-    options: EndpointOptions,
+    options: ContainerOptions,
     framework: str | None,
     version: str | None,
     instance: Instance | None,
@@ -120,7 +133,7 @@ def choose_endpoint_image(
     return EndpointImage(found.uri, found.row, ami, because, tuple(notes))
 
 
-def _kind(framework: str, options: EndpointOptions) -> JobKind:
+def _kind(framework: str, options: ContainerOptions) -> JobKind:
     """The kind of image: TensorFlow's inference images have TensorFlow Serving, but no TensorFlow for Python."""
     if framework == "tensorflow" and options.server == "gpuproof":
         return "training"

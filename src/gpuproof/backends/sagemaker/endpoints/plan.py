@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.display import Displayed
 from gpuproof.backends.remote.bucket import BucketPlan
 from gpuproof.backends.remote.s3_layout import ROOT, uri
 from gpuproof.backends.sagemaker.endpoints.image import EndpointImage
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions
 from gpuproof.backends.sagemaker.endpoints.requests import (
     config_call,
     endpoint_call,
@@ -23,6 +23,8 @@ from gpuproof.backends.sagemaker.endpoints.requests import (
 )
 from gpuproof.backends.sagemaker.endpoints.server_files import CHANNEL, server_environment
 from gpuproof.catalogue.model import Price
+from gpuproof.jobs.models.endpoint import EndpointJob
+from gpuproof.util.humanize import format_usd
 from gpuproof.version import __version__
 
 ENDPOINTS = f"{ROOT}endpoints/"
@@ -47,11 +49,11 @@ class ModelSource:
 
 
 @dataclass(frozen=True, repr=False)
-class EndpointPlan:
+class EndpointPlan(Displayed):
     """A deployment.
 
     Args:
-        options: what the user set.
+        job: what the user set.
         deployment: the name of the model and of the endpoint configuration.
         region: where it runs.
         partition: the AWS partition.
@@ -70,7 +72,7 @@ class EndpointPlan:
         warnings: what the user should know before.
     """
 
-    options: EndpointOptions
+    job: EndpointJob
     deployment: str
     region: str
     partition: str
@@ -91,7 +93,7 @@ class EndpointPlan:
     @property
     def name(self) -> str:
         """The endpoint."""
-        return self.options.name
+        return self.job.name
 
     @property
     def prefix(self) -> str:
@@ -101,7 +103,32 @@ class EndpointPlan:
     @property
     def usd_per_hour(self) -> float | None:
         """What the instances cost at the start; None if unknown or serverless."""
-        return None if self.price is None else self.price.usd_per_hour * self.options.instance_count
+        return None if self.price is None else self.price.usd_per_hour * self.job.instance_count
+
+    @property
+    def size(self) -> str:
+        """Number and type of the instances at the start, with their price for an hour and a day."""
+        if self.job.serverless is not None:
+            return f"serverless, {self.job.serverless.memory_mb} MB, billed by request"
+        size, cost = f"{self.job.instance_count} x {self.job.instance_type}", self.usd_per_hour
+        if cost is None:
+            return f"{size}, price unknown"
+        return f"{size}, {format_usd(cost)} an hour, {format_usd(cost * 24)} a day"
+
+    @property
+    def title(self) -> str:
+        """Plan of a deployment."""
+        return f"plan of the endpoint {self.name}"
+
+    def describe(self) -> list[tuple[str, str]]:
+        """The plan for the user: labels and texts."""
+        lines = [
+            ("endpoint" if self.replaces is None else "update", f"{self.name} in {self.region}: {self.size}"),
+            ("image", f"{self.image.uri} ({self.image.because})"),
+        ]
+        if self.image.ami is not None:
+            lines.append(("driver", self.image.ami))
+        return lines + [("note", warning) for warning in self.warnings]
 
     @property
     def uploads(self) -> tuple[tuple[Path, str], ...]:
@@ -124,7 +151,7 @@ class EndpointPlan:
             )
             for path, key in self.uploads
         ]
-        scaling = scaling_calls(self.name, self.options.scaling) if self.options.scaling else ()
+        scaling = scaling_calls(self.name, self.job.scaling) if self.job.scaling else ()
         schedule = (self.schedule,) if self.schedule is not None else ()
         before, after = (schedule, ()) if self.replaces is None else ((), schedule)
         return (
@@ -141,12 +168,12 @@ class EndpointPlan:
     @property
     def create_model(self) -> ApiCall:
         """CreateModel."""
-        return model_call(self.deployment, self.options, self._container(), self.role, self.tags)
+        return model_call(self.deployment, self.job, self._container(), self.role, self.tags)
 
     @property
     def create_config(self) -> ApiCall:
         """CreateEndpointConfig."""
-        return config_call(self.deployment, self.options, self.image.ami, self.tags)
+        return config_call(self.deployment, self.job, self.image.ami, self.tags)
 
     @property
     def schedule(self) -> ApiCall | None:
@@ -167,7 +194,7 @@ class EndpointPlan:
     def tags(self) -> dict[str, str]:
         """The tags of model, configuration and endpoint."""
         return {
-            **self.options.tags,
+            **self.job.tags,
             ENDPOINT_TAG: self.name,
             KIND_TAG: "endpoint",
             "gpuproof:version": __version__,
@@ -184,8 +211,8 @@ class EndpointPlan:
             "updates": self.replaces is not None,
             "image": self.image.uri,
             "inference_ami_version": self.image.ami,
-            "instance_type": self.options.instance_type,
-            "instance_count": self.options.instance_count,
+            "instance_type": self.job.instance_type,
+            "instance_count": self.job.instance_count,
             "usd_per_hour": self.usd_per_hour,
             "require_gpu": self.require_gpu,
             "warnings": list(self.warnings),
@@ -193,8 +220,8 @@ class EndpointPlan:
         }
 
     def _container(self) -> dict[str, Any]:
-        own = self.options.server == "gpuproof"
-        environment = dict(self.options.environment)
+        own = self.job.server == "gpuproof"
+        environment = dict(self.job.environment)
         if own:
             environment = server_environment(environment, in_model=self.model.archive is not None)
         container: dict[str, Any] = {"Image": self.image.uri}

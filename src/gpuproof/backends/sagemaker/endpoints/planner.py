@@ -12,7 +12,6 @@ from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, check_options
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, EndpointPlan, ModelSource
 from gpuproof.backends.sagemaker.endpoints.requests import schedule_name
 from gpuproof.backends.sagemaker.endpoints.schedule_role import find_schedule_role
@@ -21,6 +20,7 @@ from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance
 from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs.models.endpoint import EndpointJob
 
 
 class EndpointPlanner:
@@ -47,52 +47,54 @@ class EndpointPlanner:
 
     def plan(
         self,
-        options: EndpointOptions,
+        job: EndpointJob,
         model: ModelSource,
         framework: str | None = None,
         version: str | None = None,
+        *,
+        update: bool = False,
     ) -> EndpointPlan:
         """Decide everything about a deployment.
 
         Args:
             model: the model.
-            framework: with which it was made; `options.framework` takes precedence.
+            framework: with which it was made; `job.framework` takes precedence.
             version: the framework's version.
+            update: update an endpoint although GPUproof did not create it.
 
         Raises:
             GPUproofError: it cannot be deployed.
         """
-        check_options(options)
         region = check_region(self._aws, self._catalogue)
-        instance, warnings = self._instance(options, region)
+        instance, warnings = self._instance(job, region)
         image = choose_endpoint_image(
-            options,
-            options.framework or framework,
-            options.framework_version or version,
+            job,
+            job.framework or framework,
+            job.framework_version or version,
             instance,
             self._catalogue,
             region,
         )
         gpus = instance.gpu_count if instance is not None else 0
-        if options.require_gpu and instance is not None and not gpus:
+        if job.require_gpu and instance is not None and not gpus:
             raise InvalidJob(
-                f"{options.instance_type} has no GPU, but --require-gpu was given.",
+                f"{job.instance_type} has no GPU, but --require-gpu was given.",
                 remedy="--instance-type ml.g5.xlarge, or --no-require-gpu",
             )
-        own = options.server == "gpuproof"
-        require = own and (options.require_gpu if options.require_gpu is not None else gpus > 0)
-        role = find_role(self._aws, in_job=options.role)
-        bucket = plan_bucket(self._aws, in_job=options.bucket)
-        replaces = self._existing_config(options)
-        stored_schedule = None if options.ttl is None else self._aws.schedule(schedule_name(options.name))
-        schedule_role = None if options.ttl is None else find_schedule_role(self._aws, options.schedule_role)
+        own = job.server == "gpuproof"
+        require = own and (job.require_gpu if job.require_gpu is not None else gpus > 0)
+        role = find_role(self._aws, in_job=job.role)
+        bucket = plan_bucket(self._aws, in_job=job.bucket)
+        replaces = self._existing_config(job, update=update)
+        stored_schedule = None if job.ttl is None else self._aws.schedule(schedule_name(job.name))
+        schedule_role = None if job.ttl is None else find_schedule_role(self._aws, job.schedule_role)
         price = None
-        if options.instance_type is not None:
-            price = self._catalogue.price(options.instance_type, region, "endpoint")
+        if job.instance_type is not None:
+            price = self._catalogue.price(job.instance_type, region, "endpoint")
         partition = "aws" if not role.arn.startswith("arn:") else role.arn.split(":")[1]
         return EndpointPlan(
-            options=options,
-            deployment=new_run_id(options.name),
+            job=job,
+            deployment=new_run_id(job.name),
             region=region,
             partition=partition,
             role=role.arn,
@@ -105,7 +107,7 @@ class EndpointPlanner:
             require_gpu=require,
             replaces=replaces,
             schedule_role=schedule_role,
-            delete_at=None if options.ttl is None else self._clock() + options.ttl.seconds,
+            delete_at=None if job.ttl is None else self._clock() + job.ttl.seconds,
             stored_schedule=stored_schedule,
             warnings=tuple(
                 text
@@ -114,32 +116,32 @@ class EndpointPlanner:
                     *image.notes,
                     role.note,
                     bucket.note,
-                    self._kept_schedule(options) if replaces is not None else None,
+                    self._kept_schedule(job) if replaces is not None else None,
                 )
                 if text
             ),
         )
 
-    def _kept_schedule(self, options: EndpointOptions) -> str | None:
+    def _kept_schedule(self, job: EndpointJob) -> str | None:
         """When the schedule of an endpoint that is updated without `--ttl` deletes it; None if it has none."""
-        if options.ttl is not None:
+        if job.ttl is not None:
             return None
         try:
-            found = self._aws.schedule(schedule_name(options.name))
+            found = self._aws.schedule(schedule_name(job.name))
         except (AwsRefused, AwsUnreachable):
             return None  # the update does not need it
         if found is None:
             return None
         moment = found["ScheduleExpression"].removeprefix("at(").removesuffix(")").replace("T", " ")
-        return f"its schedule still deletes {options.name} at {moment} UTC; --ttl moves it"
+        return f"its schedule still deletes {job.name} at {moment} UTC; --ttl moves it"
 
-    def _instance(self, options: EndpointOptions, region: str) -> tuple[Instance | None, list[str]]:
+    def _instance(self, job: EndpointJob, region: str) -> tuple[Instance | None, list[str]]:
         """The catalogue's facts about the instance type; None for serverless endpoints and unknown types.
 
         Raises:
             InvalidJob: SageMaker has no endpoints on it.
         """
-        name = options.instance_type
+        name = job.instance_type
         if name is None:
             return None, ["serverless endpoints have no GPU"]
         accepted = self._catalogue.accepted_for(name)
@@ -154,23 +156,23 @@ class EndpointPlanner:
             return None, [f"the catalogue does not know {name}: SageMaker may reject it"]
         return instance, []
 
-    def _existing_config(self, options: EndpointOptions) -> str | None:
+    def _existing_config(self, job: EndpointJob, *, update: bool) -> str | None:
         """The configuration of an endpoint of that name; None if there is none.
 
         Raises:
             UsageError: it exists, but GPUproof did not create it, or it is not in service.
         """
-        found = self._aws.describe_endpoint(options.name)
+        found = self._aws.describe_endpoint(job.name)
         if found is None:
             return None
-        if ENDPOINT_TAG not in self._aws.tags(found["EndpointArn"]) and not options.update:
+        if ENDPOINT_TAG not in self._aws.tags(found["EndpointArn"]) and not update:
             raise UsageError(
-                f"There is an endpoint {options.name} already, which GPUproof did not create.",
+                f"There is an endpoint {job.name} already, which GPUproof did not create.",
                 remedy="Use another name (--name), or --update to replace what it serves.",
             )
         if found["EndpointStatus"] != "InService":
             raise UsageError(
-                f"The endpoint {options.name} is {found['EndpointStatus']}: SageMaker updates only endpoints in service.",
-                remedy=f"Wait, or delete it: gpuproof delete {options.name}",
+                f"The endpoint {job.name} is {found['EndpointStatus']}: SageMaker updates only endpoints in service.",
+                remedy=f"Wait, or delete it: gpuproof delete {job.name}",
             )
         return found["EndpointConfigName"]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, Scaling
 from gpuproof.backends.sagemaker.requests.common import tag_list
+from gpuproof.jobs.models.endpoint import EndpointJob, Scaling
 
 VARIANT = "AllTraffic"
 """The name of the only production variant, as both SageMaker SDKs name it."""
@@ -74,7 +74,7 @@ def schedule_name(endpoint: str) -> str:
 
 def model_call(
     name: str,
-    options: EndpointOptions,
+    job: EndpointJob,
     container: Mapping[str, Any],
     role: str,
     tags: Mapping[str, str],
@@ -86,37 +86,37 @@ def model_call(
         "PrimaryContainer": dict(container),
         "Tags": tag_list(tags),
     }
-    if options.isolated:
+    if job.network_isolation:
         request["EnableNetworkIsolation"] = True
     return ApiCall("sagemaker", "create_model", request, f"create the model {name}", model_undo(name))
 
 
-def config_call(name: str, options: EndpointOptions, ami: str | None, tags: Mapping[str, str]) -> ApiCall:
+def config_call(name: str, job: EndpointJob, ami: str | None, tags: Mapping[str, str]) -> ApiCall:
     """CreateEndpointConfig."""
     variant: dict[str, Any] = {"VariantName": VARIANT, "ModelName": name}
-    if options.serverless is not None:
-        size = options.serverless
+    if job.serverless is not None:
+        size = job.serverless
         variant["ServerlessConfig"] = {"MemorySizeInMB": size.memory_mb, "MaxConcurrency": size.concurrency}
     else:
-        variant["InstanceType"] = options.instance_type
-        variant["InitialInstanceCount"] = options.instance_count
+        variant["InstanceType"] = job.instance_type
+        variant["InitialInstanceCount"] = job.instance_count
         variant["InitialVariantWeight"] = 1.0
         if ami is not None:
             variant["InferenceAmiVersion"] = ami
-        if options.startup_timeout is not None:
-            variant["ContainerStartupHealthCheckTimeoutInSeconds"] = options.startup_timeout.seconds
+        if job.startup_timeout is not None:
+            variant["ContainerStartupHealthCheckTimeoutInSeconds"] = job.startup_timeout.seconds
     request: dict[str, Any] = {
         "EndpointConfigName": name,
         "ProductionVariants": [variant],
         "Tags": tag_list(tags),
     }
-    if options.asynchronous is not None:
-        request["AsyncInferenceConfig"] = _asynchronous(options)
-    if options.capture is not None:
+    if job.async_output is not None:
+        request["AsyncInferenceConfig"] = _asynchronous(job)
+    if job.data_capture is not None:
         request["DataCaptureConfig"] = {
             "EnableCapture": True,
-            "InitialSamplingPercentage": options.capture.percent,
-            "DestinationS3Uri": options.capture.address,
+            "InitialSamplingPercentage": job.data_capture.percent,
+            "DestinationS3Uri": job.data_capture.address,
             "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
         }
     what = f"create the endpoint configuration {name}"
@@ -221,11 +221,9 @@ def _scalable(endpoint: str, variant: str) -> dict[str, Any]:
     }
 
 
-def _asynchronous(options: EndpointOptions) -> dict[str, Any]:
-    given = options.asynchronous
-    assert given is not None
-    output: dict[str, Any] = {"S3OutputPath": given.output}
-    topics = {"SuccessTopic": given.success_topic, "ErrorTopic": given.error_topic}
+def _asynchronous(job: EndpointJob) -> dict[str, Any]:
+    output: dict[str, Any] = {"S3OutputPath": job.async_output}
+    topics = {"SuccessTopic": job.async_success, "ErrorTopic": job.async_error}
     if known := {name: topic for name, topic in topics.items() if topic is not None}:
         output["NotificationConfig"] = known
     return {"OutputConfig": output}

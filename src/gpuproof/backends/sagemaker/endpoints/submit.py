@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
@@ -22,6 +23,7 @@ from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_v
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.backends.transaction import Remaining, Step, Transaction, Undo
 from gpuproof.errors import GPUproofError
+from gpuproof.serve.model.warmup import content_type_of
 from gpuproof.util.humanize import format_bytes
 
 
@@ -66,7 +68,7 @@ class Deployment:
         self._progress = progress
         self._sleep = sleep
         self._remover = Remover(aws, progress, sleep)
-        self._wait = EndpointWait(aws, plan.name, plan.options.instance_type, progress, sleep)
+        self._wait = EndpointWait(aws, plan.name, plan.job.instance_type, progress, sleep)
         self._notes: list[str] = []
         self._has_schedule = False
         self._transaction = Transaction(progress, describe=self._describe, sleep=sleep)
@@ -84,7 +86,7 @@ class Deployment:
             try:
                 verdict = self._deploy()
             except AwsRefused as refused:
-                raise redacted(refused, self._plan.options.environment) from None
+                raise redacted(refused, self._plan.job.environment) from None
             # From here on, the endpoint stays: an interrupt waits until that is reported.
             transaction.commit()
             self._finish()
@@ -109,8 +111,8 @@ class Deployment:
         verdict = self._first_requests()
         if plan.schedule is not None and plan.replaces is not None:
             self._create_schedule(plan.schedule)
-        if plan.options.scaling is not None:
-            for call in scaling_calls(plan.name, plan.options.scaling):
+        if plan.job.scaling is not None:
+            for call in scaling_calls(plan.name, plan.job.scaling):
                 run(self._step(call))
         return verdict
 
@@ -177,7 +179,7 @@ class Deployment:
             self._transaction.execute(self._step(call, lambda: self._find_schedule(call)))
             self._has_schedule = True
         except GPUproofError as error:
-            if not self._plan.options.keep_without_schedule:
+            if not self._plan.job.keep_without_schedule:
                 verb = "created" if stored is None else "moved"
                 raise error.replaced(
                     f"The schedule that deletes the endpoint cannot be {verb}: {error.message}",
@@ -200,17 +202,18 @@ class Deployment:
             DeploymentFailed: the model does not answer the request.
             GpuNotUsed: it is not on the GPU, although that is required.
         """
-        options = self._plan.options
-        if options.asynchronous is not None:
+        job = self._plan.job
+        if job.async_output is not None:
             if self._plan.require_gpu:
                 self._notes.append(
                     "It was not checked whether the model is on the GPU: an asynchronous endpoint answers no requests "
                     "directly."
                 )
             return None
-        if options.request is not None:
-            self._send(options.request.read_bytes(), options.content_type or "application/json")
-        if options.server != "gpuproof":
+        if job.request is not None:
+            request = Path(job.request)
+            self._send(request.read_bytes(), job.content_type or content_type_of(request))
+        if job.server != "gpuproof":
             return None
         self._progress.step("ask the server whether the model is on the GPU")
         verdict = ask_verdict(self._aws, self._plan.name, self._sleep)

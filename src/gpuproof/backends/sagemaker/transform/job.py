@@ -40,7 +40,7 @@ class TransformEnd:
     cost: float | None
 
 
-class TransformJob:
+class TransformExecution:
     """One batch transform job: a context that stops it, and deletes what was created for it, after an error or an interrupt.
 
     Args:
@@ -178,7 +178,7 @@ class TransformJob:
         price = self._plan.price
         cost = None
         if seconds is not None and price is not None:
-            cost = price.usd_per_hour * self._plan.options.instance_count * seconds / 3600
+            cost = price.usd_per_hour * self._plan.job.instance_count * seconds / 3600
         return TransformEnd(document["TransformJobStatus"], document.get("FailureReason", ""), seconds, cost)
 
 

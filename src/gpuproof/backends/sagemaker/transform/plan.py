@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.display import Displayed
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.s3_layout import uri
@@ -17,71 +17,28 @@ from gpuproof.backends.sagemaker.endpoints.image import (
     transform_hosts,
 )
 from gpuproof.backends.sagemaker.endpoints.invocation.payload import content_type_of
-from gpuproof.backends.sagemaker.endpoints.options import EndpointOptions, Server
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS, ModelSource
 from gpuproof.backends.sagemaker.endpoints.server_files import server_environment
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.backends.sagemaker.transform.local_data import find_data, upload_calls
 from gpuproof.catalogue import Catalogue, Price
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.util.humanize import format_bytes
+from gpuproof.jobs.models.transform import TransformJob
+from gpuproof.util.humanize import format_bytes, format_usd
 
 TAG, BUCKET_TAG = "gpuproof:transform", "gpuproof:bucket"
 """Tags of the job and of a model that was created for it: the job's name, and the bucket of the files uploaded for it."""
 
-
-@dataclass(frozen=True)
-class TransformOptions:
-    """What a user set.
-
-    Args:
-        model: name of a SageMaker model, or what the user named as the source of a new one.
-        input: prefix in S3 of the data, or a file or folder of this machine, which is uploaded.
-        output: prefix in S3 of the results.
-        instance_type: such as `ml.g5.xlarge`.
-        instance_count: number of instances.
-        image: image of a new model; AWS's for its framework if None.
-        framework: `pytorch` or `tensorflow`, of a new model; by the model if None.
-        framework_version: such as `2.6`.
-        server: what answers in the container of a new model.
-        role: name or ARN of the role of a new model; the account's default if None.
-        bucket: of the files of a new model, and of data that is uploaded; the account's default if None.
-        content_type: of the data; by the suffix of the first object if empty.
-        accept: media type of the results; the model's default if empty.
-        split: whether each line is a record.
-        records: `MultiRecord` or `SingleRecord` for each request; SageMaker's default if empty.
-        concurrency: requests at the same time on each instance; the container's choice if None.
-        max_payload: MB of a request; the container's choice if None.
-        environment: variables of the container.
-    """
-
-    model: str
-    input: str
-    output: str
-    instance_type: str
-    instance_count: int = 1
-    image: str | None = None
-    framework: str | None = None
-    framework_version: str | None = None
-    server: Server = "gpuproof"
-    role: str | None = None
-    bucket: str | None = None
-    content_type: str = ""
-    accept: str = ""
-    split: bool = False
-    records: str = ""
-    concurrency: int | None = None
-    max_payload: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+_STRATEGIES = {"many": "MultiRecord", "one": "SingleRecord"}
 
 
-@dataclass(frozen=True)
-class TransformPlan:
+@dataclass(frozen=True, repr=False)
+class TransformPlan(Displayed):
     """A job that can be created.
 
     Args:
         name: of the job, and of its model if that is new.
-        options: what the user set; the data is in S3.
+        job: what the user set; the data is in S3.
         region: where it runs.
         calls: the API calls, in order, each with its undo.
         price: of one instance; None if it is unknown.
@@ -89,11 +46,35 @@ class TransformPlan:
     """
 
     name: str
-    options: TransformOptions
+    job: TransformJob
     region: str
     calls: tuple[ApiCall, ...]
     price: Price | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Plan of a job."""
+        return f"plan of the batch transform job {self.name}"
+
+    def describe(self) -> list[tuple[str, str]]:
+        """The plan for the user: labels and texts."""
+        size = f"{self.job.instance_count} x {self.job.instance_type}"
+        if self.price is not None:
+            size += (
+                f", {format_usd(self.price.usd_per_hour * self.job.instance_count)} per hour while it runs"
+            )
+        lines = [("job", f"{self.name} in {self.region}: {size}"), ("output", self.job.output)]
+        return lines + [("note", warning) for warning in self.warnings]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form of a dry run."""
+        return {
+            "version": 1,
+            "name": self.name,
+            "region": self.region,
+            "calls": [call.to_json() for call in self.calls],
+        }
 
     @property
     def creates_model(self) -> bool:
@@ -109,7 +90,7 @@ class TransformPlan:
 def plan_transform(
     aws: Aws,
     catalogue: Catalogue,
-    options: TransformOptions,
+    job: TransformJob,
     name: str,
     source: ModelSource | None = None,
     framework: str | None = None,
@@ -119,45 +100,44 @@ def plan_transform(
     Args:
         name: of the job.
         source: of the model that is created for the job; None for an existing model of SageMaker.
-        framework: with which that model was made; `options.framework` takes precedence.
+        framework: with which that model was made; `job.framework` takes precedence.
 
     Raises:
         UsageError: an option is invalid, or what it names does not exist.
         InvalidJob: SageMaker has no batch transform on the instance type, or no host image for the container image.
         AwsRefused: the user may not look at the model or the data.
     """
-    _check_options(options)
     region = aws.region
-    _check_instance(catalogue, options.instance_type, region)
-    is_local = not options.input.startswith("s3://")
+    _check_instance(catalogue, job.instance_type, region)
+    is_local = not job.input.startswith("s3://")
     bucket = None
     if is_local or (source is not None and source.archive is not None):
-        bucket = plan_bucket(aws, in_job=options.bucket)
+        bucket = plan_bucket(aws, in_job=job.bucket)
     calls = [] if bucket is None else list(bucket.calls)
     notes = [bucket.note] if bucket is not None and bucket.note else []
     if is_local and bucket is not None:
-        data, prefix = find_data(options.input), f"{ENDPOINTS}{name}/input/"
+        data, prefix = find_data(job.input), f"{ENDPOINTS}{name}/input/"
         first = data.names[0]
         calls += upload_calls(data, bucket.name, prefix)
-        options = replace(options, input=uri(bucket.name, prefix))
+        job = job.model_copy(update={"input": uri(bucket.name, prefix)})
     else:
-        first = _first_object(aws, options.input)
+        first = _first_object(aws, job.input)
     ami = None
     if source is None:
-        _check_model(aws, options)
+        _check_model(aws, job)
     else:
-        image = _image(catalogue, options, framework, region)
+        image = _image(catalogue, job, framework, region)
         ami = image.ami
-        created, found = _create_model(aws, options, name, source, image, bucket)
+        created, found = _create_model(aws, job, name, source, image, bucket)
         calls += created
         notes += [*image.notes, *found]
-    content_type = options.content_type or content_type_of(first)
-    model = options.model if source is None else name
-    calls.append(_create_job(options, model, name, content_type, ami, bucket))
-    price = catalogue.price(options.instance_type, region, "transform")
+    content_type = job.content_type or content_type_of(first)
+    model = job.model if source is None else name
+    calls.append(_create_job(job, model, name, content_type, ami, bucket))
+    price = catalogue.price(job.instance_type, region, "transform")
     if price is None:
-        notes.append(f"the price of {options.instance_type} is unknown")
-    return TransformPlan(name, options, region, tuple(calls), price, tuple(notes))
+        notes.append(f"the price of {job.instance_type} is unknown")
+    return TransformPlan(name, job, region, tuple(calls), price, tuple(notes))
 
 
 def model_undo(name: str) -> ApiCall:
@@ -168,15 +148,6 @@ def model_undo(name: str) -> ApiCall:
 def stop_undo(name: str) -> ApiCall:
     """The call that stops a job."""
     return ApiCall("sagemaker", "stop_transform_job", {"TransformJobName": name}, f"stop the job {name}")
-
-
-def _check_options(options: TransformOptions) -> None:
-    for flag, address in (("--input", options.input), ("--output", options.output)):
-        is_s3 = address.startswith("s3://")
-        if (flag == "--output" or is_s3) and not (is_s3 and _split(address)[0]):
-            raise UsageError(f"{flag} {address} is not an S3 address.", remedy=f"{flag} s3://BUCKET/PREFIX")
-    if options.instance_count < 1:
-        raise UsageError("--instance-count must be at least 1.")
 
 
 def _first_object(aws: Aws, address: str) -> str:
@@ -203,14 +174,14 @@ def _check_instance(catalogue: Catalogue, name: str, region: str) -> None:
     )
 
 
-def _check_model(aws: Aws, options: TransformOptions) -> None:
+def _check_model(aws: Aws, job: TransformJob) -> None:
     """Check what can be known of an existing model before the job.
 
     Raises:
         InvalidJob: batch transform does not support it.
     """
     try:
-        found = aws.describe_model(options.model) or {}
+        found = aws.describe_model(job.model) or {}
     except AwsRefused as refused:
         if refused.is_permission:
             return  # creating the job tells
@@ -218,26 +189,17 @@ def _check_model(aws: Aws, options: TransformOptions) -> None:
     for container in found.get("Containers") or [found.get("PrimaryContainer") or {}]:
         if container.get("ModelDataSource"):
             raise InvalidJob(
-                f"Batch transform does not support ModelDataSource, which the model {options.model} has.",
+                f"Batch transform does not support ModelDataSource, which the model {job.model} has.",
                 remedy="Name its archive: gpuproof transform s3://BUCKET/model.tar.gz …",
             )
 
 
-def _image(
-    catalogue: Catalogue, options: TransformOptions, framework: str | None, region: str
-) -> EndpointImage:
-    wanted = EndpointOptions(
-        name="",
-        instance_type=options.instance_type,
-        image=options.image,
-        framework_version=options.framework_version,
-        server=options.server,
-    )
-    instance = catalogue.instance(options.instance_type)
+def _image(catalogue: Catalogue, job: TransformJob, framework: str | None, region: str) -> EndpointImage:
+    instance = catalogue.instance(job.instance_type)
     return choose_endpoint_image(
-        wanted,
-        options.framework or framework,
-        options.framework_version,
+        job,
+        job.framework or framework,
+        job.framework_version,
         instance,
         catalogue,
         region,
@@ -247,7 +209,7 @@ def _image(
 
 def _create_model(
     aws: Aws,
-    options: TransformOptions,
+    job: TransformJob,
     name: str,
     source: ModelSource,
     image: EndpointImage,
@@ -274,9 +236,9 @@ def _create_model(
         )
         calls.append(upload)
     container: dict[str, Any] = {"Image": image.uri, "ModelDataUrl": address}
-    if options.server == "gpuproof":
+    if job.server == "gpuproof":
         container["Environment"] = server_environment({}, in_model=True)
-    role = find_role(aws, options.role)
+    role = find_role(aws, job.role)
     request: dict[str, Any] = {
         "ModelName": name,
         "ExecutionRoleArn": role.arn,
@@ -293,45 +255,46 @@ def _tags(name: str, bucket: BucketPlan | None) -> list[dict[str, str]]:
 
 
 def _create_job(
-    options: TransformOptions,
+    job: TransformJob,
     model: str,
     name: str,
     content_type: str,
     ami: str | None,
     bucket: BucketPlan | None,
 ) -> ApiCall:
+    assembly = "Line" if job.split == "line" else "None"
     source: dict[str, Any] = {
-        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": options.input}},
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": job.input}},
         "ContentType": content_type,
-        "SplitType": "Line" if options.split else "None",
+        "SplitType": assembly,
     }
     target: dict[str, Any] = {
-        "S3OutputPath": options.output,
-        "AssembleWith": "Line" if options.split else "None",
+        "S3OutputPath": job.output,
+        "AssembleWith": assembly,
     }
-    if options.accept:
-        target["Accept"] = options.accept
+    if job.accept:
+        target["Accept"] = job.accept
     request: dict[str, Any] = {
         "TransformJobName": name,
         "ModelName": model,
         "TransformInput": source,
         "TransformOutput": target,
         "TransformResources": {
-            "InstanceType": options.instance_type,
-            "InstanceCount": options.instance_count,
+            "InstanceType": job.instance_type,
+            "InstanceCount": job.instance_count,
         },
         "Tags": _tags(name, bucket),
     }
     if ami is not None:
         request["TransformResources"]["TransformAmiVersion"] = ami
-    if options.environment:
-        request["Environment"] = dict(options.environment)
+    if job.environment:
+        request["Environment"] = dict(job.environment)
     chosen = {
-        "BatchStrategy": options.records,
-        "MaxConcurrentTransforms": options.concurrency,
-        "MaxPayloadInMB": options.max_payload,
+        "BatchStrategy": _STRATEGIES.get(job.records or ""),
+        "MaxConcurrentTransforms": job.concurrency,
+        "MaxPayloadInMB": job.max_payload,
     }
-    request |= {member: value for member, value in chosen.items() if value not in ("", None)}
+    request |= {member: value for member, value in chosen.items() if value is not None}
     what = "start the batch transform job"
     return ApiCall("sagemaker", "create_transform_job", request, what, stop_undo(name))
 
