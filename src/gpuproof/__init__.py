@@ -16,21 +16,47 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.version import __version__
 
 if TYPE_CHECKING:
+    from gpuproof.app.delete import delete
+    from gpuproof.app.deploy import deploy
+    from gpuproof.app.predict import predict
+    from gpuproof.app.transform import transform
     from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
+    from gpuproof.jobs.models.endpoint import EndpointJob
     from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
+    from gpuproof.jobs.models.transform import TransformJob
     from gpuproof.planning.api import plan
     from gpuproof.planning.model_step import plan_step
 
-__all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "plan", "plan_step", "run"]
+__all__ = [
+    "EndpointJob",
+    "GPUproofError",
+    "ProcessingJob",
+    "TrainingJob",
+    "TransformJob",
+    "__version__",
+    "delete",
+    "deploy",
+    "plan",
+    "plan_step",
+    "predict",
+    "run",
+    "transform",
+]
 
 _HOMES = {
-    "ProcessingJob": "gpuproof.jobs.models.script_jobs",
+    "EndpointJob": "gpuproof.jobs.models.endpoint",
     "GPUproofError": "gpuproof.errors",
+    "ProcessingJob": "gpuproof.jobs.models.script_jobs",
     "TrainingJob": "gpuproof.jobs.models.script_jobs",
+    "TransformJob": "gpuproof.jobs.models.transform",
+    "delete": "gpuproof.app.delete",
+    "deploy": "gpuproof.app.deploy",
     "plan": "gpuproof.planning.api",
     "plan_step": "gpuproof.planning.model_step",
+    "predict": "gpuproof.app.predict",
     "run": "gpuproof.planning.history.observed_run",
+    "transform": "gpuproof.app.transform",
 }
 
 

@@ -113,7 +113,7 @@ def deploy(
         GPUproofError: it cannot be deployed.
     """
     reporter = RunOutput()
-    aws = aws_client(job.region, reporter, profile)
+    aws = aws_client(job.region, profile)
     return deploy_job(job, aws, reporter, update=update, dry_run=dry_run)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gpuproof.backends.aws import Aws
 from gpuproof.settings import boto3_session
 
-if TYPE_CHECKING:
-    from gpuproof.backends.progress import SubmitProgress
+
+def print_note(text: str) -> None:
+    """Prints a note to standard error."""
+    print(f"gpuproof: {text}", file=sys.stderr)
 
 
-def aws_client(region: str | None, reporter: SubmitProgress, profile: str | None = None) -> Aws:
-    """The client of a region (default: that of the AWS configuration), whose notes are reported."""
-    return Aws(
-        session=partial(boto3_session, profile),
-        region=region,
-        notify=lambda text: reporter.report("note", text),
-    )
+def aws_client(
+    region: str | None, profile: str | None = None, *, notify: Callable[[str], None] = print_note
+) -> Aws:
+    """The client of a region (default: that of the AWS configuration).
+
+    Args:
+        notify: called with what the user should know, such as a region that was chosen.
+    """
+    return Aws(session=partial(boto3_session, profile), region=region, notify=notify)

@@ -56,7 +56,9 @@ class TransformRun(Displayed):
 
     @property
     def stays(self) -> tuple[str, ...]:
-        """What was created for a job that was not waited for."""
+        """What was created for a job that was not waited for, and is still there."""
+        if self.end is not None:
+            return ()
         created = (("model", self.plan.creates_model), ("uploaded files", self.plan.uploads_files))
         return tuple(what for what, is_created in created if is_created)
 
@@ -125,7 +127,7 @@ def transform(
         GPUproofError: the job cannot be created. That of a job that has failed is in the result: `status`, `end.reason`.
     """
     reporter = RunOutput()
-    aws = aws_client(job.region, reporter, profile)
+    aws = aws_client(job.region, profile)
     with planned_transform(job, aws, reporter) as plan:
         if dry_run:
             return plan

@@ -181,13 +181,6 @@ def add_backend_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--region", help="AWS region to search (default: AWS_REGION)")
 
 
-def validate_content_type(given: str | None) -> str | None:
-    """Returns --content-type unchanged. Raises UsageError if it has line breaks, which no HTTP header can hold."""
-    if set("\r\n") & set(given or ""):
-        raise UsageError("--content-type must be one line, such as application/json.")
-    return given
-
-
 def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     """Finds the run that RUN, --on and --region name."""
     from gpuproof.backends import registry  # commands that need no runs start faster without it

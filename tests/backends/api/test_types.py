@@ -11,9 +11,11 @@ import pytest
 PROGRAM = """from typing import assert_type
 
 import gpuproof
+from gpuproof.app.deploy import DeployedEndpoint
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.local.run import LocalRun
+from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan
 from gpuproof.backends.sagemaker.plan import SageMakerPlan
 
 job = gpuproof.TrainingJob(entry_point="train.py")
@@ -21,6 +23,9 @@ assert_type(gpuproof.run(job), LocalRun)
 assert_type(gpuproof.run(job, on="sagemaker", dry_run=True), SageMakerPlan)
 assert_type(gpuproof.run(job, on="ec2", dry_run=True), EC2Plan)
 assert_type(gpuproof.run(job, on="ec2", wait=False), EC2Run)
+endpoint = gpuproof.EndpointJob(model="digits", instance_type="ml.g5.xlarge")
+assert_type(gpuproof.deploy(endpoint), DeployedEndpoint)
+assert_type(gpuproof.deploy(endpoint, dry_run=True), EndpointPlan)
 """
 
 

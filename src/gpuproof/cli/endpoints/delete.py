@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag
-from gpuproof.errors import ExitCode, GPUproofError, UsageError
+from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
     from gpuproof.backends.sagemaker.endpoints.delete import Deletion
@@ -33,49 +34,35 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof delete`."""
-    from gpuproof.backends.aws import Aws
+    from gpuproof.app.delete import DeletedEndpoint, delete_named, incomplete, print_interrupted
+    from gpuproof.app.session import aws_client
     from gpuproof.backends.interrupts import sigterm_interrupts
-    from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_deletion
     from gpuproof.cli.endpoints.progress import ConsoleProgress
 
-    aws = Aws(region=arguments.region)
+    aws, confirm = aws_client(arguments.region), partial(_confirm, arguments.yes)
     errors: list[GPUproofError] = []
-    results: list[dict[str, object]] = []
+    results: list[DeletedEndpoint] = []
     names = list(dict.fromkeys(arguments.names))
     with sigterm_interrupts():
         for number, name in enumerate(names):
             # An endpoint that cannot be deleted must not keep the others running, and billed.
             try:
-                deletion = plan_deletion(aws, name)
-                if not arguments.dry_run:
-                    _confirm(deletion, arguments.yes)
-                    problems = delete_endpoint(aws, deletion, ConsoleProgress())
-                else:
-                    problems = []
+                deleted = delete_named(name, aws, ConsoleProgress(), confirm, dry_run=arguments.dry_run)
             except KeyboardInterrupt:
-                left = " ".join(names[number:])
-                print(
-                    f"gpuproof: interrupted: {name} may not be deleted completely.\n"
-                    f"          gpuproof delete {left}{aws.region_flag} deletes what is left",
-                    file=sys.stderr,
-                )
+                print_interrupted(names[number:], aws)
                 raise
             except GPUproofError as error:
                 errors.append(error)
                 continue
-            done = "would be deleted" if arguments.dry_run else "deleted"
-            results.append({"endpoint": name, "deleted": list(deletion.lines), "problems": problems})
-            if arguments.format == "text" and not problems:
-                print("\n".join(f"{line}: {done}" for line in deletion.lines), flush=True)
-            if problems:
-                errors.append(
-                    GPUproofError(
-                        f"Not everything of {name} was deleted:\n" + "\n".join(problems),
-                        remedy=f"gpuproof delete {name}{aws.region_flag}",
-                    )
-                )
+            results.append(deleted)
+            if deleted.problems:
+                errors.append(incomplete(deleted, aws))
+            elif arguments.format == "text":
+                done = "would be deleted" if arguments.dry_run else "deleted"
+                print("\n".join(f"{what}: {done}" for what in deleted.deleted), flush=True)
     if arguments.format == "json":
-        document = {"version": 1, "dry_run": arguments.dry_run, "endpoints": results}
+        endpoints = [deleted.to_json() for deleted in results]
+        document = {"version": 1, "dry_run": arguments.dry_run, "endpoints": endpoints}
         print(json.dumps({**document, "errors": [error.message for error in errors]}, indent=2))
     for error in errors[:-1]:
         print(f"gpuproof: {error.message}", file=sys.stderr)
@@ -84,12 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _confirm(deletion: Deletion, yes: bool) -> None:
+def _confirm(yes: bool, deletion: Deletion) -> None:
     """Ask before an endpoint is deleted that GPUproof did not create.
 
     Raises:
         UsageError: the answer is not yes, or nobody can be asked.
     """
+    from gpuproof.app.delete import not_own
+
     if deletion.is_own or yes:
         return
     if sys.stdin.isatty():
@@ -98,7 +87,4 @@ def _confirm(deletion: Deletion, yes: bool) -> None:
         )
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
-    raise UsageError(
-        f"The endpoint {deletion.endpoint} was not deleted: GPUproof did not create it.",
-        remedy=f"gpuproof delete {deletion.endpoint} --yes",
-    )
+    raise not_own(deletion, f"gpuproof delete {deletion.endpoint} --yes")

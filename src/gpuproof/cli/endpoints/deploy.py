@@ -68,7 +68,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
     try:
         plan = deploy_job(
             job,
-            aws_client(job.region, progress),
+            aws_client(job.region, notify=progress.note),
             progress,
             update=arguments.update,
             dry_run=arguments.dry_run,
@@ -90,7 +90,7 @@ def _roll_back(arguments: argparse.Namespace) -> int:
 
     name: str = arguments.rollback
     progress = ConsoleProgress()
-    aws = aws_client(arguments.region, progress)
+    aws = aws_client(arguments.region, notify=progress.note)
     try:
         config = roll_back(name, aws, progress)
     except KeyboardInterrupt:

@@ -11,21 +11,19 @@ import argparse
 import json
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.sagemaker.endpoints.invocation.asynchronous import Submitted
-    from gpuproof.backends.sagemaker.endpoints.invocation.endpoint import Endpoint
     from gpuproof.backends.sagemaker.endpoints.invocation.payload import Payload
-    from gpuproof.backends.sagemaker.endpoints.invocation.prediction import InvocationOptions, Prediction
+    from gpuproof.backends.sagemaker.endpoints.invocation.prediction import Prediction
     from gpuproof.cli.arguments import Subparsers
 
 SCHEMA_VERSION = 1
@@ -79,111 +77,39 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof predict`."""
+    from gpuproof.app.predict import response_timeout, responses
+    from gpuproof.app.session import aws_client
     from gpuproof.backends.interrupts import sigterm_interrupts
-    from gpuproof.backends.sagemaker.endpoints.invocation.payload import STDIN
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import (
+        STDIN,
+        check_content_type,
+        read_payload,
+    )
+    from gpuproof.backends.sagemaker.endpoints.invocation.prediction import InvocationOptions
 
-    validate_content_type(arguments.content_type)
+    check_content_type("--content-type", arguments.content_type)
     if arguments.data.count(STDIN) > 1:
         raise UsageError("--data - can be given once: standard input is read once.")
     if arguments.stream and arguments.format == "json":
         raise UsageError("--stream does not go together with --format json.")
-    options = _options(arguments)
+    options = InvocationOptions(
+        accept=check_content_type("--accept", arguments.accept),
+        target_model=arguments.target_model,
+        target_variant=arguments.target_variant,
+        stream=arguments.stream,
+        timeout=response_timeout("--timeout", arguments.timeout),
+    )
     with sigterm_interrupts():
-        return _send(arguments, options)
-
-
-def _send(arguments: argparse.Namespace, options: InvocationOptions) -> int:
-    from gpuproof.backends.sagemaker.endpoints.invocation.local_server import is_url
-    from gpuproof.backends.sagemaker.endpoints.invocation.payload import read_payload
-
-    payloads = [read_payload(data, arguments.content_type, sys.stdin.buffer) for data in arguments.data]
-    if is_url(arguments.name):
-        return _predict_local(arguments, payloads, options)
-    return _predict(arguments, payloads, options)
-
-
-def _predict_local(arguments: argparse.Namespace, payloads: list[Payload], options: InvocationOptions) -> int:
-    from gpuproof.backends.sagemaker.endpoints.invocation import local_server
-
-    if arguments.no_wait:
-        raise UsageError("--no-wait is only for asynchronous endpoints.")
-    output = _Output(arguments, len(payloads))
-    for payload in payloads:
-        start = time.monotonic()
-        output.add(payload, local_server.invoke(arguments.name, payload, options), start)
-    output.close()
-    return ExitCode.OK
-
-
-def _predict(arguments: argparse.Namespace, payloads: list[Payload], options: InvocationOptions) -> int:
-    from gpuproof import settings
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.sagemaker.endpoints.invocation import real_time
-    from gpuproof.backends.sagemaker.endpoints.invocation.endpoint import find_endpoint
-
-    notify = partial(print, file=sys.stderr)
-    aws = Aws(session=settings.boto3_session, region=arguments.region, notify=notify)
-    endpoint = find_endpoint(aws, arguments.name)
-    if endpoint.async_output:
-        return _predict_asynchronously(arguments, aws, endpoint, payloads, options)
-    if arguments.no_wait:
-        raise UsageError(f"--no-wait is only for asynchronous endpoints; {endpoint.name} is none.")
-    if options.target_variant and endpoint.variants and options.target_variant not in endpoint.variants:
-        raise UsageError(
-            f"The endpoint {endpoint.name} has no variant {options.target_variant}.",
-            remedy=f"It has {', '.join(endpoint.variants)}.",
-        )
-    output = _Output(arguments, len(payloads))
-    for payload in payloads:
-        start = time.monotonic()
-        output.add(payload, real_time.invoke(aws, endpoint, payload, options), start)
-    output.close()
-    return ExitCode.OK
-
-
-def _predict_asynchronously(
-    arguments: argparse.Namespace,
-    aws: Aws,
-    endpoint: Endpoint,
-    payloads: list[Payload],
-    options: InvocationOptions,
-) -> int:
-    from gpuproof.backends.sagemaker.endpoints.invocation import asynchronous
-
-    start = time.monotonic()
-    submitted: list[Submitted] = []
-    answered = 0
-    try:
-        for payload in payloads:
-            asynchronous.submit(aws, endpoint, payload, options, submitted.append)
-        if arguments.no_wait:
-            _print_submitted(arguments, payloads, submitted)
-            return ExitCode.OK
+        payloads = [read_payload(data, arguments.content_type, sys.stdin.buffer) for data in arguments.data]
+        queued = partial(_print_submitted, arguments, payloads) if arguments.no_wait else None
         output = _Output(arguments, len(payloads))
-        for payload, item in zip(payloads, submitted, strict=True):
-            try:
-                prediction = asynchronous.wait(aws, endpoint, item, options)
-            except asynchronous.RequestFailed:
-                answered += 1
-                raise
-            answered += 1
-            output.add(payload, prediction, start)
-    except BaseException:
-        _print_unanswered(submitted[answered:])
-        raise
-    output.close()
+        client = partial(aws_client, arguments.region)
+        with closing(responses(arguments.name, payloads, options, client, queued)) as sent:
+            for payload, prediction, start in sent:
+                output.add(payload, prediction, start)
+        if queued is None:
+            output.close()
     return ExitCode.OK
-
-
-def _print_unanswered(submitted: list[Submitted]) -> None:
-    """What stays of requests that were not waited for: the model still answers them."""
-    for item in submitted:
-        print(
-            f"gpuproof: the request is still in the queue: its result will be at {item.output}",
-            file=sys.stderr,
-        )
-        if item.upload:
-            print(f"gpuproof: its data was not deleted: {item.upload}", file=sys.stderr)
 
 
 class _Output:
@@ -200,8 +126,6 @@ class _Output:
         self._path = Path(arguments.output) if arguments.output else None
         self._several = count > 1
         self._predictions: list[dict[str, Any]] = []
-        if self._path is not None and self._several:
-            self._path.mkdir(parents=True, exist_ok=True)
 
     def add(self, payload: Payload, prediction: Prediction, start: float) -> None:
         """Take a response as it arrives.
@@ -248,6 +172,7 @@ class _Output:
     def _target(self, payload: Payload) -> Path | None:
         if self._path is None or not self._several:
             return self._path
+        self._path.mkdir(parents=True, exist_ok=True)
         stem = Path(payload.name).name.replace(" ", "-")
         return self._path / f"{len(self._predictions) + 1}-{stem}.out"
 
@@ -289,24 +214,3 @@ def _print_submitted(arguments: argparse.Namespace, payloads: list[Payload], sub
         for payload, item in zip(payloads, submitted, strict=True)
     ]
     print(json.dumps({"version": SCHEMA_VERSION, "name": arguments.name, "submitted": items}, indent=2))
-
-
-def _options(arguments: argparse.Namespace) -> InvocationOptions:
-    from gpuproof.backends.sagemaker.endpoints.invocation.prediction import InvocationOptions
-    from gpuproof.units import Duration, UnitError
-
-    timeout = None
-    if arguments.timeout is not None:
-        try:
-            timeout = float(Duration.parse(arguments.timeout).seconds)
-        except UnitError as error:
-            raise UsageError(f"--timeout: {error}.") from error
-        if timeout <= 0:
-            raise UsageError("--timeout must be at least one second.")
-    return InvocationOptions(
-        accept=validate_content_type(arguments.accept),
-        target_model=arguments.target_model,
-        target_variant=arguments.target_variant,
-        stream=arguments.stream,
-        timeout=timeout,
-    )

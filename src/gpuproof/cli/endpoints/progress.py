@@ -31,6 +31,10 @@ class ConsoleProgress:
         """Print a message."""
         self._console.label(label, text)
 
+    def note(self, text: str) -> None:
+        """Print a note."""
+        self._console.label("note", text)
+
     def hold_interrupt(self) -> None:
         """Nothing: a deployment may be interrupted at any time."""
 

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     changes = {"model": arguments.model, **given_flags(arguments, "transform")}
     job, progress = override(TransformJob, None, changes), ConsoleProgress()
-    aws = aws_client(job.region, progress)
+    aws = aws_client(job.region, notify=progress.note)
     as_json = arguments.format == "json"
     with planned_transform(job, aws, progress, arguments.on) as plan:
         if arguments.dry_run:
@@ -67,9 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(done: TransformRun) -> None:
     if done.end is None:
         print(done.name)
-        deletes = (
-            f", and deletes its {' and '.join(done.stays)}, also when it has ended" if done.stays else ""
-        )
+        what = " and ".join(done.stays)
+        deletes = f", and deletes its {what}, also when it has ended" if what else ""
         print(f"{done.stop}: stops it{deletes}", file=sys.stderr)
         return
     if done.cost is not None:

@@ -53,7 +53,7 @@ def find_served_model(arguments: argparse.Namespace, scratch: Path) -> ServedMod
     Raises:
         UsageError: there is no such model, or an option is only for scripts.
     """
-    from gpuproof.cli.arguments import validate_content_type
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import check_content_type
     from gpuproof.planning.served_model import is_served_model, served_model
 
     given = arguments.code or arguments.request or arguments.content_type
@@ -70,5 +70,5 @@ def find_served_model(arguments: argparse.Namespace, scratch: Path) -> ServedMod
         scratch,
         code=arguments.code,
         request=arguments.request,
-        content_type=validate_content_type(arguments.content_type),
+        content_type=check_content_type("--content-type", arguments.content_type),
     )

@@ -18,7 +18,6 @@ from gpuproof.cli.arguments import (
     add_format_flag,
     reject_unknown_region,
     reject_unknown_type,
-    validate_content_type,
 )
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
@@ -141,6 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _target(arguments: argparse.Namespace) -> Target:
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import check_content_type
     from gpuproof.loadtest import Target
     from gpuproof.serve.model.warmup import content_type_of
 
@@ -155,7 +155,8 @@ def _target(arguments: argparse.Namespace) -> Target:
                 remedy="--request must be a file with the body of one request.",
             ) from error
         content_type = content_type_of(path)
-    target = Target.parse(arguments.url, body, validate_content_type(arguments.content_type) or content_type)
+    given = check_content_type("--content-type", arguments.content_type)
+    target = Target.parse(arguments.url, body, given or content_type)
     if not target.loopback and not arguments.yes_load:
         raise UsageError(
             f"{target.host} may not be this machine. Load can cost money, trigger autoscaling and make a service unavailable "

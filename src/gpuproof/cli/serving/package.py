@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.app.model_source import reject_model_secrets
-from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.cli.serving.model_argument import add_model_arguments, resolve_model
 from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
@@ -74,11 +74,12 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof package`."""
+    from gpuproof.backends.sagemaker.endpoints.invocation.payload import check_content_type
     from gpuproof.serve.errors import LoadError  # not needed for --help
 
     if not 0 < arguments.timeout < float("inf"):
         raise UsageError("--timeout must be a number of seconds above zero, such as 600.")
-    validate_content_type(arguments.content_type)
+    check_content_type("--content-type", arguments.content_type)
     with temporary_folder("gpuproof-package-") as scratch:
         try:
             return _package(arguments, scratch)

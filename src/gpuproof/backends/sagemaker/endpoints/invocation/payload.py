@@ -41,17 +41,17 @@ class Payload:
     uri: str = ""
 
 
-def read_payload(data: str, content_type: str | None, stdin: BinaryIO) -> Payload:
-    """Read one `--data`: a file, `-`, an address in S3, or JSON itself.
+def read_payload(data: str, content_type: str | None, stdin: BinaryIO | None) -> Payload:
+    """Read the data of a request: a file, `-`, an address in S3, or JSON itself.
 
     Args:
         content_type: of the body; by the file's suffix if None.
-        stdin: standard input.
+        stdin: what `-` stands for; None for a file of that name.
 
     Raises:
         UsageError: it is none of these, or the file cannot be read.
     """
-    if data == STDIN:
+    if data == STDIN and stdin is not None:
         return Payload("standard input", stdin.read(), content_type or JSON)
     if data.startswith("s3://"):
         return Payload(data, b"", content_type or content_type_of(data), uri=data)
@@ -71,9 +71,17 @@ def read_payload(data: str, content_type: str | None, stdin: BinaryIO) -> Payloa
     if _is_json(data):
         return Payload("--data", data.encode(), content_type or JSON)
     raise UsageError(
-        f"--data {data[:200]} is neither a file nor JSON.",
-        remedy="Name a file, write JSON in single quotes ('[[1, 2]]'), or use - for standard input.",
+        f"{data[:200]} is neither a file nor JSON.",
+        remedy="Name a file, or write JSON in single quotes ('[[1, 2]]')"
+        + ("." if stdin is None else ", or use - for standard input."),
     )
+
+
+def check_content_type(argument: str, value: str | None) -> str | None:
+    """Returns a content type unchanged. Raises UsageError, which names the argument, if no HTTP header can hold it."""
+    if set("\r\n") & set(value or ""):
+        raise UsageError(f"{argument} must be one line, such as application/json.")
+    return value
 
 
 def content_type_of(name: str) -> str:
