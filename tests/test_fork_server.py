@@ -52,10 +52,10 @@ def server() -> Iterator[ForkServer]:
 def _run(server: ForkServer | None, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
     """Exit code, output and errors of the program, by the server or as a new process."""
     with (folder / "in").open() as data, (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        words = ["probe", "--flag", "two words"]
+        words = ["-m", "probe", "--flag", "two words"]
         if server is None:
             process = subprocess.Popen(
-                [sys.executable, "-m", *words],
+                [sys.executable, *words],
                 cwd=folder,
                 env=environment,
                 stdin=data,
@@ -100,7 +100,7 @@ def test_waiting_has_a_limit_and_a_killed_process_its_signal(server: ForkServer,
     (tmp_path / "probe.py").write_text("import signal\nsignal.pause()\n")
     with open(os.devnull, "r+") as nothing:
         streams = (nothing.fileno(),) * 3
-        process = server.popen(["probe"], cwd=tmp_path, env=os.environ, streams=streams)
+        process = server.popen(["-m", "probe"], cwd=tmp_path, env=os.environ, streams=streams)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.01)
     process.kill()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_torch_on_a_laptop_raises_and_names_what_is_missing(script: Script) -> None:
-    output = script(ASK_TORCH)
+    output = script(ASK_TORCH, imported="torch")
     assert output.startswith("no-driver | PyTorch cannot use a GPU: this machine has no NVIDIA driver")
     assert "allow_cpu=True, or 'require_gpu: false'" in output
 
@@ -63,7 +63,7 @@ def test_the_cpu_is_returned_where_it_is_allowed_with_one_warning(
     script: Script, argument: str, variable: str
 ) -> None:
     code = f"import torch, gpuproof.runtime as rt\nprint(rt.device({argument}), rt.device({argument}))"
-    done = script.done(code, GPUPROOF_REQUIRE_GPU=variable)
+    done = script.done(code, imported="torch", GPUPROOF_REQUIRE_GPU=variable)
     assert done.stdout == "cpu cpu\n"
     assert done.stderr.count("PyTorch runs on the CPU: this machine has no NVIDIA driver") == 1
 
@@ -108,7 +108,7 @@ torch.ones = no_kernel
 
 def test_more_processes_than_gpus_are_reported_with_the_number_to_start(script: Script) -> None:
     fakes = "torch.cuda.is_available = lambda: True\ntorch.cuda.device_count = lambda: 2"
-    output = script(FAKE_CUDA.format(fakes=fakes), LOCAL_RANK="3")
+    output = script(FAKE_CUDA.format(fakes=fakes), imported="torch", LOCAL_RANK="3")
     assert output.startswith("too-many-processes | process 4 of this host has no GPU: the host has 2")
     assert "torchrun --nproc-per-node 2" in output
 

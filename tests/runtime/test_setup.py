@@ -82,7 +82,8 @@ def test_an_impossible_value_is_refused(script: Script, call: str, words: str) -
 def tensorflow_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One script in which settings come in time, again, and too late."""
     run = Script(tmp_path_factory.mktemp("tensorflow"))
-    done = run.done("""
+    done = run.done(
+        """
 import json
 import tensorflow as tf
 import gpuproof.runtime as rt
@@ -99,7 +100,9 @@ said["seeded"] = first == tf.random.uniform([3]).numpy().tolist()
 keep("late", rt.setup(threads=1, allocator="async", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}))
 said["threads"] = tf.config.threading.get_intra_op_parallelism_threads()
 print(json.dumps(said))
-""")
+""",
+        imported="tensorflow",
+    )
     assert done.returncode == 0, done.stderr
     return {**json.loads(done.stdout), "stderr": done.stderr}
 
@@ -180,13 +183,15 @@ def test_torch_on_a_t4_computes_in_float16_with_a_scaler(script: Script, gpu_mac
 
 
 def test_torch_on_the_cpu_computes_in_float32_and_scales_nothing(script: Script) -> None:
-    lines = script(TORCH.format(allocator="expandable")).splitlines()
+    lines = script(TORCH.format(allocator="expandable"), imported="torch").splitlines()
     assert lines[0] == "True 1 float32"
     assert lines[1].endswith("False")
 
 
 def test_torchs_allocator_backend_must_come_before_its_import(script: Script) -> None:
-    done = script.done("import torch\nimport gpuproof.runtime as rt\nrt.setup(allocator='async')")
+    done = script.done(
+        "import torch\nimport gpuproof.runtime as rt\nrt.setup(allocator='async')", imported="torch"
+    )
     assert (
         "PYTORCH_ALLOC_CONF = backend:cudaMallocAsync: PyTorch reads it at its import: "
         "move setup() (train.py:3) above 'import torch' in train.py:1"

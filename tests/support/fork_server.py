@@ -1,7 +1,7 @@
-"""Starts `python -m MODULE` as a fork of an interpreter that has imported a framework already.
+"""Starts Python programs as forks of an interpreter that has imported a framework already.
 
-Importing PyTorch takes three seconds of a core and TensorFlow eight; a fork of a process that has done so takes a hundredth. What
-runs in the fork has its own arguments, folder, environment, standard streams, session and exit code, as in a new process.
+Importing PyTorch takes one to three seconds of a core and TensorFlow two to eight; a fork of a process that has done so takes a hundredth.
+What runs in the fork has its own arguments, folder, environment, standard streams, session and exit code, as in a new process.
 Variables that a framework may read when it is imported cannot differ from those of the tests: see `suits`.
 
 One server for each framework serves all workers of a run of tests. It ends with the last connection.
@@ -22,23 +22,21 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 _MAX_MESSAGE = 1 << 20
 _STARTED_BY_ANOTHER = 3
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-_FREE = ("GPUPROOF_", "PYTEST_", "AWS_")
+_FREE = ("GPUPROOF_", "PYTEST_", "AWS_", "SM_", "SAGEMAKER_", "TF_CLI_")  # the last ones are Terraform's
 _SET_BY_TENSORFLOW = {
     *("ENABLE_RUNTIME_UPTIME_TELEMETRY", "HDF5_PLUGIN_PATH", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),
     *("TF2_BEHAVIOR", "TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION"),
 }
 """A process that imports TensorFlow, as some tests do, sets these for itself."""
 _FREE_NAMES = _SET_BY_TENSORFLOW | {
-    "HOME",
-    "PWD",
-    "OLDPWD",
-    "TMPDIR",
-    "PYTHONUNBUFFERED",
-    "PYTHONDONTWRITEBYTECODE",
+    *("HOME", "PWD", "OLDPWD", "TMPDIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"),
+    *("TRAINING_JOB_NAME", "TF_CONFIG", "WORLD_SIZE", "RANK", "LOCAL_RANK"),
+    "TF_CPP_MIN_LOG_LEVEL",  # decides what TensorFlow prints, and the server starts with the least
 }
 ORIGINAL_ENVIRONMENT = dict(os.environ)
 """What the server's process is started with; what tests in the same process set later is a change."""
@@ -71,7 +69,7 @@ class ForkedProcess:
             try:
                 self.returncode = self._receive()["code"]
             except TimeoutError:
-                raise subprocess.TimeoutExpired("python -m", timeout or 0) from None
+                raise subprocess.TimeoutExpired("python", timeout or 0) from None
             self._connection.close()
         return self.returncode
 
@@ -110,9 +108,10 @@ class ForkServer:
         env: Mapping[str, str],
         streams: tuple[int, int, int],
     ) -> ForkedProcess:
-        """Start `python -m ARGUMENTS…` in a session of its own.
+        """Start `python ARGUMENTS…` in a session of its own.
 
         Args:
+            arguments: `-m`, a module and its arguments, or a file and its arguments.
             streams: descriptors of its standard input, output and error.
         """
         connection = self._connect()
@@ -132,7 +131,7 @@ class ForkServer:
                 self._process = subprocess.Popen(
                     [sys.executable, __file__, self._address[1:], *self._modules],
                     # Processes with several threads should not fork.
-                    env={**ORIGINAL_ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1"},
+                    env={**ORIGINAL_ENVIRONMENT, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     start_new_session=True,
@@ -224,7 +223,11 @@ def _become(request: dict[str, object], streams: Iterable[int]) -> None:
     arguments = request["arguments"]
     assert isinstance(arguments, list)
     sys.argv = arguments
-    sys.path.insert(0, os.getcwd())
+    if arguments[0] != "-m":
+        sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    else:
+        del arguments[0]
+        sys.path.insert(0, os.getcwd())
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     if environment.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)  # pyright: ignore[reportAttributeAccessIssue]
@@ -236,4 +239,9 @@ if __name__ == "__main__":
     for module in sys.argv[2:]:
         importlib.import_module(module)
     _serve(socket_)
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    if sys.argv[0].endswith(".py"):
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        main.__file__ = sys.argv[0]
+        exec(compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec"), main.__dict__)
+    else:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence, Set
 from pathlib import Path
 
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
 from gpuproof.trace.frameworks import frameworks_of
-from support.fork_server import ForkServer, suits
+from support.python_processes import start_python
 
 _TIMEOUT_S, _TRACING_S = 1500.0, "1200"
 """A busy machine takes a minute to import PyTorch, and ten times as long for the rest."""
@@ -42,15 +39,11 @@ def run_tracer(words: Sequence[str], folder: Path, frameworks: Set[str]) -> str:
         frameworks: which it will import, of `torch` and `tensorflow`.
     """
     with tempfile.TemporaryFile() as log, open(os.devnull, "rb") as nothing:
-        if suits(sys.executable, os.environ):
-            streams = (nothing.fileno(), log.fileno(), log.fileno())
-            server = _server("tensorflow" if "tensorflow" in frameworks else "pytorch")
-            process = server.popen(["gpuproof.trace", *words], cwd=folder, env=os.environ, streams=streams)
-        else:
-            command = [sys.executable, "-m", "gpuproof.trace", *words]
-            process = subprocess.Popen(
-                command, cwd=folder, stdin=nothing, stdout=log, stderr=log, start_new_session=True
-            )
+        streams = (nothing.fileno(), log.fileno(), log.fileno())
+        framework = "tensorflow" if "tensorflow" in frameworks else "torch"
+        process = start_python(
+            ["-m", "gpuproof.trace", *words], framework, cwd=folder, env=os.environ, streams=streams
+        )
         try:
             process.wait(_TIMEOUT_S)
         finally:
@@ -58,14 +51,6 @@ def run_tracer(words: Sequence[str], folder: Path, frameworks: Set[str]) -> str:
             process.wait()
         log.seek(0)
         return log.read().decode(errors="replace")
-
-
-@functools.cache
-def _server(framework: str) -> ForkServer:
-    """The server whose processes have imported what the tracer imports before the script runs."""
-    more = ("torch._dynamo",) if framework == "pytorch" else ()
-    modules = ("gpuproof.trace.main", f"gpuproof.trace.{framework}.session", *more)
-    return ForkServer(f"trace-{framework}", *modules)
 
 
 def trace_of(folder: Path, script: str, *words: str, arguments: tuple[str, ...] = ()) -> Trace:

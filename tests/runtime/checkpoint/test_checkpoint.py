@@ -254,7 +254,7 @@ except rt.CheckpointMismatch as error:
 
 @pytest.mark.slow
 def test_torch_goes_on_to_the_very_same_weights_and_refuses_another_model(script: Script) -> None:
-    assert script(TORCH) == "True\nTrue True\n"
+    assert script(TORCH, imported="torch") == "True\nTrue True\n"
 
 
 KERAS = """
@@ -299,7 +299,7 @@ except TypeError as error:
 
 @pytest.mark.slow
 def test_keras_goes_on_to_the_very_same_weights(script: Script) -> None:
-    assert script(KERAS).splitlines() == [
+    assert script(KERAS, imported="tensorflow").splitlines() == [
         "4 True",
         "left with 143 ['checkpoint-00000001']",
         "3.0",

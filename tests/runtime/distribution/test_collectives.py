@@ -116,7 +116,7 @@ def test_no_thread_of_gloo_runs_when_the_interpreter_ends(two: tuple[str, list[d
 
 
 def test_alone_everything_works_too(script: Script) -> None:
-    lines = script(CODE).splitlines()
+    lines = script(CODE, imported="torch").splitlines()
     assert lines[:2] == ["printed on 0", "printed by 0"]
     found = json.loads(lines[2])
     assert (found["rows"], found["scalars"], found["objects"]) == ([0.0], [0], [{"rank": 0}])
@@ -139,6 +139,7 @@ for call in calls:
     except Exception as error:
         print(type(error).__name__, error)
 """,
+        imported="torch",
         WORLD_SIZE="2",
     )
     instead = "To use GPU 3: setup(visible_devices=3) before the first operation"
@@ -155,5 +156,5 @@ for call in calls:
 
 def test_a_job_without_gpus_runs_on_the_cpu(script: Script) -> None:
     code = "import torch, gpuproof.runtime as rt\nprint(rt.device(), rt.distributed().world_size)"
-    assert script(code, GPUPROOF_EXPECTED_GPUS="0") == "cpu 1\n"
-    assert "GpuRequired" in script.done(code, GPUPROOF_EXPECTED_GPUS="1").stderr
+    assert script(code, imported="torch", GPUPROOF_EXPECTED_GPUS="0") == "cpu 1\n"
+    assert "GpuRequired" in script.done(code, imported="torch", GPUPROOF_EXPECTED_GPUS="1").stderr

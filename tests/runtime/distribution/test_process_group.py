@@ -32,7 +32,7 @@ with rt.distributed(allow_cpu=True) as group:
         model(batch).sum().backward()
         optimizer.step()
     plain = getattr(model, "module", model)
-    rt.save(model, os.environ["PLACE"])
+    rt.save(model, os.environ["GPUPROOF_PLACE"])
     group.wait()
     print(json.dumps({
         "rank": group.rank, "world": group.world_size, "local": group.local_rank, "backend": group.backend,
@@ -47,7 +47,7 @@ def torchrun(folder: Path, code: str, *, name: str = "train.py", **variables: st
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", name],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PLACE": str(folder / "model"), **variables},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GPUPROOF_PLACE": str(folder / "model"), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -111,7 +111,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
                 **os.environ,
                 "SM_HOSTS": hosts,
                 "SM_CURRENT_HOST": host,
-                "PLACE": str(script.folder / "model"),
+                "GPUPROOF_PLACE": str(script.folder / "model"),
             },
             stdout=subprocess.PIPE,
             text=True,
@@ -126,7 +126,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
 
 
 def test_one_process_alone_works_without_any_variable(script: Script) -> None:
-    printed = json.loads(script(TRAIN, PLACE=str(script.folder / "model")))
+    printed = json.loads(script(TRAIN, imported="torch", GPUPROOF_PLACE=str(script.folder / "model")))
     assert (printed["rank"], printed["world"], printed["backend"], printed["first"]) == (0, 1, None, True)
     assert printed["rows"] == [0, 1, 2, 3]
 
@@ -136,11 +136,11 @@ import os, time, pathlib
 import torch, gpuproof.runtime as rt
 group = rt.distributed(allow_cpu=True)
 model = group.wrap(torch.nn.Linear(2, 1))
-kept = rt.checkpoint(model=model, folder=os.environ["PLACE"])
+kept = rt.checkpoint(model=model, folder=os.environ["GPUPROOF_PLACE"])
 for epoch in kept.epochs(1000):
     for _ in kept.steps(range(1000)):
         model(torch.ones(1, 2)).sum().backward()
-        pathlib.Path(os.environ["PLACE"], f"going-{group.rank}").touch()
+        pathlib.Path(os.environ["GPUPROOF_PLACE"], f"going-{group.rank}").touch()
 """
 
 

@@ -14,7 +14,8 @@ from support.runtime_script import Script
 
 @pytest.mark.slow
 def test_one_process_gets_one_device_and_a_clear_error_for_anything_else(script: Script) -> None:
-    printed = script("""
+    printed = script(
+        """
 import tensorflow as tf, gpuproof.runtime as rt
 one = rt.strategy(allow_cpu=True)
 print(type(one).__name__, one is rt.strategy(allow_cpu=True), rt.global_batch_size(32, one))
@@ -31,7 +32,9 @@ try:
     rt.strategy("horovod")
 except ValueError as error:
     print(error)
-""")
+""",
+        imported="tensorflow",
+    )
     assert printed.splitlines() == [
         "OneDeviceStrategy True 32",
         (
@@ -88,6 +91,6 @@ def test_a_port_that_is_in_use_is_named(script: Script) -> None:
             "task": {"type": "worker", "index": 0},
         }
         code = "import tensorflow, gpuproof.runtime as rt\nrt.strategy(allow_cpu=True)"
-        done = script.done(code, TF_CONFIG=json.dumps(config))
+        done = script.done(code, imported="tensorflow", TF_CONFIG=json.dumps(config))
     assert done.returncode == 1
     assert f"TensorFlow cannot listen on port {port} of this host" in done.stderr

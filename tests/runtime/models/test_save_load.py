@@ -76,7 +76,7 @@ def serve(project: Script, elsewhere: Path) -> str:
 def test_a_torch_model_is_loaded_by_its_own_loader_where_nothing_else_is(
     project: Script, tmp_path: Path
 ) -> None:
-    project(SAVE.format(arguments="arguments={'width': 3, 'depth': 2}"))
+    project(SAVE.format(arguments="arguments={'width': 3, 'depth': 2}"), imported="torch")
     model = tmp_path / "model"
     assert sorted(path.name for path in model.iterdir()) == ["code", "model.json", "model.pth"]
     assert {"inference.py", "layers.py", "network.py"} <= {path.name for path in (model / "code").iterdir()}
@@ -90,7 +90,7 @@ def test_its_model_fn_takes_the_folder_alone_for_a_second_parameter_would_get_th
 
 
 def test_an_example_makes_it_loadable_without_the_class(project: Script, tmp_path: Path) -> None:
-    project(SAVE.format(arguments="example=torch.ones(1, 3)"))
+    project(SAVE.format(arguments="example=torch.ones(1, 3)"), imported="torch")
     assert json.loads((tmp_path / "model" / "model.json").read_text())["exported"] == "model.pt2"
     for name in ("network.py", "layers.py"):
         (tmp_path / "model" / "code" / name).unlink()
@@ -98,7 +98,7 @@ def test_an_example_makes_it_loadable_without_the_class(project: Script, tmp_pat
 
 
 def test_weights_without_a_model_class_are_saved_with_a_warning(project: Script) -> None:
-    done = project.done(SAVE.format(arguments="arguments={'width': 4}"))
+    done = project.done(SAVE.format(arguments="arguments={'width': 4}"), imported="torch")
     assert done.returncode == 0
     assert "Net(width=4) has other weights" in done.stderr
     assert "save(model, arguments={...})" in done.stderr
@@ -107,14 +107,15 @@ def test_weights_without_a_model_class_are_saved_with_a_warning(project: Script)
 
 def test_a_class_in_a_script_that_trains_when_imported_gets_the_advice_to_move(script: Script) -> None:
     done = script.done(
-        "import torch, gpuproof.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')"
+        "import torch, gpuproof.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')",
+        imported="torch",
     )
     assert "Net is defined in train.py, which trains when it is imported" in done.stderr
 
 
 def test_the_projects_own_inference_code_is_kept(project: Script, tmp_path: Path) -> None:
     (project.folder / "inference.py").write_text("MINE = True\n")
-    project(SAVE.format(arguments="arguments={'width': 3, 'depth': 2}"))
+    project(SAVE.format(arguments="arguments={'width': 3, 'depth': 2}"), imported="torch")
     assert (tmp_path / "model" / "code" / "inference.py").read_text() == "MINE = True\n"
 
 
@@ -203,7 +204,7 @@ print(os.listdir("odd"))
 
 
 def test_keras_and_tensorflow_models_are_saved_as_serving_wants_them(script: Script, tmp_path: Path) -> None:
-    done = script.done(KERAS, SM_MODEL_DIR=str(tmp_path / "model"))
+    done = script.done(KERAS, imported="tensorflow", SM_MODEL_DIR=str(tmp_path / "model"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["['1', 'model.keras']", "True", "True", "[6.]", "['model.keras']"]
     # A model that was never called has no signature to export.
