@@ -184,7 +184,7 @@ def _sentence(problem: FieldProblem, options: Mapping[str, CommandOption]) -> st
     if option is None:
         return problem.sentence()
     if problem.missing:
-        return f"{option.shown} is missing"
+        return f"{option.shown} is missing: write, for example, {option.shown} {option.example}"
     inner = f" {problem.path[1]}" if option.form == "pairs" and len(problem.path) > 1 else ""
     # After an unknown key comes a hint, such as `; a machine is one host`.
     rest = f":{problem.rest[1:]}" if problem.rest.startswith(";") else problem.rest

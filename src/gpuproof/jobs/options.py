@@ -68,7 +68,7 @@ class CommandOption:
         form: how the value is written: `list` and `pairs` (NAME=VALUE) are repeated, `switch` has a `--no-` form.
         help: without a full stop.
         choices: the values that it takes; any if empty.
-        example: of a pair, as in `epochs=5`.
+        example: a value; of a pair, as in `epochs=5`.
         is_json: the values of pairs are JSON, or text that is none.
         fields: the fields that it sets, one in each of the models that have it, with what their models say of it.
     """
@@ -141,7 +141,6 @@ def _option(
 ) -> CommandOption:
     core = _core(info.annotation)
     choices = tuple(str(choice) for choice in get_args(core)) if get_origin(core) is Literal else ()
-    pairs = next((example for example in info.examples or () if isinstance(example, dict)), {})
     return CommandOption(
         flag=flag,
         short=option.short,
@@ -151,7 +150,7 @@ def _option(
         group=option.group,
         help=_help(info, flags),
         choices=choices,
-        example="=".join(map(str, next(iter(pairs.items()), ("NAME", "VALUE")))),
+        example=_example(info),
         is_json=get_origin(core) is dict and _core(get_args(core)[1]) is Any,
         fields={keys: option},
     )
@@ -185,6 +184,15 @@ def _core(annotation: Any) -> Any:
 def _form(core: Any) -> Form:
     simple: dict[Any, Form] = {bool: "switch", int: "integer", float: "number", dict: "pairs", tuple: "list"}
     return simple.get(get_origin(core) or core, "text")
+
+
+def _example(info: FieldInfo) -> str:
+    for example in info.examples or ():
+        if isinstance(example, str):
+            return example
+        if isinstance(example, dict):
+            return "=".join(map(str, next(iter(example.items()))))
+    return "NAME=VALUE"
 
 
 _KEY = re.compile(r"`([a-z_]+)`")
