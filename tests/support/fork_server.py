@@ -28,14 +28,14 @@ _MAX_MESSAGE = 1 << 20
 _STARTED_BY_ANOTHER = 3
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
 _FREE = ("GPUPROOF_", "PYTEST_", "AWS_", "SM_", "SAGEMAKER_", "TF_CLI_")  # the last ones are Terraform's
-_SET_BY_TENSORFLOW = {
+_SET_BY_FRAMEWORKS = {
     *("ENABLE_RUNTIME_UPTIME_TELEMETRY", "HDF5_PLUGIN_PATH", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),
-    *("TF2_BEHAVIOR", "TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION"),
+    *("TF2_BEHAVIOR", "TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION", "TORCHINDUCTOR_CACHE_DIR"),
 }
-"""A process that imports TensorFlow, as some tests do, sets these for itself."""
-_FREE_NAMES = _SET_BY_TENSORFLOW | {
+"""A process that imports or compiles with a framework, as some tests do, sets these for itself."""
+_FREE_NAMES = _SET_BY_FRAMEWORKS | {
     *("HOME", "PWD", "OLDPWD", "TMPDIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"),
-    *("TRAINING_JOB_NAME", "TF_CONFIG", "WORLD_SIZE", "RANK", "LOCAL_RANK"),
+    *("TRAINING_JOB_NAME", "CURRENT_HOST", "TF_CONFIG", "WORLD_SIZE", "RANK", "LOCAL_RANK"),
     "TF_CPP_MIN_LOG_LEVEL",  # decides what TensorFlow prints, and the server starts with the least
 }
 ORIGINAL_ENVIRONMENT = dict(os.environ)
