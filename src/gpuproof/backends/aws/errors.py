@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuproof.errors import ExitCode, GPUproofError
 
 THROTTLES = frozenset(
@@ -84,6 +86,16 @@ Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.h
 """
 
 
+MISSING = frozenset({"ObjectNotFoundException", "ResourceNotFound", "ResourceNotFoundException"})
+"""Error codes for what does not exist, of SageMaker, Application Auto Scaling and EventBridge Scheduler."""
+
+_MISSING_MESSAGE = re.compile(r"not found|could not find|does not exist|RecordNotFound", re.IGNORECASE)
+"""Parts of the messages of SageMaker's ValidationException for what does not exist.
+
+Source: the resources `sagemaker_*` of https://github.com/hashicorp/terraform-provider-aws
+"""
+
+
 class NoCredentials(GPUproofError):
     """There are no usable AWS credentials."""
 
@@ -143,6 +155,13 @@ class AwsRefused(GPUproofError):
     def is_permission(self) -> bool:
         """Whether a permission is missing."""
         return self.code in PERMISSIONS
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the resource does not exist, as SageMaker, Application Auto Scaling and EventBridge Scheduler say it."""
+        return self.code in MISSING or (
+            self.code == "ValidationException" and _MISSING_MESSAGE.search(self.aws_message) is not None
+        )
 
     @property
     def is_sign_in(self) -> bool:

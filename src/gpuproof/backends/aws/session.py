@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -186,6 +186,29 @@ class AwsSession:
             if not token or token == page_request.get(request_token):
                 return
             page_request[request_token] = token
+
+    def _items(
+        self, service: str, operation: str, member: str, request: dict[str, Any], subject: str | None = None
+    ) -> Iterator[Any]:
+        """Yield the items of a listing, from a member of all its pages."""
+        for page in self._pages(service, operation, request, subject):
+            yield from page.get(member, ())
+
+    def _find(
+        self,
+        service: str,
+        operation: str,
+        request: dict[str, Any],
+        subject: str | None = None,
+        missing: Collection[str] = (),
+    ) -> dict[str, Any] | None:
+        """The response; None if the resource does not exist: `missing` are AWS's error codes, see also `AwsRefused.is_missing`."""
+        try:
+            return self._request(service, operation, request, subject)
+        except AwsRefused as refused:
+            if refused.code in missing or refused.is_missing:
+                return None
+            raise
 
     @contextlib.contextmanager
     def _translated(

@@ -7,7 +7,6 @@ from typing import Any
 
 from gpuproof.backends.api_call import HIDDEN, ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.backends.transaction import Step, Undo
 
@@ -59,7 +58,7 @@ def undo_of(
         try:
             execute(aws, call)
         except AwsRefused as refused:
-            if refused.code not in _GONE and not is_missing(refused):
+            if refused.code not in _GONE and not refused.is_missing:
                 raise
 
     return Undo(call.what, delete, needed=needed, kept_after=kept_after)

@@ -23,7 +23,7 @@ def collect_notebooks(region: Region) -> list[Resource]:
     configs = region.read(
         "notebook lifecycle configurations",
         "sagemaker",
-        lambda: list(aws.notebook_lifecycle_configs(OWN_PREFIX)),
+        lambda: list(aws.lifecycle_configs(OWN_PREFIX)),
     )
     used = {notebook.get("NotebookInstanceLifecycleConfigName") for notebook in notebooks}
     sizes = _disk_sizes(region, notebooks)

@@ -8,8 +8,6 @@ from typing import Any
 from gpuproof.backends.aws.errors import AwsRefused
 from gpuproof.backends.aws.session import AwsSession
 
-_MISSING = "ResourceNotFoundException"
-
 
 @dataclass(frozen=True)
 class LogStream:
@@ -43,17 +41,15 @@ class LogCalls(AwsSession):
     def log_streams(self, group: str, prefix: str) -> list[LogStream]:
         """The streams with a name prefix, sorted by name; empty if the group does not exist yet."""
         request = {"logGroupName": group, "logStreamNamePrefix": prefix}
+        streams = self._items("logs", "describe_log_streams", "logStreams", request, group)
         try:
-            pages = list(self._pages("logs", "describe_log_streams", request, group))
+            return [
+                LogStream(stream["logStreamName"], _seconds(stream.get("creationTime"))) for stream in streams
+            ]
         except AwsRefused as refused:
-            if refused.code == _MISSING:
+            if refused.is_missing:
                 return []
             raise
-        return [
-            LogStream(stream["logStreamName"], _seconds(stream.get("creationTime")))
-            for page in pages
-            for stream in page["logStreams"]
-        ]
 
     def log_events(
         self, group: str, stream: str, token: str | None = None
@@ -88,12 +84,9 @@ class LogCalls(AwsSession):
         request: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": from_head}
         if token is not None:
             request["nextToken"] = token
-        try:
-            page = self._request("logs", "get_log_events", request, f"{group} {stream}")
-        except AwsRefused as refused:
-            if refused.code == _MISSING:
-                return [], {}
-            raise
+        page = self._find("logs", "get_log_events", request, f"{group} {stream}")
+        if page is None:
+            return [], {}
         return [LogEvent(event["timestamp"] / 1000, event["message"]) for event in page["events"]], page
 
 

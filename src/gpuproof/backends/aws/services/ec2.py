@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused
-from gpuproof.backends.aws.services.iam import Role, read_role
+from gpuproof.backends.aws.services.iam import NO_SUCH_ENTITY, Role, read_role
 from gpuproof.backends.aws.session import AwsSession
 
 RUN_TAG = "gpuproof:run"
@@ -63,7 +63,7 @@ class EC2Calls(AwsSession):
             if len(ids) == 1:
                 return []
             return [instance for name in ids for instance in self.instances([name])]
-        return sorted(found, key=lambda one: list(ids).index(one["InstanceId"]))
+        return sorted(found, key=lambda instance: list(ids).index(instance["InstanceId"]))
 
     def tagged_instances(
         self, tag: str = RUN_TAG, values: Sequence[str] = (), *, living: bool = False
@@ -142,25 +142,22 @@ class EC2Calls(AwsSession):
             {"Name": "state", "Values": ["available"]},
         ]
         request = {"Owners": [owner], "Filters": filters}
-        pages = self._pages("ec2", "describe_images", request, f"AMI {name}")
-        found = [image for page in pages for image in page["Images"]]
-        return max(found, key=lambda one: one.get("CreationDate", ""), default=None)
+        found = self._items("ec2", "describe_images", "Images", request, f"AMI {name}")
+        return max(found, key=lambda image: image.get("CreationDate", ""), default=None)
 
     def parameter(self, name: str) -> str | None:
         """The value of a Systems Manager parameter; None if it does not exist."""
-        try:
-            return self._request("ssm", "get_parameter", {"Name": name}, name)["Parameter"]["Value"]
-        except AwsRefused as refused:
-            if refused.code in ("ParameterNotFound", "ParameterVersionNotFound"):
-                return None
-            raise
+        missing = ("ParameterNotFound", "ParameterVersionNotFound")
+        answer = self._find("ssm", "get_parameter", {"Name": name}, name, missing)
+        return answer["Parameter"]["Value"] if answer else None
 
     def zones_with(self, instance_type: str) -> set[str]:
         """The availability zones of the region that offer an instance type."""
         filters = [{"Name": "instance-type", "Values": [instance_type]}]
         request = {"LocationType": "availability-zone", "Filters": filters}
-        pages = self._pages("ec2", "describe_instance_type_offerings", request, instance_type)
-        return {one["Location"] for page in pages for one in page["InstanceTypeOfferings"]}
+        operation, member = "describe_instance_type_offerings", "InstanceTypeOfferings"
+        offerings = self._items("ec2", operation, member, request, instance_type)
+        return {offering["Location"] for offering in offerings}
 
     def subnets(
         self, ids: Sequence[str] = (), *, vpc: str | None = None, default: bool = False
@@ -178,14 +175,17 @@ class EC2Calls(AwsSession):
         request: dict[str, Any] = {"SubnetIds": list(ids)} if ids else {}
         if filters:
             request["Filters"] = filters
-        pages = self._pages("ec2", "describe_subnets", request, ", ".join(ids) or None)
-        return [one for page in pages for one in page["Subnets"]]
+        return list(self._items("ec2", "describe_subnets", "Subnets", request, ", ".join(ids) or None))
 
     def security_group(self, name: str, vpc: str) -> str | None:
         """The id of a security group of a VPC; None if there is none of that name."""
         filters = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [vpc]}]
-        pages = self._pages("ec2", "describe_security_groups", {"Filters": filters}, f"security group {name}")
-        return next((one["GroupId"] for page in pages for one in page["SecurityGroups"]), None)
+        groups = self._security_groups({"Filters": filters}, f"security group {name}")
+        return next((group["GroupId"] for group in groups), None)
+
+    def tagged_security_groups(self, key: str, value: str) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of the security groups with a tag."""
+        yield from self._security_groups({"Filters": [{"Name": f"tag:{key}", "Values": [value]}]})
 
     def allows_itself(self, group: str) -> bool:
         """Whether the instances of a security group may connect to each other."""
@@ -211,51 +211,60 @@ class EC2Calls(AwsSession):
             "EndTime": at,
         }
         latest: dict[str, tuple[Any, float]] = {}
-        for page in self._pages("ec2", "describe_spot_price_history", request, instance_type):
-            for one in page["SpotPriceHistory"]:
-                zone, found = one["AvailabilityZone"], (one["Timestamp"], float(one["SpotPrice"]))
-                latest[zone] = max(latest.get(zone, found), found)
+        history = self._items(
+            "ec2", "describe_spot_price_history", "SpotPriceHistory", request, instance_type
+        )
+        for entry in history:
+            zone, found = entry["AvailabilityZone"], (entry["Timestamp"], float(entry["SpotPrice"]))
+            latest[zone] = max(latest.get(zone, found), found)
         return {zone: price for zone, (_, price) in latest.items()}
 
     def service_quota(self, service: str, code: str) -> float | None:
         """The account's value of a quota; None if there is no such quota in the region."""
         request = {"ServiceCode": service, "QuotaCode": code}
-        try:
-            quota = self._request("service-quotas", "get_service_quota", request, f"quota {code}")["Quota"]
-        except AwsRefused as refused:
-            if refused.code == "NoSuchResourceException":
-                return None
-            raise
-        return quota.get("Value")
+        missing = ("NoSuchResourceException",)
+        answer = self._find("service-quotas", "get_service_quota", request, f"quota {code}", missing)
+        return answer["Quota"].get("Value") if answer else None
+
+    def volumes(self) -> Iterator[dict[str, Any]]:
+        """Yield descriptions of all volumes."""
+        yield from self._items("ec2", "describe_volumes", "Volumes", {})
+
+    def enabled_regions(self) -> list[str]:
+        """The regions that are enabled for the account, sorted."""
+        regions = self._request("ec2", "describe_regions", {"AllRegions": False})["Regions"]
+        return sorted(region["RegionName"] for region in regions)
 
     def instance_profile(self, name: str) -> Profile | None:
         """An instance profile of this account; None if it does not exist."""
         request = {"InstanceProfileName": name}
-        try:
-            answer = self._request("iam", "get_instance_profile", request, f"instance profile {name}")
-        except AwsRefused as refused:
-            if refused.code == "NoSuchEntity":
-                return None
-            raise
-        return _profile(answer["InstanceProfile"])
+        answer = self._find(
+            "iam", "get_instance_profile", request, f"instance profile {name}", NO_SUCH_ENTITY
+        )
+        return _profile(answer["InstanceProfile"]) if answer else None
 
     def profiles_of_role(self, role: str) -> list[Profile]:
         """The instance profiles that contain a role; none if the role does not exist."""
-        request = {"RoleName": role}
+        operation, member, request = "list_instance_profiles_for_role", "InstanceProfiles", {"RoleName": role}
         try:
-            pages = list(self._pages("iam", "list_instance_profiles_for_role", request, f"role {role}"))
+            return [
+                _profile(profile)
+                for profile in self._items("iam", operation, member, request, f"role {role}")
+            ]
         except AwsRefused as refused:
-            if refused.code == "NoSuchEntity":
+            if refused.code in NO_SUCH_ENTITY:
                 return []
             raise
-        return [_profile(one) for page in pages for one in page["InstanceProfiles"]]
 
     def _instances(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        for page in self._pages(
-            "ec2", "describe_instances", request, ", ".join(request.get("InstanceIds", ()))
-        ):
-            for reservation in page["Reservations"]:
-                yield from reservation["Instances"]
+        ids = ", ".join(request.get("InstanceIds", ()))
+        for reservation in self._items("ec2", "describe_instances", "Reservations", request, ids):
+            yield from reservation["Instances"]
+
+    def _security_groups(
+        self, request: dict[str, Any], subject: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        yield from self._items("ec2", "describe_security_groups", "SecurityGroups", request, subject)
 
 
 def _profile(answer: Mapping[str, Any]) -> Profile:

@@ -9,8 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
-from gpuproof.backends.aws.errors import AwsRefused
 from gpuproof.backends.aws.session import AwsSession
+
+NO_SUCH_ENTITY = ("NoSuchEntity",)
+"""IAM's error code for a role or instance profile that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,12 @@ class IdentityCalls(AwsSession):
     def role(self, name_or_arn: str) -> Role | None:
         """A role of this account; None if it does not exist."""
         name = name_or_arn.rpartition("/")[2]
-        try:
-            answer = self._request("iam", "get_role", {"RoleName": name}, f"role {name}")
-        except AwsRefused as refused:
-            if refused.code == "NoSuchEntity":
-                return None
-            raise
-        return read_role(answer["Role"])
+        answer = self._find("iam", "get_role", {"RoleName": name}, f"role {name}", NO_SUCH_ENTITY)
+        return read_role(answer["Role"]) if answer else None
 
     def roles(self) -> Iterator[Role]:
         """All roles of the account."""
-        for page in self._pages("iam", "list_roles", {}):
-            yield from map(read_role, page["Roles"])
+        yield from map(read_role, self._items("iam", "list_roles", "Roles", {}))
 
 
 def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,12 +34,9 @@ class S3Calls(AwsSession):
             AwsRefused: with `is_permission` if the bucket belongs to another account, or a permission is missing.
         """
         request = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
-        try:
-            answer = self._request("s3", "head_bucket", request, f"s3://{bucket}")
-        except AwsRefused as refused:
-            if refused.code in _MISSING:
-                return None
-            raise
+        answer = self._find("s3", "head_bucket", request, f"s3://{bucket}", _MISSING)
+        if answer is None:
+            return None
         headers = answer["ResponseMetadata"]["HTTPHeaders"]
         # S3 emulators return no region: their buckets exist in every region.
         return answer.get("BucketRegion") or headers.get("x-amz-bucket-region") or self.region
@@ -47,20 +44,15 @@ class S3Calls(AwsSession):
     def list_objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """All objects whose keys start with a prefix, sorted by key."""
         request = {"Bucket": bucket, "Prefix": prefix}
-        for page in self._pages("s3", "list_objects_v2", request, f"s3://{bucket}/{prefix}"):
-            for item in page.get("Contents", ()):
-                yield S3Object(
-                    bucket, item["Key"], item["Size"], item["ETag"], item["LastModified"].timestamp()
-                )
+        for item in self._items("s3", "list_objects_v2", "Contents", request, f"s3://{bucket}/{prefix}"):
+            yield S3Object(bucket, item["Key"], item["Size"], item["ETag"], item["LastModified"].timestamp())
 
     def object(self, bucket: str, key: str) -> S3Object | None:
         """One object; None if it does not exist."""
-        try:
-            head = self._request("s3", "head_object", {"Bucket": bucket, "Key": key}, f"s3://{bucket}/{key}")
-        except AwsRefused as refused:
-            if refused.code in _MISSING:
-                return None
-            raise
+        request = {"Bucket": bucket, "Key": key}
+        head = self._find("s3", "head_object", request, f"s3://{bucket}/{key}", _MISSING)
+        if head is None:
+            return None
         return S3Object(bucket, key, head["ContentLength"], head["ETag"], head["LastModified"].timestamp())
 
     def put_object(

@@ -1,10 +1,10 @@
-"""Requests to SageMaker."""
+"""Requests to SageMaker: jobs, endpoints, notebook instances, and what else costs money in an account."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal
 
 from gpuproof.backends.aws.errors import AwsRefused
@@ -19,22 +19,19 @@ _NAME = {"training": "TrainingJobName", "processing": "ProcessingJobName"}
 _STATUS = {"training": "TrainingJobStatus", "processing": "ProcessingJobStatus"}
 _SUMMARIES = {"training": "TrainingJobSummaries", "processing": "ProcessingJobSummaries"}
 _PAGE = 100
-_NO_SUCH_JOB = re.compile(r"not found|could not find|does not exist", re.IGNORECASE)
+"""The largest `MaxResults` of SageMaker's listings."""
+_NEWEST_FIRST = {"SortBy": "CreationTime", "SortOrder": "Descending"}
+"""With an order, pages do not overlap."""
+_UNSORTED = ("list_clusters", "list_cluster_nodes", "list_apps")
+"""Listings that take no such order."""
 
 
-class SageMakerCalls(AwsSession):
-    """The client's methods for SageMaker."""
+class JobCalls(AwsSession):
+    """The client's methods for training, processing and transform jobs."""
 
     def describe_job(self, kind: SageMakerKind, name: str) -> dict[str, Any] | None:
         """The description of a job; None if it does not exist."""
-        try:
-            return self._request("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
-        except AwsRefused as refused:
-            if refused.code == "ResourceNotFound" or (
-                refused.code == "ValidationException" and _NO_SUCH_JOB.search(refused.aws_message)
-            ):
-                return None
-            raise
+        return self._find("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
 
     def list_jobs(
         self,
@@ -48,14 +45,12 @@ class SageMakerCalls(AwsSession):
         """Yield summaries of jobs, newest first; pages are requested as needed.
 
         Args:
-            name_contains: a part of their names.
             created_after: seconds since the epoch.
             status: such as `InProgress`; any if None.
             limit: maximum number of jobs.
         """
         request: dict[str, Any] = {
-            "SortBy": "CreationTime",
-            "SortOrder": "Descending",
+            **_NEWEST_FIRST,
             "MaxResults": _PAGE if limit is None else max(1, min(_PAGE, limit)),
         }
         if name_contains:
@@ -64,27 +59,19 @@ class SageMakerCalls(AwsSession):
             request["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
         if status is not None:
             request["StatusEquals"] = status
-        left = limit
-        for page in self._pages("sagemaker", _LIST[kind], request):
-            for summary in page[_SUMMARIES[kind]]:
-                if left == 0:
-                    return
-                yield summary
-                left = None if left is None else left - 1
+        yield from islice(self._items("sagemaker", _LIST[kind], _SUMMARIES[kind], request), limit)
 
     def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
         """Yield descriptions of training jobs with a tag of that key, newest first; results may be some seconds old."""
         request: dict[str, Any] = {
             "Resource": "TrainingJob",
             "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
-            "SortBy": "CreationTime",
-            "SortOrder": "Descending",
+            **_NEWEST_FIRST,
             "MaxResults": _PAGE,
         }
-        for page in self._pages("sagemaker", "search", request):
-            for result in page.get("Results", ()):
-                if "TrainingJob" in result:
-                    yield result["TrainingJob"]
+        for result in self._items("sagemaker", "search", "Results", request):
+            if "TrainingJob" in result:
+                yield result["TrainingJob"]
 
     def stop_job(self, kind: SageMakerKind, name: str) -> None:
         """Request that a job stops; no error if it has ended or is stopping."""
@@ -97,12 +84,200 @@ class SageMakerCalls(AwsSession):
             if job is None or job[_STATUS[kind]] == "InProgress":
                 raise
 
+    def running_training_jobs(self) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the training jobs in progress.
+
+        With a page size, SageMaker would page through all jobs that the account ever had: it filters by status afterwards.
+
+        Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ListTrainingJobs.html
+        """
+        request = {"StatusEquals": "InProgress", **_NEWEST_FIRST}
+        yield from self._items("sagemaker", "list_training_jobs", "TrainingJobSummaries", request)
+
+    def warm_pools(self) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the training jobs whose instances wait for a next job."""
+        yield from self._listed(
+            "list_training_jobs", "TrainingJobSummaries", WarmPoolStatusEquals="Available"
+        )
+
+    def tuning_jobs(self, status: str) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the tuning jobs with a status, such as `InProgress`."""
+        yield from self._listed(
+            "list_hyper_parameter_tuning_jobs", "HyperParameterTuningJobSummaries", StatusEquals=status
+        )
+
+    def transform_jobs(
+        self, status: str | None = None, *, created_after: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield summaries of batch transform jobs, newest first.
+
+        Args:
+            status: such as `InProgress`; any if None.
+            created_after: seconds since the epoch.
+        """
+        request: dict[str, Any] = {} if status is None else {"StatusEquals": status}
+        if created_after is not None:
+            request["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
+        yield from self._listed("list_transform_jobs", "TransformJobSummaries", **request)
+
+    def transform_job(self, name: str) -> dict[str, Any] | None:
+        """The description of a batch transform job; None if it does not exist."""
+        request = {"TransformJobName": name}
+        return self._find("sagemaker", "describe_transform_job", request, f"transform job {name}")
+
     def tags(self, arn: str) -> dict[str, str]:
         """The tags of a SageMaker resource."""
-        pages = self._pages("sagemaker", "list_tags", {"ResourceArn": arn}, arn)
-        return {tag["Key"]: tag["Value"] for page in pages for tag in page.get("Tags", ())}
+        tags = self._items("sagemaker", "list_tags", "Tags", {"ResourceArn": arn}, arn)
+        return {tag["Key"]: tag["Value"] for tag in tags}
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
         """Add tags to a SageMaker resource."""
         request = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
         self._request("sagemaker", "add_tags", request, arn)
+
+    def _listed(self, operation: str, member: str, **request: Any) -> Iterator[dict[str, Any]]:
+        order = {} if operation in _UNSORTED else _NEWEST_FIRST
+        yield from self._items("sagemaker", operation, member, {"MaxResults": _PAGE, **order, **request})
+
+
+class EndpointCalls(JobCalls):
+    """The client's methods for models, endpoint configurations and endpoints."""
+
+    def describe_endpoint(self, name: str) -> dict[str, Any] | None:
+        """The description of an endpoint; None if it does not exist."""
+        return self._find("sagemaker", "describe_endpoint", {"EndpointName": name}, f"endpoint {name}")
+
+    def describe_endpoint_config(self, name: str) -> dict[str, Any] | None:
+        """The description of an endpoint configuration; None if it does not exist."""
+        request = {"EndpointConfigName": name}
+        return self._find("sagemaker", "describe_endpoint_config", request, f"endpoint configuration {name}")
+
+    def describe_model(self, name: str) -> dict[str, Any] | None:
+        """The description of a model; None if it does not exist."""
+        return self._find("sagemaker", "describe_model", {"ModelName": name}, f"model {name}")
+
+    def endpoints(self) -> Iterator[dict[str, Any]]:
+        """Yield summaries of all endpoints."""
+        yield from self._listed("list_endpoints", "Endpoints")
+
+    def endpoint_configs(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the endpoint configurations whose names contain a text; of all if None."""
+        yield from self._listed("list_endpoint_configs", "EndpointConfigs", **_containing(name_contains))
+
+    def models(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the models whose names contain a text; of all if None."""
+        yield from self._listed("list_models", "Models", **_containing(name_contains))
+
+    def search_endpoints(self) -> dict[str, dict[str, Any]]:
+        """The endpoints by name with their configuration, instance counts and tags, a hundred with each request.
+
+        Results may be some seconds old, so that the newest endpoints may be missing.
+
+        Source: botocore's service model, `SearchRecord.Endpoint`
+        """
+        results = self._items("sagemaker", "search", "Results", {"Resource": "Endpoint", "MaxResults": _PAGE})
+        return {
+            result["Endpoint"]["EndpointName"]: result["Endpoint"]
+            for result in results
+            if "Endpoint" in result
+        }
+
+
+class NotebookCalls(JobCalls):
+    """The client's methods for notebook instances and their lifecycle configurations."""
+
+    def describe_notebook(self, name: str) -> dict[str, Any] | None:
+        """The description of a notebook instance; None if it does not exist."""
+        request = {"NotebookInstanceName": name}
+        return self._find("sagemaker", "describe_notebook_instance", request, f"notebook instance {name}")
+
+    def list_notebooks(
+        self, *, status: str | None = None, lifecycle_config: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield summaries of notebook instances, newest first.
+
+        Args:
+            status: such as `InService`; any if None.
+            lifecycle_config: the lifecycle configuration that they use.
+        """
+        request: dict[str, Any] = {}
+        if status is not None:
+            request["StatusEquals"] = status
+        if lifecycle_config is not None:
+            request["NotebookInstanceLifecycleConfigNameContains"] = lifecycle_config
+        for summary in self._listed("list_notebook_instances", "NotebookInstances", **request):
+            if lifecycle_config in (None, summary.get("NotebookInstanceLifecycleConfigName")):
+                yield summary
+
+    def start_notebook(self, name: str) -> None:
+        """Start a notebook instance that is stopped."""
+        self._change_notebook("start_notebook_instance", name)
+
+    def stop_notebook(self, name: str) -> None:
+        """Stop a notebook instance that is in service."""
+        self._change_notebook("stop_notebook_instance", name)
+
+    def delete_notebook(self, name: str) -> None:
+        """Delete a notebook instance that is stopped or has failed."""
+        self._change_notebook("delete_notebook_instance", name)
+
+    def notebook_url(self, name: str) -> str:
+        """An address that opens a notebook instance; valid for five minutes, without a sign-in."""
+        return self._change_notebook("create_presigned_notebook_instance_url", name)["AuthorizedUrl"]
+
+    def describe_lifecycle_config(self, name: str) -> dict[str, Any] | None:
+        """The description of a lifecycle configuration of notebook instances; None if it does not exist."""
+        return self._lifecycle_config("describe_notebook_instance_lifecycle_config", name)
+
+    def lifecycle_configs(self, name_contains: str) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the lifecycle configurations of notebook instances whose names contain a text."""
+        yield from self._listed(
+            "list_notebook_instance_lifecycle_configs",
+            "NotebookInstanceLifecycleConfigs",
+            NameContains=name_contains,
+        )
+
+    def delete_lifecycle_config(self, name: str) -> None:
+        """Delete a lifecycle configuration; no error if it does not exist."""
+        self._lifecycle_config("delete_notebook_instance_lifecycle_config", name)
+
+    def _change_notebook(self, operation: str, name: str) -> dict[str, Any]:
+        return self._request(
+            "sagemaker", operation, {"NotebookInstanceName": name}, f"notebook instance {name}"
+        )
+
+    def _lifecycle_config(self, operation: str, name: str) -> dict[str, Any] | None:
+        request = {"NotebookInstanceLifecycleConfigName": name}
+        return self._find("sagemaker", operation, request, f"lifecycle configuration {name}")
+
+
+class StudioCalls(JobCalls):
+    """The client's methods for the apps of Studio and HyperPod clusters."""
+
+    def studio_apps(self) -> Iterator[dict[str, Any]]:
+        """Yield summaries of the apps of all Studio domains, which contain their instance types."""
+        yield from self._listed("list_apps", "Apps")
+
+    def studio_app(self, request: dict[str, str]) -> dict[str, Any] | None:
+        """The description of an app, with the time of its last use; None if it does not exist.
+
+        Args:
+            request: of DescribeApp.
+        """
+        return self._find("sagemaker", "describe_app", request, f"app {request['AppName']}")
+
+    def clusters(self) -> Iterator[dict[str, Any]]:
+        """Yield summaries of all HyperPod clusters."""
+        yield from self._listed("list_clusters", "ClusterSummaries")
+
+    def cluster_nodes(self, name: str) -> list[dict[str, Any]]:
+        """Summaries of the instances of a HyperPod cluster."""
+        return list(self._listed("list_cluster_nodes", "ClusterNodeSummaries", ClusterName=name))
+
+
+class SageMakerCalls(EndpointCalls, NotebookCalls, StudioCalls):
+    """The client's methods for SageMaker."""
+
+
+def _containing(name: str | None) -> dict[str, str]:
+    return {} if name is None else {"NameContains": name}

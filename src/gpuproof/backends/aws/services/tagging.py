@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from gpuproof.backends.aws.session import AwsSession
 
@@ -29,10 +30,7 @@ class TaggingCalls(AwsSession):
                 "TagFilters": [{"Key": key, "Values": list(some)}],
                 "ResourceTypeFilters": list(resource_types),
             }
-            for page in self._pages("resourcegroupstaggingapi", "get_resources", request):
-                for found in page.get("ResourceTagMappingList", ()):
-                    tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
-                    yield found["ResourceARN"], tags
+            yield from self._mappings(request)
 
     def resource_tags(self, resource_types: Sequence[str]) -> dict[str, dict[str, str]]:
         """The tags of all tagged resources of some types, by ARN, a hundred with each request.
@@ -41,8 +39,9 @@ class TaggingCalls(AwsSession):
             resource_types: such as `sagemaker:endpoint`.
         """
         request = {"ResourceTypeFilters": list(resource_types), "ResourcesPerPage": 100}
-        return {
-            found["ResourceARN"]: {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
-            for page in self._pages("resourcegroupstaggingapi", "get_resources", request)
-            for found in page.get("ResourceTagMappingList", ())
-        }
+        return dict(self._mappings(request))
+
+    def _mappings(self, request: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+        service, operation, member = "resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList"
+        for mapping in self._items(service, operation, member, request):
+            yield mapping["ResourceARN"], {tag["Key"]: tag["Value"] for tag in mapping.get("Tags", ())}

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.endpoints.requests import endpoint_undo
 from gpuproof.backends.sagemaker.endpoints.wait import IN_PROGRESS, LONGEST_WAIT, POLL_SECONDS
@@ -57,7 +56,7 @@ class Remover:
         try:
             self._aws.call(call.service, call.operation, **call.request)
         except AwsRefused as refused:
-            if is_missing(refused):
+            if refused.is_missing:
                 return False
             raise
         return True

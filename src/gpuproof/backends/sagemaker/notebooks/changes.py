@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.services.notebooks import is_missing
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.s3_layout import notebook_results
 from gpuproof.backends.sagemaker.notebooks.errors import NotebookFailed, NotebookGone, NotebookNotFound
@@ -193,7 +192,7 @@ def delete_instance(aws: Aws, name: str, waiter: NotebookWaiter) -> None:
             else:
                 aws.delete_notebook(name)
         except AwsRefused as refused:
-            if is_missing(refused):
+            if refused.is_missing:
                 return
             if not is_transition_error(refused):
                 raise  # otherwise, the state has changed since it was described

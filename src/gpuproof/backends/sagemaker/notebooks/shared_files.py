@@ -97,10 +97,13 @@ def _delete_agents(aws: Aws, bucket: str, script: str) -> None:
     keys = [item.key for item in aws.list_objects(bucket, f"{NOTEBOOKS}agents/") if item.key in script]
     if not keys:
         return
+    configs = [
+        config["NotebookInstanceLifecycleConfigName"] for config in aws.lifecycle_configs(CONFIG_PREFIX)
+    ]
     others = [
         _script(description)
-        for name in aws.list_lifecycle_configs(CONFIG_PREFIX)
-        if (description := aws.describe_lifecycle_config(name)) is not None
+        for name in configs
+        if name.startswith(CONFIG_PREFIX) and (description := aws.describe_lifecycle_config(name)) is not None
     ]
     aws.delete_objects(bucket, [key for key in keys if not any(key in other for other in others)])
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.backends.remote.execute import execute, undo_of
 from gpuproof.backends.transaction import Remaining, Transaction, Undo
@@ -105,7 +104,7 @@ class CreatedForJob:
             execute(self._aws, stop)
         except AwsRefused as refused:
             # It has ended, or was never created.
-            if refused.code != "ValidationException" and not is_missing(refused):
+            if refused.code != "ValidationException" and not refused.is_missing:
                 raise
 
     def _wait_for_end(self) -> None:

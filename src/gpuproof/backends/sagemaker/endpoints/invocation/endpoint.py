@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.aws.services.endpoints import is_missing
 from gpuproof.backends.sagemaker.endpoints.invocation.errors import (
     MAX_ASYNC_BODY,
     MAX_BODY,
@@ -59,7 +58,7 @@ def find_endpoint(aws: Aws, name: str) -> Endpoint:
     except AwsRefused as refused:
         if refused.is_permission:
             return Endpoint(name)
-        if is_missing(refused):
+        if refused.is_missing:
             raise _missing(aws, name) from refused
         raise
     status = document["EndpointStatus"]
