@@ -15,7 +15,7 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky bench conformance test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky coverage bench conformance test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
@@ -23,6 +23,7 @@ help:
 	@echo "make nightly      long tests of the benchmarks, which make test leaves out"
 	@echo "make quick        lint and the tests that start no framework, server or job (one to two minutes)"
 	@echo "make flaky        tests of processes and signals, 20 times on one busy core (COUNT=20)"
+	@echo "make coverage     branch coverage of 'make test', also in the processes that tests start (COVERED=tests/util)"
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
@@ -74,6 +75,14 @@ COUNT ?= 20
 FLAKY ?= tests/util tests/test_fork_server.py tests/agent/ranks tests/backends/local emulator/tests/execution/ssh
 flaky: setup
 	$(BIN)/python tools/find_flaky_tests.py $(COUNT) $(FLAKY)
+
+# Some processes end while they write their data: what the others have written counts.
+COVERED ?= tests emulator/tests
+coverage: setup
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -q -m "not gpu and not nightly" -n $(WORKERS) $(ORDER) $(COVERED)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --format $(or $(COVERAGE_FORMAT),text)
 
 bench: setup
 	$(BIN)/python -m bench
