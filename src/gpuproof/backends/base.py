@@ -260,18 +260,18 @@ class Flag:
 
     Args:
         name: such as `--python`.
-        help: its help text.
         reason: why the other backends reject it, as a sentence.
         remedy: what to do on another backend.
+        help: its help text; empty if the flag is a setting of the job, which the job's model describes.
         default: its value if it is not given.
         metavar: the name of its value in the help text.
         choices: the values that it takes; any if empty.
     """
 
     name: str
-    help: str
     reason: str
     remedy: str
+    help: str = ""
     default: str | None = None
     metavar: str | None = None
     choices: tuple[str, ...] = ()

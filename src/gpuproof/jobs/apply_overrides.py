@@ -68,8 +68,13 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     data = _changed(type(job), job, changes, options)
     if isinstance(job, ProcessingJob) and "inputs" in changes:
         data["inputs"] = _with_paths(job, _pairs(_by_key(options)["inputs"], changes["inputs"]))
+    if "regions" in changes:
+        data["ec2"]["regions"] = job.ec2.named_regions(data["ec2"]["regions"])
     with flags_named(options):
-        return type(job).model_validate(data).with_absolute_paths(folder)
+        changed = type(job).model_validate(data).with_absolute_paths(folder)
+    if "retry_spot" in changes and changed.ec2.retry_spot and not changed.resources.spot:
+        raise UsageError("--retry-spot has no effect without spot capacity.", remedy="Add --spot.")
+    return changed
 
 
 @contextmanager
@@ -115,6 +120,8 @@ def _set(data: dict[str, Any], keys: KeyNames, option: CommandOption, value: Any
         value = {**(data.get(key) or {}), **texts}
     elif option.form == "list":
         value = (*(data.get(key) or ()), *value) if option.fields[keys].adds else tuple(value)
+    elif option.fields[keys].commas:
+        value = [word for part in value.split(",") if (word := part.strip())]
     data[key] = value
 
 

@@ -29,6 +29,7 @@ Overrides = dict[str, Any]
 """Values of flags by the keys of their fields; a flag that was not given is missing, None or empty."""
 
 JOB, AWS = "the job (flags override the file)", "on AWS (flags override the file)"
+EC2_ONLY = "only with --on ec2"
 """Groups of the flags of `gpuproof run`."""
 
 KeyNames = tuple[str, ...]
@@ -47,6 +48,7 @@ class Option:
         short: a further name, such as `-p`.
         group: the heading in `--help`.
         adds: the values of a list are added to those of the file; by default they replace them.
+        commas: a list is one value, separated by commas; by default the flag is repeated.
         replaces: dotted keys whose values in the file have no effect if the flag is given.
     """
 
@@ -55,6 +57,7 @@ class Option:
     short: str = ""
     group: str = ""
     adds: bool = False
+    commas: bool = False
     replaces: tuple[str, ...] = ()
 
 
@@ -145,7 +148,7 @@ def _option(
         flag=flag,
         short=option.short,
         key=keys[-1],
-        form=_form(core),
+        form="text" if option.commas else _form(core),
         metavar=option.metavar,
         group=option.group,
         help=_help(info, flags),

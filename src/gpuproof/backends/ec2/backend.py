@@ -28,31 +28,23 @@ class EC2Backend(RemoteBackend):
     flags = (
         Flag(
             "--retry-spot",
-            help="with --spot: start again from the checkpoints when EC2 reclaims the instance, at most N times",
             reason="only on EC2, GPUproof starts a job again after a spot interruption.",
             remedy="Remove it: SageMaker starts such jobs again by itself (--max-wait), local ones are not interrupted.",
-            metavar="N",
         ),
         Flag(
             "--regions",
-            help="further regions for the instances, in the order in which they are tried without capacity in the job's own",
             reason="only on EC2, GPUproof tries further regions.",
             remedy="Remove it, or use another --region.",
-            metavar="LIST",
         ),
     )
 
     def plan(self, job: AnyJob, options: PlanOptions | None = None) -> EC2Plan:
         """Decide everything about a run; see `gpuproof.backends.ec2.planner.Planner.plan`."""
         from gpuproof.backends.ec2.planner import Planner
-        from gpuproof.backends.ec2.planning.regions import with_regions
-        from gpuproof.backends.ec2.spot_retries import with_retries
         from gpuproof.jobs.script_job import expanded
 
         options = options or PlanOptions()
-        job = with_retries(expanded(job), options.flags.get("retry_spot"))
-        job = with_regions(job, options.flags.get("regions"))
-        return Planner(self.aws, self.cache).plan(job, fresh=options.fresh)
+        return Planner(self.aws, self.cache).plan(expanded(job), fresh=options.fresh)
 
     def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""

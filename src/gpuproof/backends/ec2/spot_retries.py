@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuproof.backends.ec2.launch_record import InterruptedRun
-from gpuproof.errors import UsageError
-from gpuproof.jobs.models.ec2 import MAX_RETRIES
-from gpuproof.jobs.models.script_jobs import Job
 from gpuproof.util.humanize import pluralize
 
 
@@ -41,21 +38,3 @@ class SpotRetries:
     def after(self, run: InterruptedRun) -> SpotRetries:
         """The retries after another interruption."""
         return replace(self, interrupted=(*self.interrupted, run))
-
-
-def with_retries(job: Job, given: str | None) -> Job:
-    """The job with the value of `--retry-spot`, which takes precedence over its file.
-
-    Raises:
-        UsageError: the value is not a number in range, or the job does not use spot capacity.
-    """
-    if given is None:
-        return job
-    if not (given.isascii() and given.isdecimal()) or int(given) > MAX_RETRIES:
-        raise UsageError(
-            f"--retry-spot {given}: not a whole number from 0 to {MAX_RETRIES}.", remedy="--retry-spot 3"
-        )
-    if int(given) and not job.resources.spot:
-        raise UsageError("--retry-spot has no effect without spot capacity.", remedy="Add --spot.")
-    settings = job.ec2.model_copy(update={"retry_spot": int(given)})
-    return job.model_copy(update={"ec2": settings})

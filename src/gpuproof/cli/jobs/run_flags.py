@@ -24,10 +24,11 @@ def add_job_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_backend_flags(parser: argparse.ArgumentParser, backend: type[Backend[Any]]) -> None:
     """Add the flags that only one backend takes."""
-    if not backend.flags:
+    flags = [flag for flag in backend.flags if flag.help]
+    if not flags:
         return
     group = parser.add_argument_group(f"only with --on {backend.name}")
-    for flag in backend.flags:
+    for flag in flags:
         group.add_argument(
             flag.name,
             default=flag.default,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gpuproof.catalogue.regions import partition_of
 from gpuproof.jobs.models.parts import Region
 from gpuproof.jobs.models.sagemaker import Bucket, matching, network_ids
-from gpuproof.jobs.options import AWS, Option
+from gpuproof.jobs.options import AWS, EC2_ONLY, Option
 from gpuproof.jobs.strict_model import StrictModel
-from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems
+from gpuproof.jobs.validation_errors import FieldError
 
 PROFILE = r"^(arn:aws[a-z-]*:iam::\d{12}:(instance-profile|role)/)?[a-zA-Z0-9_+=,.@/-]+$"
 AMI = r"^ami-[0-9a-f]{8,17}$"
@@ -111,7 +111,7 @@ class EC2Settings(StrictModel):
         description="Size of the root volume in GiB; by default what the image and the inputs need.",
         examples=[200],
     )
-    retry_spot: Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES)] = Field(
+    retry_spot: Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES), Option("N", group=EC2_ONLY)] = Field(
         default=0,
         description="How often a spot run is started again from its checkpoints when EC2 reclaims its instance.",
         examples=[3],
@@ -120,6 +120,7 @@ class EC2Settings(StrictModel):
         tuple[Annotated[EC2Region, BeforeValidator(_read_region)], ...],
         BeforeValidator(_one_or_more),
         Field(max_length=MAX_REGIONS),
+        Option("LIST", group=EC2_ONLY, commas=True),
     ] = Field(
         default=(),
         description="Further regions for the instances, tried in this order if all zones of the job's region lack capacity.",
@@ -148,19 +149,10 @@ class EC2Settings(StrictModel):
                 )
         return self
 
-    def with_regions(self, names: Sequence[str]) -> EC2Settings:
-        """These settings with other further regions; those that are listed already keep their settings.
-
-        Raises:
-            InvalidFields: a name is not a region, is listed twice, or lacks settings that exist in one region only.
-        """
-        known = {one.region: one for one in self.regions}
-        values = {key: getattr(self, key) for key in type(self).model_fields}
-        try:
-            return type(self).model_validate({**values, "regions": [known.get(name, name) for name in names]})
-        except ValidationError as error:
-            problems = collect_problems(error, type(self))
-        raise InvalidFields(problems, "the job's settings for EC2")
+    def named_regions(self, names: Sequence[str]) -> list[EC2Region | str]:
+        """Further regions by name; those that are listed already with their settings."""
+        known = {region.region: region for region in self.regions}
+        return [known.get(name, name) for name in names]
 
     def in_regions(self, home: str) -> tuple[EC2Region, ...]:
         """The regions to try: the job's own, and the further ones. An entry for the job's own region has its settings.

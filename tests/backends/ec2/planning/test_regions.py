@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuproof.backends.api_call import format_calls
 from gpuproof.backends.aws import AwsRefused
-from gpuproof.backends.base import PlanOptions
-from gpuproof.backends.ec2.backend import EC2Backend
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.errors import NoCapacity
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
+from gpuproof.jobs import override_job
 from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
 from support.ec2_planning import EC2PlanningSandbox
@@ -32,9 +32,8 @@ def quotas(emulator: RunningEmulator) -> Iterator[RunningEmulator]:
     emulator.quotas({f"{region}/{G_QUOTA}": 1000 for region in (REGION, OTHER, THIRD)})
 
 
-def plan(sandbox: EC2PlanningSandbox, job: TrainingJob, **flags: str | None) -> EC2Plan:
-    backend = EC2Backend(sandbox.aws, cache=sandbox.emulator.state.parent / "cache")
-    return backend.plan(job, PlanOptions(flags=flags))
+def plan(sandbox: EC2PlanningSandbox, job: TrainingJob, **flags: str) -> EC2Plan:
+    return sandbox.plan(override_job(job, flags, Path("/")))
 
 
 def in_regions(sandbox: EC2PlanningSandbox, *regions: Any, **keys: Any) -> TrainingJob:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gpuproof.backends.base import PlanOptions
-from gpuproof.backends.ec2.backend import EC2Backend
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs import override_job
 from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
 pytestmark = pytest.mark.slow
 
 
-def plan(sandbox: EC2PlanningSandbox, job: TrainingJob, flag: str | None) -> EC2Plan:
-    backend = EC2Backend(sandbox.aws, cache=sandbox.emulator.state.parent / "cache")
-    return backend.plan(job, PlanOptions(flags={"retry_spot": flag}))
+def plan(sandbox: EC2PlanningSandbox, job: TrainingJob, flag: int | str | None) -> EC2Plan:
+    return sandbox.plan(override_job(job, {"retry_spot": flag}, Path("/")))
 
 
 def spot_job(sandbox: EC2PlanningSandbox, retries: int = 0, *, spot: bool = True) -> TrainingJob:
@@ -24,15 +24,15 @@ def spot_job(sandbox: EC2PlanningSandbox, retries: int = 0, *, spot: bool = True
     return sandbox.training(resources=resources, ec2={"retry_spot": retries})
 
 
-@pytest.mark.parametrize(("in_job", "flag", "limit"), [(3, None, 3), (3, "1", 1), (0, "2", 2), (3, "0", 0)])
+@pytest.mark.parametrize(("in_job", "flag", "limit"), [(3, None, 3), (3, 1, 1), (0, 2, 2), (3, 0, 0)])
 def test_the_flag_takes_precedence_over_the_job(
-    sandbox: EC2PlanningSandbox, in_job: int, flag: str | None, limit: int
+    sandbox: EC2PlanningSandbox, in_job: int, flag: int | None, limit: int
 ) -> None:
     assert plan(sandbox, spot_job(sandbox, in_job), flag).retries.limit == limit
 
 
 def test_the_plan_names_the_retries_and_what_they_may_cost(sandbox: EC2PlanningSandbox) -> None:
-    once, often = (plan(sandbox, spot_job(sandbox), flag) for flag in ("0", "3"))
+    once, often = (plan(sandbox, spot_job(sandbox), flag) for flag in (0, 3))
     lines = dict(often.describe())
     assert "started again at most 3 times, from its checkpoints" in lines["spot"]
     assert "shuts down after 1h, started again at most 3 times; at most" in lines["limit"]
@@ -42,13 +42,17 @@ def test_the_plan_names_the_retries_and_what_they_may_cost(sandbox: EC2PlanningS
 def test_on_demand_runs_have_none(sandbox: EC2PlanningSandbox) -> None:
     assert plan(sandbox, spot_job(sandbox, 3, spot=False), None).retries.limit == 0
     with pytest.raises(UsageError, match="no effect without spot capacity"):
-        plan(sandbox, spot_job(sandbox, spot=False), "2")
+        plan(sandbox, spot_job(sandbox, spot=False), 2)
 
 
-@pytest.mark.parametrize("text", ["-1", "two", "101", "", "²"])
-def test_a_value_that_is_no_number_in_range_is_wrong_usage(sandbox: EC2PlanningSandbox, text: str) -> None:
-    with pytest.raises(UsageError, match="not a whole number from 0 to 100"):
-        plan(sandbox, spot_job(sandbox), text)
+@pytest.mark.parametrize("value", [-1, "two", 101, "²"])
+def test_a_value_that_is_no_number_in_range_is_wrong_usage(
+    sandbox: EC2PlanningSandbox, value: int | str
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"--retry-spot must be (at least 0|at most 100|a whole number), not"
+    ):
+        plan(sandbox, spot_job(sandbox), value)
 
 
 def test_a_job_with_too_many_is_refused(sandbox: EC2PlanningSandbox) -> None:

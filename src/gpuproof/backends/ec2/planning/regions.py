@@ -67,24 +67,6 @@ class _Planned:
     warnings: tuple[str, ...]
 
 
-def with_regions(job: Job, given: str | None) -> Job:
-    """The job with the value of `--regions`, which takes precedence over its file; the file's settings for a region stay.
-
-    Raises:
-        UsageError: the value is not a list of regions that the job may run in.
-    """
-    if given is None:
-        return job
-    names = [name for part in given.split(",") if (name := part.strip())]
-    try:
-        settings = job.ec2.with_regions(names)
-    except InvalidJob as error:
-        raise UsageError(
-            f"--regions {given}: {error.message}", remedy="--regions us-west-2,eu-west-1"
-        ) from error
-    return job.model_copy(update={"ec2": settings})
-
-
 class RegionPlanner:
     """Plans the regions of one job, at the same time. A region that cannot work is left out with the reason.
 
