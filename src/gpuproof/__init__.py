@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from gpuproof.app.delete import delete
     from gpuproof.app.deploy import deploy
     from gpuproof.app.predict import predict
+    from gpuproof.app.preflight import ChecksFailed
+    from gpuproof.app.run import run
     from gpuproof.app.transform import transform
-    from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.models.endpoint import EndpointJob
     from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gpuproof.planning.model_step import plan_step
 
 __all__ = [
+    "ChecksFailed",
     "EndpointJob",
     "GPUproofError",
     "ProcessingJob",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ChecksFailed": "gpuproof.app.preflight",
     "EndpointJob": "gpuproof.jobs.models.endpoint",
     "GPUproofError": "gpuproof.errors",
     "ProcessingJob": "gpuproof.jobs.models.script_jobs",
@@ -55,7 +58,7 @@ _HOMES = {
     "plan": "gpuproof.planning.api",
     "plan_step": "gpuproof.planning.model_step",
     "predict": "gpuproof.app.predict",
-    "run": "gpuproof.planning.history.observed_run",
+    "run": "gpuproof.app.run",
     "transform": "gpuproof.app.transform",
 }
 

@@ -163,6 +163,8 @@ class FakeBackend:
     location = "on the fake"
     is_remote = True
     has_regions = False
+    has_sessions = False
+    service = "sagemaker"
     flags = (Flag("--queue", help="the queue", reason="only the fake has queues.", remedy="Remove it."),)
 
     @classmethod

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client, print_note
-from gpuproof.backends.api.output import RunOutput
 from gpuproof.backends.display import Displayed
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.sagemaker.endpoints.delete import Deletion, delete_endpoint, plan_deletion
@@ -77,7 +77,7 @@ def delete(
     aws = aws_client(region, profile)
     with sigterm_interrupts():
         try:
-            deleted = delete_named(name, aws, RunOutput(), confirm, dry_run=dry_run)
+            deleted = delete_named(name, aws, PythonReporter(), confirm, dry_run=dry_run)
         except KeyboardInterrupt:
             print_interrupted([name], aws)
             raise

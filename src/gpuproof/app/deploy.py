@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpuproof.app.model_source import find_model
+from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client
-from gpuproof.backends.api.output import RunOutput
 from gpuproof.backends.display import Displayed
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.sagemaker.endpoints.planner import EndpointPlanner
@@ -112,7 +112,7 @@ def deploy(
             container's log, `explanations` the known errors in it.
         GPUproofError: it cannot be deployed.
     """
-    reporter = RunOutput()
+    reporter = PythonReporter()
     aws = aws_client(job.region, profile)
     return deploy_job(job, aws, reporter, update=update, dry_run=dry_run)
 

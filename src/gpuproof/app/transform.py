@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpuproof.app.model_source import FoundModel, find_model
+from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client
-from gpuproof.backends.api.output import RunOutput
 from gpuproof.backends.aws import AwsRefused
 from gpuproof.backends.display import Displayed
 from gpuproof.backends.interrupts import sigterm_interrupts
@@ -126,7 +126,7 @@ def transform(
     Raises:
         GPUproofError: the job cannot be created. That of a job that has failed is in the result: `status`, `end.reason`.
     """
-    reporter = RunOutput()
+    reporter = PythonReporter()
     aws = aws_client(job.region, profile)
     with planned_transform(job, aws, reporter) as plan:
         if dry_run:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.offer import Offer
     from gpuproof.backends.progress import SubmitProgress
+    from gpuproof.catalogue.model import ServiceName
     from gpuproof.explain import Explanation, Report
     from gpuproof.jobs.script_job import AnyJob
 
@@ -311,6 +312,10 @@ class Backend(Protocol[P]):
     """Whether looking at its runs takes a network connection."""
     has_regions: ClassVar[bool]
     """Whether its runs belong to an AWS region."""
+    has_sessions: ClassVar[bool]
+    """Whether `gpuproof shell` and tunnels connect to the machines of its runs."""
+    service: ClassVar[ServiceName]
+    """The AWS service whose instance types its jobs name."""
     flags: ClassVar[tuple[Flag, ...]]
     """The flags of `gpuproof run` that no other backend takes."""
 

@@ -78,8 +78,8 @@ def _kind(action: argparse.Action) -> str | None:
 
 
 def _print_runs() -> int:
-    from gpuproof.backends.registry import load_backend
+    from gpuproof.backends.registry import default_backend, load_backend
 
-    for record in load_backend("local").open().runs().records():
+    for record in load_backend(default_backend()).open().runs().records():
         print(record.id)
     return ExitCode.OK

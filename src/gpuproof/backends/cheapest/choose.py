@@ -125,6 +125,7 @@ def choose_backend(
     job: AnyJob,
     *,
     fresh: bool = False,
+    profile: str | None = None,
     notify: Callable[[str], None] | None = None,
     predict: Predict | None = None,
 ) -> Choice:
@@ -136,6 +137,7 @@ def choose_backend(
         backends: to compare, in the job's region; the first of several with the same price is chosen.
         job: with absolute paths.
         fresh: start without an earlier run's checkpoints.
+        profile: the AWS profile; the default one if None.
         notify: called with each step.
         predict: called if the backends would use different instance types: the cost of the whole job decides then.
 
@@ -147,7 +149,10 @@ def choose_backend(
         one
         for backend in backends
         for one in _plan_on(
-            backend.open(region=job.resources.region, notify=notify), portable, fresh, notify or _ignore
+            backend.open(region=job.resources.region, profile=profile, notify=notify),
+            portable,
+            fresh,
+            notify or _ignore,
         )
     ]
     against_spot = _objection_to_spot(portable)

@@ -24,6 +24,8 @@ class EC2Backend(RemoteBackend):
     """EC2 in one account and region; implements `gpuproof.backends.base.Backend`."""
 
     name = "ec2"
+    service = "ec2"
+    has_sessions = True
     location = "on EC2"
     flags = (
         Flag(

@@ -39,6 +39,8 @@ class LocalBackend:
     location = "on this machine"
     is_remote = False
     has_regions = False
+    has_sessions = False
+    service = "sagemaker"
     flags = (
         Flag(
             "--python",

@@ -17,6 +17,7 @@ from gpuproof.settings import aws_is_set_up, boto3_session, cache_dir
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.progress import SubmitProgress
+    from gpuproof.catalogue.model import ServiceName
 
 P = TypeVar("P", bound=Plan)
 
@@ -32,6 +33,8 @@ class RemoteBackend:
 
     is_remote: ClassVar[bool] = True
     has_regions: ClassVar[bool] = True
+    has_sessions: ClassVar[bool] = False
+    service: ClassVar[ServiceName]
     flags: ClassVar[tuple[Flag, ...]] = ()
 
     def __init__(

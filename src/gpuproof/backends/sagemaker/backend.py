@@ -23,6 +23,7 @@ class SageMakerBackend(RemoteBackend):
     """SageMaker in one account and region; implements `gpuproof.backends.base.Backend`."""
 
     name = "sagemaker"
+    service = "sagemaker"
     location = "on SageMaker"
 
     def plan(self, job: AnyJob, options: PlanOptions | None = None) -> SageMakerPlan:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuproof.backends.registry import BACKENDS
 from gpuproof.cli.arguments import add_command, add_format_flag, reject_unknown_region, reject_unknown_type
 from gpuproof.errors import ExitCode, UsageError
 
@@ -43,7 +44,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--region", metavar="us-west-2", help="AWS region of the log, and where to search for the run"
     )
-    parser.add_argument("--on", choices=["local", "sagemaker", "ec2"], help="search for the run only there")
+    parser.add_argument("--on", choices=list(BACKENDS), help="search for the run only there")
     add_format_flag(parser)
     parser.set_defaults(run=run)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpuproof.backends.ec2.run import EC2Run
     from gpuproof.cli.arguments import Subparsers
 
-_BACKEND = "ec2"
 _LAST_PORT = 65_535
 
 
@@ -99,8 +98,12 @@ def _port(text: str) -> int:
 def _find_run(name: str | None, region: str | None) -> EC2Run:
     from gpuproof.backends import registry  # as in `cli.arguments`
 
+    known = map(registry.load_backend, registry.BACKENDS)
     try:
-        return cast("EC2Run", registry.find_run(name, _BACKEND, region))
+        return cast(
+            "EC2Run",
+            registry.find_run_in([backend for backend in known if backend.has_sessions], name, region),
+        )
     except RunNotFound:
         if name is not None:
             _reject_other_backend(name, region)
@@ -111,7 +114,7 @@ def _reject_other_backend(name: str, region: str | None) -> None:
     """Raise UsageError if a backend without shells has the run."""
     from gpuproof.backends import registry
 
-    others = [one for one in registry.searched_backends(region=region) if one.name != _BACKEND]
+    others = [backend for backend in registry.searched_backends(region=region) if not backend.has_sessions]
     try:
         found = registry.find_run_in(others, name, region) if others else None
     except GPUproofError:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.sagemaker.notebooks.changes import Notebook
     from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
-    from gpuproof.cli.jobs.plan_text import ConsoleProgress
+    from gpuproof.cli.progress import ConsoleProgress
     from gpuproof.terminal.console import Console
     from gpuproof.units import Duration
 
@@ -58,7 +58,7 @@ class Session:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from gpuproof.backends.aws import Aws
-        from gpuproof.cli.jobs.plan_text import ConsoleProgress
+        from gpuproof.cli.progress import ConsoleProgress
         from gpuproof.settings import boto3_session
         from gpuproof.terminal.console import Console
 

@@ -1,4 +1,4 @@
-"""What `gpuproof.run` shows: the script's output, notes, and in a notebook a line with the run's progress."""
+"""What the functions of `gpuproof` show: the script's output, notes, and in a notebook a line with the progress."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import codecs
 import io
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, BinaryIO, TextIO
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from gpuproof.backends.base import Event, Live, Notice, Output
+from gpuproof.backends.base import Event, Live, Notice, Output, Plan, Run
 from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.record import RunRecord
 from gpuproof.terminal.live import progress_text
 from gpuproof.util.humanize import format_bytes, format_clock
+
+if TYPE_CHECKING:
+    from gpuproof.backends.cheapest.choose import Choice
 
 _UPDATE_SECONDS = 0.5
 
@@ -21,8 +25,8 @@ Logs = BinaryIO | TextIO
 """A stream for the script's output: binary, or text, as `sys.stdout` of a notebook is."""
 
 
-class RunOutput:
-    """Shows a submission and a run; implements `gpuproof.backends.progress.SubmitProgress`.
+class PythonReporter:
+    """Reports to a Python program; implements `gpuproof.app.reporter.Reporter`.
 
     Args:
         logs: receives the script's output; standard output if None.
@@ -46,9 +50,14 @@ class RunOutput:
             self._progress(f"{text} · {format_bytes(done)} of {format_bytes(total)}")
 
     def report(self, label: str, text: str) -> None:
-        """Print a note to standard error."""
+        """Print errors, warnings and notes to standard error."""
         if label == "note":
             print(f"gpuproof: {text}", file=sys.stderr)
+        elif label in ("error", "warning"):
+            print(f"gpuproof: {label}: {text}", file=sys.stderr)
+
+    def end_progress(self) -> None:
+        """The progress line of a notebook keeps its last text."""
 
     def hold_interrupt(self) -> None:
         """Delay Ctrl-C and SIGTERM until `release_interrupt`."""
@@ -61,6 +70,42 @@ class RunOutput:
             KeyboardInterrupt: one of them arrived in the meantime.
         """
         self._interrupt.release()
+
+    def chosen(self, choice: Choice) -> None:
+        """Print which backend was chosen, and the others."""
+        self.report("note", choice.text)
+
+    def prepared(self, plan: Plan, *, is_remote: bool) -> None:
+        """Print what has to be known before something is created that costs money."""
+        for warning in plan.warnings if is_remote else ():
+            self.report("note", warning)
+
+    def detached(self, run: Run, plan: Plan) -> None:
+        """The caller has the run."""
+
+    def follow(self, run: Run, plan: Plan) -> int:  # noqa: ARG002 - the plan of a run that is a machine
+        """Show a run until it has ended.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C, SIGTERM or a notebook's stop button, when the run has stopped.
+        """
+        try:
+            self.release_interrupt()
+            for event in run.follow(live=self.live):
+                self.show(event)
+        except KeyboardInterrupt:
+            run.stop()
+            try:
+                self.show(run.wait())
+            except KeyboardInterrupt:
+                if run.can_stop_at_once:
+                    run.stop(at_once=True)
+                    self.show(run.wait())
+            raise
+        return run.record.outcome
+
+    def delivered(self, paths: Sequence[Path]) -> None:
+        """The job names the folders."""
 
     def show(self, event: Event) -> None:
         """Show an event of a run."""

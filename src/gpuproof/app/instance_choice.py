@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuproof.backends.registry import CHEAPEST
+from gpuproof.backends.registry import CHEAPEST, load_backend
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.util.humanize import format_duration, format_usd
 
 if TYPE_CHECKING:
+    from gpuproof.app.reporter import Reporter
     from gpuproof.backends.cheapest.prediction import Prediction
     from gpuproof.catalogue.model import ServiceName
     from gpuproof.jobs.script_job import AnyJob
     from gpuproof.planning.script_plan import ScriptPlan
-    from gpuproof.terminal.console import Console
-
-_SERVICES: dict[str, ServiceName | None] = {"ec2": "ec2", CHEAPEST: None}
-"""Whose types are planned by `--on`; SageMaker's for all others."""
 
 
 class NoSuitableType(GPUproofError):
     """No instance type is recommended for the script."""
 
 
-def recommend_type(job: AnyJob, on: str, console: Console, *, python: str | None = None) -> str:
-    """Plan the script of a job, print why an instance type is recommended, and return it.
+def recommend_type(job: AnyJob, on: str, reporter: Reporter, *, python: str | None = None) -> str:
+    """Plan the script of a job, report why an instance type is recommended, and return it.
 
     Args:
         job: with absolute paths; its `max_duration` is the deadline.
@@ -43,7 +40,7 @@ def recommend_type(job: AnyJob, on: str, console: Console, *, python: str | None
             f"The job names its GPU, {', '.join(request.names)}: --instance-type auto chooses among all.",
             f"--gpu {request.count.low} says only how many, or leave out --instance-type.",
         )
-    plan = _plan(job, console, service=_SERVICES.get(on, "sagemaker"), python=python)
+    plan = _plan(job, reporter, service=_service(on), python=python)
     found = plan.recommendation
     if found is None:
         fits = any(one.fit.fit == "fits" for one in plan.gpus)
@@ -55,14 +52,19 @@ def recommend_type(job: AnyJob, on: str, console: Console, *, python: str | None
         )
     offer = found.offer
     spot = " with spot capacity" if offer.priced.market == "spot" else ""
-    console.label(
+    reporter.report(
         "type",
         f"{offer.priced.instance.name}{spot}, {format_usd(offer.usd.value)} in {format_duration(offer.seconds.value)}: {found.reason}",
     )
     return offer.priced.instance.name
 
 
-def predict(job: AnyJob, types: Sequence[str], console: Console) -> Mapping[str, Prediction]:
+def _service(on: str) -> ServiceName | None:
+    """The service whose instance types are planned; None for all."""
+    return None if on == CHEAPEST else load_backend(on).service
+
+
+def predict(job: AnyJob, types: Sequence[str], reporter: Reporter) -> Mapping[str, Prediction]:
     """How long the script of a job takes on instance types, and whether it fits.
 
     Args:
@@ -81,7 +83,7 @@ def predict(job: AnyJob, types: Sequence[str], console: Console) -> Mapping[str,
     counts = {one.gpu_count for name in types if (one := catalogue.instance(name)) is not None}
     if len(counts) != 1:
         raise UsageError("the instance types have different numbers of GPUs")
-    plan = _plan(job, console, service=None, python=None, gpus=counts.pop())
+    plan = _plan(job, reporter, service=None, python=None, gpus=counts.pop())
     coefficients = user_coefficients()
     found: dict[str, Prediction] = {}
     for name in types:
@@ -95,7 +97,7 @@ def predict(job: AnyJob, types: Sequence[str], console: Console) -> Mapping[str,
 
 def _plan(
     job: AnyJob,
-    console: Console,
+    reporter: Reporter,
     *,
     service: ServiceName | None,
     python: str | None,
@@ -115,7 +117,7 @@ def _plan(
             f"gpuproof plan gpuproof.yaml --input {remote[0]}=FOLDER plans it with a few samples; "
             "name the type that it recommends.",
         )
-    console.progress("Planning the script …")
+    reporter.step("planning the script")
     try:
         limit = job.max_duration
         return plan(
@@ -127,4 +129,4 @@ def _plan(
             gpus=gpus,
         )
     finally:
-        console.end_progress()
+        reporter.end_progress()

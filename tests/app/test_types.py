@@ -12,6 +12,7 @@ PROGRAM = """from typing import assert_type
 
 import gpuproof
 from gpuproof.app.deploy import DeployedEndpoint
+from gpuproof.backends.base import Plan, Run
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.local.run import LocalRun
@@ -23,6 +24,15 @@ assert_type(gpuproof.run(job), LocalRun)
 assert_type(gpuproof.run(job, on="sagemaker", dry_run=True), SageMakerPlan)
 assert_type(gpuproof.run(job, on="ec2", dry_run=True), EC2Plan)
 assert_type(gpuproof.run(job, on="ec2", wait=False), EC2Run)
+assert_type(gpuproof.run(job, on="ec2", dry_run=False, check=False, logs=None), EC2Run)
+assert_type(gpuproof.run(job, on="cheapest"), Run)
+
+
+def run_on(backend: str) -> None:
+    assert_type(gpuproof.run(job, on=backend, dry_run=True), Plan)
+    gpuproof.run(job, on=backend, python="python3")
+
+
 endpoint = gpuproof.EndpointJob(model="digits", instance_type="ml.g5.xlarge")
 assert_type(gpuproof.deploy(endpoint), DeployedEndpoint)
 assert_type(gpuproof.deploy(endpoint, dry_run=True), EndpointPlan)

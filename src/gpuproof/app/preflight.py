@@ -1,39 +1,47 @@
-"""Runs `gpuproof check` on a job before `gpuproof run` starts it."""
+"""Checks a job before it runs, as `gpuproof check` does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import GPUproofError
-from gpuproof.findings import Severity
+from gpuproof.findings import Finding, Severity
+from gpuproof.settings import aws_region
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
+    from gpuproof.backends.progress import SubmitProgress
     from gpuproof.check.rule import Hit
     from gpuproof.jobs.script_job import AnyJob
-    from gpuproof.terminal.console import Console
 
 
 class ChecksFailed(GPUproofError):
-    """The job has errors that would waste the run."""
+    """The job has errors that would waste the run.
+
+    Args:
+        findings: the errors that `gpuproof check` found: `code`, `message`, `remedy`, `location`.
+    """
+
+    def __init__(self, message: str, remedy: str, findings: Sequence[Finding]) -> None:
+        super().__init__(message, remedy)
+        self.findings = tuple(findings)
 
 
 def check_before_running(
     job: AnyJob,
-    console: Console,
-    region: str | None = None,
+    reporter: SubmitProgress,
     *,
-    is_remote: bool = True,
+    is_remote: bool,
     python: str | None = None,
+    skip_with: str = "check=False",
 ) -> None:
-    """Print each error with its remedy and each warning on one line, and reject a job with errors.
+    """Report each error with its remedy and each warning on one line, and reject a job with errors.
 
     Args:
-        job: the job.
-        console: where to print.
-        region: the AWS region of the run, for prices.
         is_remote: whether the job runs on a machine that is deleted when it ends.
-        python: the interpreter that `--python` names, for a job on this machine.
+        python: the interpreter of a job on this machine; the current one if None.
+        skip_with: how the user skips the checks.
 
     Raises:
         ChecksFailed: there are errors.
@@ -43,20 +51,20 @@ def check_before_running(
 
     log = ErrorLog()
     tensorflow = _installed_tensorflow(job, python) if not is_remote else None
+    region = job.resources.region or aws_region()
     found = check_job(job, region, is_remote=is_remote, tensorflow=tensorflow, log=log)
     hits = [hit for hit in found if hit.finding.severity is not Severity.NOTE]
     for error in merged(log.errors):
-        console.label(
-            "warning",
-            f"{error.file}: {error.message}. This is a bug of GPUproof, which does not stop the job.",
-        )
+        text = f"{error.file}: {error.message}. This is a bug of GPUproof, which does not stop the job."
+        reporter.report("warning", text)
     for hit in hits:
-        console.label(hit.finding.severity, _finding_text(hit))
+        reporter.report(hit.finding.severity, _finding_text(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
     if errors:
         raise ChecksFailed(
             f"'{job.name}' was not started: gpuproof check found {pluralize(len(errors), 'error')}.",
-            remedy=f"gpuproof rule {errors[0].code} explains it; --no-check runs the job anyway.",
+            f"gpuproof rule {errors[0].code} explains it; {skip_with} runs the job anyway.",
+            [hit.finding for hit in errors],
         )
 
 

@@ -76,6 +76,29 @@ def test_a_dry_run_returns_the_plan_and_creates_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.parametrize("on", ["sagemaker", "ec2", "cheapest"])
+def test_errors_of_the_checks_stop_a_run(tmp_path: Path, on: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("import torch\nmodel = torch.nn.Linear(1, 1).cuda()\n")
+    job = gpuproof.TrainingJob(entry_point="train.py", framework="pytorch", instance_type="ml.m5.xlarge")
+    with pytest.raises(gpuproof.ChecksFailed, match="'train' was not started: gpuproof check") as failed:
+        gpuproof.run(job, on=on, region="us-east-1")
+    assert "IN104" in [finding.code for finding in failed.value.findings]
+    assert failed.value.remedy is not None
+    assert "check=False runs the job anyway" in failed.value.remedy
+    assert "gpuproof: error: train.py:" in capsys.readouterr().err
+
+
+def test_checks_can_be_skipped(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rate')\nparser.parse_args()\n"
+    )
+    job = gpuproof.TrainingJob(entry_point="train.py", hyperparameters={"epochs": 1})
+    with pytest.raises(gpuproof.ChecksFailed) as failed:
+        gpuproof.run(job, dry_run=True)
+    assert [finding.code for finding in failed.value.findings] == ["SM105"]
+    assert gpuproof.run(job, dry_run=True, check=False).job.name == "train"
+
+
 def test_an_invalid_region_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     job = gpuproof.TrainingJob(entry_point="train.py")
@@ -115,7 +138,7 @@ def test_sigterm_stops_the_run_before_the_program_ends(tmp_path: Path) -> None:
 
 def test_the_public_names_are_listed() -> None:
     assert {name for name in dir(gpuproof) if not name.startswith("_")} == {
-        *("EndpointJob", "GPUproofError", "ProcessingJob", "TrainingJob", "TransformJob"),
+        *("ChecksFailed", "EndpointJob", "GPUproofError", "ProcessingJob", "TrainingJob", "TransformJob"),
         *("delete", "deploy", "plan", "plan_step", "predict", "run", "transform"),
     }
 
