@@ -167,14 +167,15 @@ class _View:
 
     def _state(self, record: RunRecord) -> None:
         before, self._record = self._record, record
-        if record.has_ended:
+        if not record.has_ended:
+            self._console.progress(f"{record.secondary_status} …")
+            is_new = before is None or before.secondary_status != record.secondary_status
+            if is_new and self._is_remote and not self._console.live:
+                # A CI log has no progress line, and instances take minutes to start.
+                message = record.document.get("status_message")
+                self._console.label("status", f"{record.secondary_status}{f': {message}' if message else ''}")
+        elif "isolation" not in record.document:
             return
-        self._console.progress(f"{record.secondary_status} …")
-        is_new = before is None or before.secondary_status != record.secondary_status
-        if is_new and self._is_remote and not self._console.live:
-            # A CI log has no progress line, and instances take minutes to start.
-            message = record.document.get("status_message")
-            self._console.label("status", f"{record.secondary_status}{f': {message}' if message else ''}")
         if record.started is not None and (before is None or before.started is None):
             self._started(record)
 

@@ -180,3 +180,16 @@ def test_a_lot_of_output_comes_whole(store: RunFolders, agent: Agent) -> None:
     thread.join()
     # On a busy machine it may all be over before the first look.
     assert [part for part in output if part != "InProgress"] == [lines, "Completed"]
+
+
+def test_a_run_that_has_ended_before_it_was_seen_starts_before_its_output(
+    store: RunFolders, agent: Agent
+) -> None:
+    agent.prints(b"done\n")
+    agent.becomes("Completed", script_started=1.0)
+    first, output, last = follow(store, "train-1")
+    assert isinstance(first, RunRecord)
+    assert first.started == 1.0
+    assert isinstance(output, Output)
+    assert isinstance(last, RunRecord)
+    assert last.has_ended

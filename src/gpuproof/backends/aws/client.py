@@ -5,28 +5,24 @@ from __future__ import annotations
 from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
 from gpuproof.backends.aws.services.cloudwatch_metrics import MetricCalls
 from gpuproof.backends.aws.services.cost_explorer import CostExplorerCalls
-from gpuproof.backends.aws.services.ec2 import EC2Calls
 from gpuproof.backends.aws.services.iam import IdentityCalls
+from gpuproof.backends.aws.services.inventory import InventoryCalls
 from gpuproof.backends.aws.services.s3 import S3Calls
 from gpuproof.backends.aws.services.s3_transfer import TransferCalls
-from gpuproof.backends.aws.services.sagemaker import SageMakerCalls
 from gpuproof.backends.aws.services.sagemaker_runtime import RuntimeCalls
-from gpuproof.backends.aws.services.scheduling import SchedulingCalls
 from gpuproof.backends.aws.services.tagging import TaggingCalls
 
 
 class Aws(
     TransferCalls,
     S3Calls,
-    SageMakerCalls,
+    InventoryCalls,
     RuntimeCalls,
-    EC2Calls,
     LogCalls,
     MetricCalls,
     TaggingCalls,
     CostExplorerCalls,
     IdentityCalls,
-    SchedulingCalls,
 ):
     """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.
 

@@ -41,7 +41,9 @@ def follow(store: RunFolders, run_id: str, reader: LogReader, *, live: bool = Fa
         gathered = 0.0
         while True:
             record = store.record(run_id)
-            if record != shown and not record.has_ended:
+            # A short run may have ended before it was seen to run: its output comes after its start.
+            starts = record.started is not None and (shown is None or shown.started is None)
+            if record != shown and (starts or not record.has_ended):
                 yield record
                 shown = record
             got = 0

@@ -183,10 +183,6 @@ class EC2Calls(AwsSession):
         groups = self._security_groups({"Filters": filters}, f"security group {name}")
         return next((group["GroupId"] for group in groups), None)
 
-    def tagged_security_groups(self, key: str, value: str) -> Iterator[dict[str, Any]]:
-        """Yield descriptions of the security groups with a tag."""
-        yield from self._security_groups({"Filters": [{"Name": f"tag:{key}", "Values": [value]}]})
-
     def allows_itself(self, group: str) -> bool:
         """Whether the instances of a security group may connect to each other."""
         request = {"GroupIds": [group]}
@@ -225,15 +221,6 @@ class EC2Calls(AwsSession):
         missing = ("NoSuchResourceException",)
         answer = self._find("service-quotas", "get_service_quota", request, f"quota {code}", missing)
         return answer["Quota"].get("Value") if answer else None
-
-    def volumes(self) -> Iterator[dict[str, Any]]:
-        """Yield descriptions of all volumes."""
-        yield from self._items("ec2", "describe_volumes", "Volumes", {})
-
-    def enabled_regions(self) -> list[str]:
-        """The regions that are enabled for the account, sorted."""
-        regions = self._request("ec2", "describe_regions", {"AllRegions": False})["Regions"]
-        return sorted(region["RegionName"] for region in regions)
 
     def instance_profile(self, name: str) -> Profile | None:
         """An instance profile of this account; None if it does not exist."""

@@ -18,12 +18,10 @@ _STOP = {"training": "stop_training_job", "processing": "stop_processing_job"}
 _NAME = {"training": "TrainingJobName", "processing": "ProcessingJobName"}
 _STATUS = {"training": "TrainingJobStatus", "processing": "ProcessingJobStatus"}
 _SUMMARIES = {"training": "TrainingJobSummaries", "processing": "ProcessingJobSummaries"}
-_PAGE = 100
+PAGE = 100
 """The largest `MaxResults` of SageMaker's listings."""
-_NEWEST_FIRST = {"SortBy": "CreationTime", "SortOrder": "Descending"}
+NEWEST_FIRST = {"SortBy": "CreationTime", "SortOrder": "Descending"}
 """With an order, pages do not overlap."""
-_UNSORTED = ("list_clusters", "list_cluster_nodes", "list_apps")
-"""Listings that take no such order."""
 
 
 class JobCalls(AwsSession):
@@ -50,8 +48,8 @@ class JobCalls(AwsSession):
             limit: maximum number of jobs.
         """
         request: dict[str, Any] = {
-            **_NEWEST_FIRST,
-            "MaxResults": _PAGE if limit is None else max(1, min(_PAGE, limit)),
+            **NEWEST_FIRST,
+            "MaxResults": PAGE if limit is None else max(1, min(PAGE, limit)),
         }
         if name_contains:
             request["NameContains"] = name_contains
@@ -66,8 +64,8 @@ class JobCalls(AwsSession):
         request: dict[str, Any] = {
             "Resource": "TrainingJob",
             "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
-            **_NEWEST_FIRST,
-            "MaxResults": _PAGE,
+            **NEWEST_FIRST,
+            "MaxResults": PAGE,
         }
         for result in self._items("sagemaker", "search", "Results", request):
             if "TrainingJob" in result:
@@ -84,47 +82,6 @@ class JobCalls(AwsSession):
             if job is None or job[_STATUS[kind]] == "InProgress":
                 raise
 
-    def running_training_jobs(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the training jobs in progress.
-
-        With a page size, SageMaker would page through all jobs that the account ever had: it filters by status afterwards.
-
-        Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ListTrainingJobs.html
-        """
-        request = {"StatusEquals": "InProgress", **_NEWEST_FIRST}
-        yield from self._items("sagemaker", "list_training_jobs", "TrainingJobSummaries", request)
-
-    def warm_pools(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the training jobs whose instances wait for a next job."""
-        yield from self._listed(
-            "list_training_jobs", "TrainingJobSummaries", WarmPoolStatusEquals="Available"
-        )
-
-    def tuning_jobs(self, status: str) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the tuning jobs with a status, such as `InProgress`."""
-        yield from self._listed(
-            "list_hyper_parameter_tuning_jobs", "HyperParameterTuningJobSummaries", StatusEquals=status
-        )
-
-    def transform_jobs(
-        self, status: str | None = None, *, created_after: float | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """Yield summaries of batch transform jobs, newest first.
-
-        Args:
-            status: such as `InProgress`; any if None.
-            created_after: seconds since the epoch.
-        """
-        request: dict[str, Any] = {} if status is None else {"StatusEquals": status}
-        if created_after is not None:
-            request["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
-        yield from self._listed("list_transform_jobs", "TransformJobSummaries", **request)
-
-    def transform_job(self, name: str) -> dict[str, Any] | None:
-        """The description of a batch transform job; None if it does not exist."""
-        request = {"TransformJobName": name}
-        return self._find("sagemaker", "describe_transform_job", request, f"transform job {name}")
-
     def tags(self, arn: str) -> dict[str, str]:
         """The tags of a SageMaker resource."""
         tags = self._items("sagemaker", "list_tags", "Tags", {"ResourceArn": arn}, arn)
@@ -135,9 +92,11 @@ class JobCalls(AwsSession):
         request = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
         self._request("sagemaker", "add_tags", request, arn)
 
-    def _listed(self, operation: str, member: str, **request: Any) -> Iterator[dict[str, Any]]:
-        order = {} if operation in _UNSORTED else _NEWEST_FIRST
-        yield from self._items("sagemaker", operation, member, {"MaxResults": _PAGE, **order, **request})
+    def _listed(
+        self, operation: str, member: str, *, newest_first: bool = True, **request: Any
+    ) -> Iterator[dict[str, Any]]:
+        order = NEWEST_FIRST if newest_first else {}
+        yield from self._items("sagemaker", operation, member, {"MaxResults": PAGE, **order, **request})
 
 
 class EndpointCalls(JobCalls):
@@ -156,10 +115,6 @@ class EndpointCalls(JobCalls):
         """The description of a model; None if it does not exist."""
         return self._find("sagemaker", "describe_model", {"ModelName": name}, f"model {name}")
 
-    def endpoints(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of all endpoints."""
-        yield from self._listed("list_endpoints", "Endpoints")
-
     def endpoint_configs(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield summaries of the endpoint configurations whose names contain a text; of all if None."""
         yield from self._listed("list_endpoint_configs", "EndpointConfigs", **_containing(name_contains))
@@ -167,20 +122,6 @@ class EndpointCalls(JobCalls):
     def models(self, name_contains: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield summaries of the models whose names contain a text; of all if None."""
         yield from self._listed("list_models", "Models", **_containing(name_contains))
-
-    def search_endpoints(self) -> dict[str, dict[str, Any]]:
-        """The endpoints by name with their configuration, instance counts and tags, a hundred with each request.
-
-        Results may be some seconds old, so that the newest endpoints may be missing.
-
-        Source: botocore's service model, `SearchRecord.Endpoint`
-        """
-        results = self._items("sagemaker", "search", "Results", {"Resource": "Endpoint", "MaxResults": _PAGE})
-        return {
-            result["Endpoint"]["EndpointName"]: result["Endpoint"]
-            for result in results
-            if "Endpoint" in result
-        }
 
 
 class NotebookCalls(JobCalls):
@@ -251,33 +192,9 @@ class NotebookCalls(JobCalls):
         return self._find("sagemaker", operation, request, f"lifecycle configuration {name}")
 
 
-class StudioCalls(JobCalls):
-    """The client's methods for the apps of Studio and HyperPod clusters."""
-
-    def studio_apps(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the apps of all Studio domains, which contain their instance types."""
-        yield from self._listed("list_apps", "Apps")
-
-    def studio_app(self, request: dict[str, str]) -> dict[str, Any] | None:
-        """The description of an app, with the time of its last use; None if it does not exist.
-
-        Args:
-            request: of DescribeApp.
-        """
-        return self._find("sagemaker", "describe_app", request, f"app {request['AppName']}")
-
-    def clusters(self) -> Iterator[dict[str, Any]]:
-        """Yield summaries of all HyperPod clusters."""
-        yield from self._listed("list_clusters", "ClusterSummaries")
-
-    def cluster_nodes(self, name: str) -> list[dict[str, Any]]:
-        """Summaries of the instances of a HyperPod cluster."""
-        return list(self._listed("list_cluster_nodes", "ClusterNodeSummaries", ClusterName=name))
-
-
-class SageMakerCalls(EndpointCalls, NotebookCalls, StudioCalls):
+class SageMakerCalls(EndpointCalls, NotebookCalls):
     """The client's methods for SageMaker."""
 
 
-def _containing(name: str | None) -> dict[str, str]:
+def _containing(name: str | None) -> dict[str, Any]:
     return {} if name is None else {"NameContains": name}

@@ -22,22 +22,12 @@ class SchedulingCalls(AwsSession):
         request = {"Name": name} if group is None else {"Name": name, "GroupName": group}
         return self._find("scheduler", "get_schedule", request, f"schedule {name}")
 
-    def schedules(self, name_prefix: str) -> Iterator[dict[str, Any]]:
-        """Yield summaries of the schedules of all groups whose names have a prefix."""
-        yield from self._items("scheduler", "list_schedules", "Schedules", {"NamePrefix": name_prefix})
-
     def scalable_variants(self, endpoint: str, variants: list[str]) -> list[dict[str, Any]]:
         """The scalable targets of an endpoint's variants."""
         if not variants:
             return []
         ids = [f"endpoint/{endpoint}/variant/{variant}" for variant in variants]
         return list(self._scalable_targets({"ResourceIds": ids}, f"endpoint {endpoint}"))
-
-    def scaled_variants(self) -> Iterator[tuple[str, str]]:
-        """Yield the endpoint and the variant of everything that Application Auto Scaling scales on SageMaker."""
-        for target in self._scalable_targets({}):
-            _, endpoint, _, variant = target["ResourceId"].split("/")
-            yield endpoint, variant
 
     def _scalable_targets(
         self, request: dict[str, Any], subject: str | None = None

@@ -100,6 +100,7 @@ class Tunnel:
         until = time.monotonic() + _OPEN_LIMIT_S
         while not self._closed.is_set():
             if process.poll() is not None:
+                self._stop()  # its plugin would keep the pipe open
                 assert process.stderr is not None
                 text = process.stderr.read().decode(errors="replace").strip()
                 why = text.splitlines()[-1] if text else f"aws ended with status {process.returncode}"
