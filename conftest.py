@@ -1,10 +1,11 @@
-"""For all tests: Ctrl-C works as at a terminal, AWS's service descriptions are read once, long tests run first."""
+"""For all tests: signals work as at a terminal, AWS's service descriptions are read once, long tests run first."""
 
 from __future__ import annotations
 
 import functools
 import gc
 import signal
+from collections.abc import Iterator
 
 import botocore.session
 import hypothesis
@@ -48,3 +49,13 @@ def shares_fixture(item: pytest.Item) -> bool:
     """Whether the test uses a fixture that is set up once for its module."""
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
     return any(found[-1].scope == "module" for found in fixtures)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_handled_as_before() -> Iterator[None]:
+    """Restore the handlers that a test replaced in the process it shares with other tests, as `rt.checkpoint` does for good."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
