@@ -37,8 +37,8 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file's name; `README.md` is the list."""
-    from gpuproof.check.docs.pages import render_index, render_page
-    from gpuproof.check.registry import all_rules
+    from gpuproof.linter.docs.pages import render_index, render_page
+    from gpuproof.linter.registry import all_rules
 
     rules = all_rules()
     return {"README.md": render_index(rules), **{f"{rule.code}.md": render_page(rule) for rule in rules}}

@@ -26,7 +26,7 @@ import build_sdk_tables_changes as changes
 import build_sdk_tables_pack as pack
 
 HERE = Path(__file__).parent
-TABLES = HERE.parent / "src" / "gpuproof" / "check" / "data"
+TABLES = HERE.parent / "src" / "gpuproof" / "linter" / "data"
 PACKAGES = {
     # The last v1 release requires old versions of its dependencies.
     "v1": ["sagemaker==1.72.1", "protobuf<3.21", "numpy<2", "setuptools<70"],

@@ -53,7 +53,7 @@ NAMES_UNKNOWN = (  # noqa: SIM905 - a long list reads better in lines
 
 
 def sdk_table(seen: Seen, wanted: Iterable[str], exact: bool, source: str, as_of: str) -> Seen:
-    """One version of the SDK as the table that `gpuproof.check.sdk` reads.
+    """One version of the SDK as the table that `gpuproof.linter.sdk` reads.
 
     With `exact` a module has all its names; else those that it only borrows from another are left out, unless it is
     a package that offers them.

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.version import __version__
 
 if TYPE_CHECKING:
+    from gpuproof.app.check import check
+    from gpuproof.app.cleanup import cleanup
+    from gpuproof.app.cost import cost
     from gpuproof.app.delete import delete
     from gpuproof.app.deploy import deploy
     from gpuproof.app.predict import predict
@@ -37,6 +40,9 @@ __all__ = [
     "TrainingJob",
     "TransformJob",
     "__version__",
+    "check",
+    "cleanup",
+    "cost",
     "delete",
     "deploy",
     "plan",
@@ -53,6 +59,9 @@ _HOMES = {
     "ProcessingJob": "gpuproof.jobs.models.script_jobs",
     "TrainingJob": "gpuproof.jobs.models.script_jobs",
     "TransformJob": "gpuproof.jobs.models.transform",
+    "check": "gpuproof.app.check",
+    "cleanup": "gpuproof.app.cleanup",
+    "cost": "gpuproof.app.cost",
     "delete": "gpuproof.app.delete",
     "deploy": "gpuproof.app.deploy",
     "plan": "gpuproof.planning.api",

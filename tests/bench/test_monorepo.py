@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from gpuproof.check.engine import check_paths
+from gpuproof.linter.engine import check_paths
 
 BENCH = Path(__file__).parents[2] / "bench"
 

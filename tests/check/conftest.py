@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.jobs.link import LEVELS
+from gpuproof.linter.jobs.link import LEVELS
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import check_paths
+from gpuproof.linter.engine import check_paths
 from support.check_helpers import value_of, write_files
 
 HEAD = "import sagemaker\nfrom sagemaker.pytorch import PyTorch\n"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.config import read_settings
-from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.errors import UsageError
+from gpuproof.linter.config import read_settings
+from gpuproof.linter.engine import CheckOptions, check_paths
 from support.check_helpers import write_files
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpuproof.check import process_pool, settings_by_file
-from gpuproof.check.analysis import workspace
-from gpuproof.check.engine import CheckOptions, CheckReport, check_paths
-from gpuproof.check.jobs import link
-from gpuproof.check.registry import select_rules
-from gpuproof.check.rule import Rule
 from gpuproof.findings import Severity
+from gpuproof.linter import process_pool, settings_by_file
+from gpuproof.linter.analysis import workspace
+from gpuproof.linter.engine import CheckOptions, CheckReport, check_paths
+from gpuproof.linter.jobs import link
+from gpuproof.linter.registry import select_rules
+from gpuproof.linter.rule import Rule
 from support.check_helpers import check_here, write_files
 
 TRAIN = """import torch
@@ -104,7 +104,7 @@ def test_a_job_whose_script_cannot_be_found_out_loses_no_other_job(
 def test_a_file_that_cannot_be_read_because_of_a_bug_loses_no_other(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuproof.check.source import notebook
+    from gpuproof.linter.source import notebook
 
     def fail(path: str, raw: bytes) -> Any:
         raise AttributeError("bug")
@@ -141,8 +141,8 @@ def test_dropped_models_change_no_finding(here: Path, request: pytest.FixtureReq
 
 
 def test_a_unit_never_has_two_models(here: Path, small_memory: None) -> None:
-    from gpuproof.check.project import Project
-    from gpuproof.check.source.read import read_units
+    from gpuproof.linter.project import Project
+    from gpuproof.linter.source.read import read_units
 
     write_files(here, {f"m{n}.py": "x = 1\n" * 50 for n in range(5)})
     units, _ = read_units([f"m{n}.py" for n in range(5)])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.registry import Selection
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.registry import Selection
 from support.check_helpers import write_files
 
 LAUNCHER = "from sagemaker.pytorch import PyTorch\n"

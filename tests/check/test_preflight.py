@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.check.preflight import check_job
 from gpuproof.jobs.load import load
+from gpuproof.linter.preflight import check_job
 from support.check_helpers import write_files
 
 TRAIN = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuproof.check.registry import Selection, select_rules
 from gpuproof.errors import UsageError
+from gpuproof.linter.registry import Selection, select_rules
 
 
 def test_strict_rules_are_off_unless_selected() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.config import read_settings
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.registry import Selection
-from gpuproof.check.source.project_root import project_root
+from gpuproof.linter.config import read_settings
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.registry import Selection
+from gpuproof.linter.source.project_root import project_root
 from support.check_helpers import write_files
 
 NUMPY = """

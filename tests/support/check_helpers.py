@@ -6,16 +6,16 @@ import ast
 import textwrap
 from pathlib import Path
 
-from gpuproof.check.analysis.evaluation.evaluate import evaluate
-from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.values import Value
-from gpuproof.check.engine import CheckOptions, CheckReport, check_paths
-from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.link import find_jobs
-from gpuproof.check.project import Project
-from gpuproof.check.registry import Selection
-from gpuproof.check.source.read import read_units
-from gpuproof.check.source.span import Unit
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.engine import CheckOptions, CheckReport, check_paths
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.link import find_jobs
+from gpuproof.linter.project import Project
+from gpuproof.linter.registry import Selection
+from gpuproof.linter.source.read import read_units
+from gpuproof.linter.source.span import Unit
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:

@@ -12,8 +12,8 @@ from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.progress import SubmitProgress
-    from gpuproof.check.rule import Hit
     from gpuproof.jobs.script_job import AnyJob
+    from gpuproof.linter.rule import Hit
 
 
 class ChecksFailed(GPUproofError):
@@ -46,8 +46,8 @@ def check_before_running(
     Raises:
         ChecksFailed: there are errors.
     """
-    from gpuproof.check.internal_errors import ErrorLog, merged
-    from gpuproof.check.preflight import check_job
+    from gpuproof.linter.internal_errors import ErrorLog, merged
+    from gpuproof.linter.preflight import check_job
 
     log = ErrorLog()
     tensorflow = _installed_tensorflow(job, python) if not is_remote else None

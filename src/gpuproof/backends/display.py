@@ -71,6 +71,21 @@ class Displayed:
         return _table(self.title, self.describe())
 
 
+class Printed:
+    """Text and HTML forms of a result whose text is what the command prints."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in a few words."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{_escape(str(self))}</pre>"
+
+
 def run_html(run: Run) -> str:
     """A run as an HTML table: its state, verdict, cost, results and where it is."""
     try:

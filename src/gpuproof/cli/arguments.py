@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
-    from gpuproof.catalogue import Catalogue
     from gpuproof.jobs.models.job_model import JobModel
 
     ModelType = TypeVar("ModelType", bound=JobModel)
@@ -186,41 +185,6 @@ def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     from gpuproof.backends import registry  # commands that need no runs start faster without it
 
     return registry.find_run(name, arguments.on, arguments.region)
-
-
-def reject_unknown_type(name: str | None, catalogue: Catalogue) -> None:
-    """Raises UsageError, with the nearest names, for an instance type that the catalogue does not have."""
-    if name is None or catalogue.instance(name) is not None:
-        return
-    from gpuproof.util.spelling import nearest_words
-
-    ec2_type = name.removeprefix("ml.")
-    if name != ec2_type and catalogue.instance(ec2_type):
-        raise UsageError(
-            f"SageMaker has no {name}: none of its APIs accepts it, but EC2 has {ec2_type}.",
-            remedy="gpuproof gpus --on sagemaker",
-        )
-    prefix = name[: len(name) - len(ec2_type)]
-    near = [prefix + word for word in nearest_words(ec2_type, catalogue.tables.gpu_instances, 3)]
-    raise UsageError(
-        f"Unknown instance type {name}.",
-        remedy=f"Did you mean {' or '.join(near)}?"
-        if near
-        else "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` adds new ones.",
-    )
-
-
-def reject_unknown_region(name: str | None, catalogue: Catalogue) -> None:
-    """Raises UsageError, with the nearest name, for a region that the catalogue does not have."""
-    if name is None or name in catalogue.known_regions():
-        return
-    near = catalogue.misspelt_region(name)
-    raise UsageError(
-        f"Unknown region '{name}'.",
-        remedy=f"Did you mean {near}?"
-        if near
-        else f"To add a new region: gpuproof catalogue refresh --region {name}",
-    )
 
 
 def list_runs(arguments: argparse.Namespace, *, has_ended: bool) -> list[Run]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.check.analysis.call import all_calls, calls_named, calls_to
+from gpuproof.linter.analysis.call import all_calls, calls_named, calls_to
 from support.check_helpers import module_of
 
 

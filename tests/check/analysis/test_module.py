@@ -2,7 +2,7 @@
 
 import ast
 
-from gpuproof.check.analysis.call import all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.call import all_calls, calls_named, origin_call
 from support.check_helpers import module_of
 
 

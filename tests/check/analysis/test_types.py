@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.types import InferredType, TypeKind, type_of
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
 from support.check_helpers import module_of
 
 

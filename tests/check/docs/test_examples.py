@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.docs.examples import Example, read_documentation
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.fixing.apply import plan_fixes, write_change
-from gpuproof.check.jobs.memory_plan import TraceOptions
-from gpuproof.check.project import Target
-from gpuproof.check.registry import Selection, all_rules
-from gpuproof.check.rule import Hit, Rule
 from gpuproof.findings import Severity
+from gpuproof.linter.docs.examples import Example, read_documentation
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.fixing.apply import plan_fixes, write_change
+from gpuproof.linter.jobs.memory_plan import TraceOptions
+from gpuproof.linter.project import Target
+from gpuproof.linter.registry import Selection, all_rules
+from gpuproof.linter.rule import Hit, Rule
 from support.check_helpers import write_files
 
 CASES = [

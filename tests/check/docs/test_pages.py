@@ -6,9 +6,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from gpuproof.check.docs.examples import read_documentation
-from gpuproof.check.docs.pages import render_index, render_page
-from gpuproof.check.registry import all_rules
+from gpuproof.linter.docs.examples import read_documentation
+from gpuproof.linter.docs.pages import render_index, render_page
+from gpuproof.linter.registry import all_rules
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,7 +32,7 @@ def test_a_page_has_the_reason_and_every_example() -> None:
 
 
 def test_a_rule_is_named_and_filed_by_its_code() -> None:
-    rules = ROOT / "src/gpuproof/check/rules"
+    rules = ROOT / "src/gpuproof/linter/rules"
     for rule in all_rules():
         assert re.fullmatch(r"[A-Z]{1,3}\d{3}", rule.code), rule.code
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name), rule.code

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.analysis.call import all_calls
-from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.apply import (
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import all_calls
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.fixing.apply import (
     FileChange,
     apply_edits,
     plan_fixes,
@@ -18,18 +19,17 @@ from gpuproof.check.fixing.apply import (
     unified_diff,
     write_change,
 )
-from gpuproof.check.fixing.edits import (
+from gpuproof.linter.fixing.edits import (
     add_keyword,
     insert_line,
     remove_keyword,
     replace_node,
     wrap,
 )
-from gpuproof.check.project import Project
-from gpuproof.check.rule import Hit, Rule
-from gpuproof.check.source.edit import Edit, Fix
-from gpuproof.check.source.read import read_file
-from gpuproof.findings import Severity
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hit, Rule
+from gpuproof.linter.source.edit import Edit, Fix
+from gpuproof.linter.source.read import read_file
 
 RULE = Rule("T101", "test-rule", Severity.WARNING)
 Make = Callable[[Module], tuple[Edit, ...]]

@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gpuproof.check.engine import CheckReport
-from gpuproof.check.formats import github, junit, sarif, text
-from gpuproof.check.formats import json as json_format
-from gpuproof.check.internal_errors import InternalError
+from gpuproof.linter.engine import CheckReport
+from gpuproof.linter.formats import github, junit, sarif, text
+from gpuproof.linter.formats import json as json_format
+from gpuproof.linter.internal_errors import InternalError
 from support.check_helpers import check_here, write_files
 
 

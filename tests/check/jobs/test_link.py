@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.definition import JobDefinition
 from support.check_helpers import jobs_in, write_files
 
 

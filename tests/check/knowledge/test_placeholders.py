@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.check.knowledge.placeholders import find_placeholder, is_not_secret
+from gpuproof.linter.knowledge.placeholders import find_placeholder, is_not_secret
 
 
 @pytest.mark.parametrize("text", ["s3://your-bucket/data", "<your-bucket>", "YOUR_ACCOUNT_ID", "<role-arn>"])

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.knowledge.tensorflow import pipeline_calls, removed_from_keras, tensorflow_is_at_least
-from gpuproof.check.project import Project
-from gpuproof.check.source.span import Unit
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.knowledge.tensorflow import pipeline_calls, removed_from_keras, tensorflow_is_at_least
+from gpuproof.linter.project import Project
+from gpuproof.linter.source.span import Unit
 
 
 @pytest.mark.parametrize(

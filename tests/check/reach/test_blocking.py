@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.preflight import check_job
-from gpuproof.check.reach.blocking import EFFECTS
-from gpuproof.check.registry import all_rules
 from gpuproof.findings import Severity
 from gpuproof.jobs.load import load
+from gpuproof.linter.preflight import check_job
+from gpuproof.linter.reach.blocking import EFFECTS
+from gpuproof.linter.registry import all_rules
 from support.check_helpers import write_files
 
 MOVED = """

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.preflight import check_job
-from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
 from gpuproof.jobs.load import load
+from gpuproof.linter.preflight import check_job
+from gpuproof.linter.rule import Hit
 
 SCRIPTS = sorted(path for path in (Path(__file__).parent / "scripts").glob("*.py") if path.stem != "tiny_gpt")
 GPU = "ml.g5.xlarge"

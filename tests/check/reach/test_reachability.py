@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.project import Project
-from gpuproof.check.reach.reachability import Reachability
-from gpuproof.check.source.read import read_units
+from gpuproof.linter.project import Project
+from gpuproof.linter.reach.reachability import Reachability
+from gpuproof.linter.source.read import read_units
 
 
 def doubt_of(folder: Path, script: str, *words: str, mark: str = "HERE", **files: str) -> str | None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.registry import Selection
-from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.registry import Selection
+from gpuproof.linter.rule import Hit
 
 HEAD = "import os\nfrom sagemaker.estimator import Estimator\nfrom sagemaker.pytorch import PyTorch\n"
 

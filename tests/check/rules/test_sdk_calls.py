@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from gpuproof.check.sdk import Signature, v3
-from gpuproof.check.sdk.calls import major_minor, pinned_major
-from gpuproof.check.sdk.tables import FOLDER
+from gpuproof.linter.sdk import Signature, v3
+from gpuproof.linter.sdk.calls import major_minor, pinned_major
+from gpuproof.linter.sdk.tables import FOLDER
 
 HOMES = ("sagemaker.train.configs", "sagemaker.train", "sagemaker.train.distributed", "sagemaker.serve")
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.project import Target
-from gpuproof.check.registry import Selection, all_rules
-from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.project import Target
+from gpuproof.linter.registry import Selection, all_rules
+from gpuproof.linter.rule import Hit
 
 FAMILY = tuple(rule.code for rule in all_rules() if rule.code.startswith("SDK"))
 

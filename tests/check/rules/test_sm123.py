@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.linter.rule import Hit
 from support.check_helpers import check_here, write_files
 
 LAUNCH = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.registry import Selection
-from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.registry import Selection
+from gpuproof.linter.rule import Hit
 
 Look = Callable[[str, dict[str, str]], list[Hit]]
 

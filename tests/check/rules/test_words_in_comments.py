@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.docs.examples import Example, read_documentation
-from gpuproof.check.engine import CheckOptions, check_paths
-from gpuproof.check.registry import Selection, all_rules
-from gpuproof.check.rule import Rule
+from gpuproof.linter.docs.examples import Example, read_documentation
+from gpuproof.linter.engine import CheckOptions, check_paths
+from gpuproof.linter.registry import Selection, all_rules
+from gpuproof.linter.rule import Rule
 
 pytestmark = pytest.mark.slow
 

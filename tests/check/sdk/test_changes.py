@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuproof.check.sdk import v1_method, v1_name, v1_parameter, v3, v3_replacement
-from gpuproof.check.sdk.changes import rows_of
+from gpuproof.linter.sdk import v1_method, v1_name, v1_parameter, v3, v3_replacement
+from gpuproof.linter.sdk.changes import rows_of
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpuproof.check.sdk import botocore_operation, formerly_required
-from gpuproof.check.sdk.service_model import service
+from gpuproof.linter.sdk import botocore_operation, formerly_required
+from gpuproof.linter.sdk.service_model import service
 
 
 @pytest.mark.parametrize(

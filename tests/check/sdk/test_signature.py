@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.check.sdk import distribution_keys, v2, v2_needs, v3
+from gpuproof.linter.sdk import distribution_keys, v2, v2_needs, v3
 
 
 def unknown(path: str, keyword: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.sdk.tables import FOLDER, Sdk
+from gpuproof.linter.sdk.tables import FOLDER, Sdk
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENTS = os.environ.get("GPUPROOF_SDK_ENVIRONMENTS", "")

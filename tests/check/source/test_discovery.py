@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.source.discovery import find_files
 from gpuproof.errors import UsageError
+from gpuproof.linter.source.discovery import find_files
 from support.check_helpers import write_files
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpuproof.check.source import notebook
-from gpuproof.check.source.decode import Unreadable
-from gpuproof.check.source.python import parse
-from gpuproof.check.source.span import Unit
+from gpuproof.linter.source import notebook
+from gpuproof.linter.source.decode import Unreadable
+from gpuproof.linter.source.python import parse
+from gpuproof.linter.source.span import Unit
 
 
 def read(*cells: str, **more: Any) -> list[Unit]:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import check_paths
-from gpuproof.check.source.decode import decode
-from gpuproof.check.source.read import JOB_FILE_NAMES
 from gpuproof.jobs.load import FILE_NAMES
+from gpuproof.linter.engine import check_paths
+from gpuproof.linter.source.decode import decode
+from gpuproof.linter.source.read import JOB_FILE_NAMES
 from support.check_helpers import check_here
 
 

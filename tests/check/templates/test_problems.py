@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import check_paths
+from gpuproof.linter.engine import check_paths
 from support.check_helpers import write_files
 
 REQUEST = '{\n "TrainingJobName": "t",\n "ResourceConfig": {"InstanceType": "ml.g5.xlarge"}\n}\n'

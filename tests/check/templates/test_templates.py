@@ -2,9 +2,9 @@
 
 import pytest
 
-from gpuproof.check.source.span import Unit
-from gpuproof.check.templates import cloudformation, terraform
-from gpuproof.check.templates.resource import Resource
+from gpuproof.linter.source.span import Unit
+from gpuproof.linter.templates import cloudformation, terraform
+from gpuproof.linter.templates.resource import Resource
 
 
 def of_terraform(text: str) -> list[Resource]:

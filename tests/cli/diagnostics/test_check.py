@@ -101,6 +101,16 @@ def test_what_if_takes_a_script_that_no_job_runs(here: Path, gpuproof) -> None:
     assert "`ml.g5.12xlarge` has 4 GPUs" in out
 
 
+def test_what_if_takes_no_module_that_a_script_imports_for_a_job(here: Path, gpuproof) -> None:
+    helper = "import pandas as pd\n\n\ndef table() -> object:\n    return pd.read_csv('table.csv')\n"
+    write_files(here, {"train.py": f"from table import table\n{TRAIN}\ntable()\n", "table.py": helper})
+    assert "table.py" not in gpuproof("check", "--select", "CO105", "--instance-type", "ml.g5.xlarge")[1]
+    assert (
+        "table.py:1"
+        in gpuproof("check", "--select", "CO105", "table.py", "--instance-type", "ml.g5.xlarge")[1]
+    )
+
+
 def test_fix_mends_and_diff_only_shows(here: Path, gpuproof) -> None:
     before = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--a", type=bool)\n'
     write_files(here, {"a.py": before})
@@ -121,7 +131,7 @@ def test_a_file_that_cannot_be_written_is_reported(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gpuproof.check.fixing.apply.replacing", refuse)
+    monkeypatch.setattr("gpuproof.linter.fixing.apply.replacing", refuse)
     code, _, err = gpuproof("check", "--select", "SM106", "--fix")
     assert code == 1
     assert "a.py cannot be written: permission denied. The file is unchanged." in err
@@ -191,7 +201,7 @@ def test_no_facts_are_read_where_no_rule_needs_them(
 def test_an_internal_error_has_its_own_code_and_every_format_stays_valid(
     here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuproof.check.registry import find_rule
+    from gpuproof.linter.registry import find_rule
 
     write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.12xlarge"), "train.py": TRAIN})
     rule = find_rule("DS101")
@@ -219,7 +229,7 @@ def test_an_internal_error_has_its_own_code_and_every_format_stays_valid(
 def test_a_bug_outside_the_rules_gives_valid_output_too(
     here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuproof.check import engine
+    from gpuproof.linter import engine
 
     def fail(*_: Any, **__: Any) -> Any:
         raise KeyError("bug")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpuproof.check.jobs.memory_plan import MemoryPlans
 from gpuproof.cli.main import main
+from gpuproof.linter.jobs.memory_plan import MemoryPlans
 from support.check_helpers import write_files
 
 JOB = """

@@ -36,12 +36,13 @@ class Costs:
     is_incomplete: bool = False
 
 
-def collect(region: str | None, since: float, now: float) -> Costs:
+def collect(region: str | None, since: float, now: float, profile: str | None = None) -> Costs:
     """The costs of runs and transform jobs that were created after a time, and of endpoints and notebook instances that exist now.
 
     Args:
         region: that of the AWS configuration if None.
         since: seconds since the epoch.
+        profile: the AWS profile; that of the environment if None.
 
     Raises:
         GPUproofError: nothing could be read.
@@ -51,7 +52,7 @@ def collect(region: str | None, since: float, now: float) -> Costs:
     backends = compared_backends()
     for backend in backends:
         try:
-            runs = backend.open(region=region).runs()
+            runs = backend.open(region=region, profile=profile).runs()
             found += _entries(runs, since)
             problems += [(note, None) for note in runs.notes]
         except GPUproofError as error:
@@ -59,7 +60,7 @@ def collect(region: str | None, since: float, now: float) -> Costs:
     if len(problems) == len(backends) and not found and problems[0][1] is not None:
         raise problems[0][1]
     catalogue = Catalogue.load()
-    with Scan(catalogue) as scan:
+    with Scan(catalogue, profile=profile) as scan:
         name = region or scan.clients.default_region
         inventory = scan.inventory([name], (endpoints.collect,))
         found += [

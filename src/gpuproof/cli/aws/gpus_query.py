@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gpuproof.catalogue import Build, Catalogue, Instance, InstanceQuery
+from gpuproof.catalogue.names import reject_unknown_region, reject_unknown_type
 from gpuproof.catalogue.search import matching_gpus
-from gpuproof.cli.arguments import reject_unknown_region, reject_unknown_type
 from gpuproof.errors import UsageError
 from gpuproof.units import CountRange, GpuRequest, MemoryRange, Money
 from gpuproof.util.spelling import nearest_words

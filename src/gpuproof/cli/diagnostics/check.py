@@ -12,22 +12,18 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_region, reject_unknown_type
-from gpuproof.errors import ExitCode, GPUproofError, UsageError
+from gpuproof.cli.arguments import add_command, add_json_flag
+from gpuproof.errors import ExitCode, UsageError
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuproof.check.engine import CheckOptions, CheckReport
-    from gpuproof.check.fixing.apply import FileChange
-    from gpuproof.check.jobs.memory_plan import TraceOptions
+    from gpuproof.app.check import CheckRequest
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.linter.engine import CheckReport
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
-SUPPORTED = "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
-MAX_ROUNDS = 5
-"""A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -120,48 +116,26 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--unsafe-fixes needs --fix or --diff", "add --fix to apply the fixes, or --diff to print them"
         )
-    paths: list[str] = [*arguments.paths, *(arguments.script_arguments or ())] or ["."]
-    options = _options(arguments, paths)
-    report = _check(paths, options)
+    from gpuproof.app.check import check_files, fix_files, notes
+    from gpuproof.app.session import print_note
+
+    request = _request(arguments)
+    report, fixed = check_files(request), 0
+    if arguments.fix and not arguments.diff:
+        report, fixed = fix_files(report, request, unsafe=arguments.unsafe_fixes, notify=print_note)
+    for note in notes(report):
+        print_note(note)
     if arguments.diff:
         return _show_diff(report, arguments)
-    fixed = 0
-    if arguments.fix:
-        report, fixed = _fix(report, paths, options, unsafe=arguments.unsafe_fixes)
-    for path in report.unsupported:
-        print(f"gpuproof: {path} is not checked: {SUPPORTED}.", file=sys.stderr)
     if arguments.plan and not report.planned:
-        print(
-            "gpuproof: --plan found no training job on an instance with a GPU; --instance-type names one.",
-            file=sys.stderr,
-        )
+        print_note("--plan found no training job on an instance with a GPU; --instance-type names one.")
     _print(report, arguments)
     if fixed and arguments.format == "text":
         print(f"Fixed {pluralize(fixed, 'finding')}.")
     return _exit_code(report, failed=report.failed and not arguments.exit_zero)
 
 
-def _check(paths: list[str], options: CheckOptions) -> CheckReport:
-    """Check; an exception outside a rule is an internal error too, so that every format stays valid."""
-    from gpuproof.check.engine import CheckReport, check_paths
-
-    try:
-        return check_paths(paths, options)
-    except GPUproofError:
-        raise
-    except Exception as error:  # noqa: BLE001
-        from gpuproof.check.internal_errors import ErrorLog
-
-        log = ErrorLog()
-        log.add(error, "", task="checking")
-        return CheckReport((), 0, (), tuple(log.errors))
-
-
 def _exit_code(report: CheckReport, *, failed: bool) -> int:
-    for problem in report.problems:
-        print(
-            f"gpuproof: {problem.message}. Its files were checked with the default settings.", file=sys.stderr
-        )
     if report.internal_errors:
         return ExitCode.INTERNAL_ERROR
     if report.problems:
@@ -169,94 +143,34 @@ def _exit_code(report: CheckReport, *, failed: bool) -> int:
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
-    from pathlib import Path
+def _request(arguments: argparse.Namespace) -> CheckRequest:
+    from gpuproof.app.check import CheckRequest
 
-    from gpuproof.check.config import read_settings
-    from gpuproof.check.engine import CheckOptions
-    from gpuproof.check.project import Target
-    from gpuproof.check.registry import Selection
+    if not arguments.plan and (arguments.input or arguments.python is not None):
+        raise UsageError("--input and --python need --plan", "add --plan, which runs the scripts")
+    inputs: dict[str, str] = {}
+    if arguments.input:
+        from gpuproof.cli.planning.sample_folders import sample_folders
 
-    selection = Selection(
-        select=_split_words(arguments.select),
-        extend=_split_words(arguments.extend_select),
-        ignore=_split_words(arguments.ignore),
-    )
-    if arguments.region is not None:
-        from gpuproof.catalogue.catalogue import Catalogue
-
-        reject_unknown_region(arguments.region, Catalogue.load())
-    target = Target(
-        arguments.sagemaker_sdk,
+        inputs = sample_folders(arguments.input)
+    return CheckRequest(
+        (*arguments.paths, *(arguments.script_arguments or ())) or (".",),
+        _split_words(arguments.select),
+        _split_words(arguments.extend_select),
+        _split_words(arguments.ignore),
+        arguments.instance_type,
         arguments.region,
-        _instance_type(arguments.instance_type),
-        trace=_trace_options(arguments),
+        arguments.sagemaker_sdk,
+        arguments.plan,
+        inputs,
+        arguments.python,
+        arguments.markdown,
+        arguments.processes,
     )
-    return CheckOptions(
-        selection,
-        target,
-        read_settings(Path(paths[0])),
-        markdown=arguments.markdown,
-        processes=arguments.processes,
-    )
-
-
-def _trace_options(arguments: argparse.Namespace) -> TraceOptions | None:
-    if not arguments.plan:
-        if arguments.input or arguments.python is not None:
-            raise UsageError("--input and --python need --plan", "add --plan, which runs the scripts")
-        return None
-    from gpuproof.backends.interpreter import find_interpreter
-    from gpuproof.check.jobs.memory_plan import TraceOptions
-    from gpuproof.cli.planning.sample_folders import sample_folders
-
-    inputs = sample_folders(arguments.input)
-    return TraceOptions(find_interpreter(arguments.python), tuple(sorted(inputs.items())))
-
-
-def _instance_type(name: str | None) -> str | None:
-    if name is None:
-        return None
-    from gpuproof.catalogue.catalogue import Catalogue
-
-    catalogue = Catalogue.load()
-    found = name if catalogue.instance(name) is not None else f"ml.{name}"
-    if catalogue.instance(found) is None:
-        reject_unknown_type(name, catalogue)
-    # SageMaker jobs need the ml. name; EC2 names are accepted too.
-    return found if found.startswith("ml.") or catalogue.instance(f"ml.{found}") is None else f"ml.{found}"
-
-
-def _fix(
-    report: CheckReport, paths: list[str], options: CheckOptions, *, unsafe: bool
-) -> tuple[CheckReport, int]:
-    """Apply fixes until none is left; returns the report of what remains and the number of fixed findings."""
-    from gpuproof.check.fixing.apply import plan_fixes
-
-    fixed = 0
-    for _ in range(MAX_ROUNDS):
-        changes = [one for one in plan_fixes(report.hits, unsafe=unsafe) if _write(one)]
-        if not changes:
-            break
-        fixed += sum(len(one.fixed) for one in changes)
-        report = _check(paths, options)
-    return report, fixed
-
-
-def _write(change: FileChange) -> bool:
-    from gpuproof.check.fixing.apply import write_change
-
-    try:
-        write_change(change)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        print(f"gpuproof: {change.path} cannot be written: {reason}. The file is unchanged.", file=sys.stderr)
-        return False
-    return True
 
 
 def _show_diff(report: CheckReport, arguments: argparse.Namespace) -> int:
-    from gpuproof.check.fixing.apply import plan_fixes, unified_diff
+    from gpuproof.linter.fixing.apply import plan_fixes, unified_diff
 
     changes = plan_fixes(report.hits, unsafe=arguments.unsafe_fixes)
     for change in changes:
@@ -272,25 +186,25 @@ def _print(report: CheckReport, arguments: argparse.Namespace) -> None:
         _print_text(report, arguments)
         return
     if arguments.format == "json":
-        from gpuproof.check.formats.json import render
+        from gpuproof.linter.formats.json import render
 
         print(render(report))
     elif arguments.format == "sarif":
-        from gpuproof.check.formats.sarif import render
+        from gpuproof.linter.formats.sarif import render
 
         print(render(report))
     elif arguments.format == "github":
-        from gpuproof.check.formats.github import render as lines
+        from gpuproof.linter.formats.github import render as lines
 
         _print_lines(lines(report))
     else:
-        from gpuproof.check.formats.junit import render as lines
+        from gpuproof.linter.formats.junit import render as lines
 
         _print_lines(lines(report))
 
 
 def _print_text(report: CheckReport, arguments: argparse.Namespace) -> None:
-    from gpuproof.check.formats import text
+    from gpuproof.linter.formats import text
     from gpuproof.settings import colour
     from gpuproof.terminal.table import terminal_width
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_command, add_json_flag, reject_unknown_type
+from gpuproof.cli.arguments import add_command, add_json_flag
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--yes requires --fix.", remedy="Omit it, or add --fix.")
     if arguments.instance_type is not None:
         from gpuproof.catalogue import Catalogue
+        from gpuproof.catalogue.names import reject_unknown_type
 
         reject_unknown_type(arguments.instance_type, Catalogue.load())
 

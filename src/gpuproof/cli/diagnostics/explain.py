@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.registry import BACKENDS
-from gpuproof.cli.arguments import add_command, add_format_flag, reject_unknown_region, reject_unknown_type
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
     """The name of the log, its report, and the failure reason that the backend recorded."""
     from gpuproof.catalogue import Catalogue
+    from gpuproof.catalogue.names import reject_unknown_region, reject_unknown_type
     from gpuproof.explain.sources import explain_file, explain_stream
 
     target: str | None = arguments.target
@@ -119,6 +120,8 @@ def _context(arguments: argparse.Namespace) -> Context:
     if arguments.region:
         context = replace(context, region=arguments.region, region_is_explicit=True)
     if arguments.instance_type:
+        from gpuproof.catalogue.names import reject_unknown_type
+
         reject_unknown_type(arguments.instance_type, context.catalogue)
         context = context.on_instance(arguments.instance_type)
     return context

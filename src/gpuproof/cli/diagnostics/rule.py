@@ -12,9 +12,9 @@ from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.check.rule import Rule
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.doctor.codes import DoctorCode
+    from gpuproof.linter.rule import Rule
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _describe_doctor_code(code, arguments.format)
     if arguments.code is not None and arguments.format == "text":
         return explain(arguments.code)
-    from gpuproof.check.registry import all_rules
+    from gpuproof.linter.registry import all_rules
 
     rules = [_found(arguments.code)] if arguments.code is not None else list(all_rules())
     if arguments.format == "json":
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(json.dumps({"version": 1, "rules": [_document(rule) for rule in rules]}, indent=2))
         return ExitCode.OK
-    from gpuproof.check.docs.examples import read_documentation
+    from gpuproof.linter.docs.examples import read_documentation
     from gpuproof.terminal.table import render_table
 
     rows = [
@@ -82,14 +82,14 @@ def explain(code: str) -> int:
     Raises:
         UsageError: there is no rule of this code or name.
     """
-    from gpuproof.check.docs.pages import render_page
+    from gpuproof.linter.docs.pages import render_page
 
     print(render_page(_found(code)), end="")
     return ExitCode.OK
 
 
 def _found(code: str) -> Rule:
-    from gpuproof.check.registry import all_rules, find_rule
+    from gpuproof.linter.registry import all_rules, find_rule
 
     found = find_rule(code)
     if found is None:
@@ -103,7 +103,7 @@ def _found(code: str) -> Rule:
 
 
 def _document(rule: Rule) -> dict[str, object]:
-    from gpuproof.check.docs.examples import read_documentation
+    from gpuproof.linter.docs.examples import read_documentation
 
     documentation = read_documentation(rule.doc)
     return {

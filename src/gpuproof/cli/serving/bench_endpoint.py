@@ -13,12 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.cli.arguments import (
-    add_command,
-    add_format_flag,
-    reject_unknown_region,
-    reject_unknown_type,
-)
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
@@ -193,6 +188,7 @@ def _price(instance_type: str | None, region: str | None) -> Price | None:
             )
         return None
     from gpuproof.catalogue import Catalogue
+    from gpuproof.catalogue.names import reject_unknown_region, reject_unknown_type
 
     use = "endpoint" if instance_type.startswith("ml.") else None
     catalogue = Catalogue.load()

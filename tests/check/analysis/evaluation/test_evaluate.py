@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.evaluation.evaluate import evaluate
-from gpuproof.check.project import Project
-from gpuproof.check.source.read import read_units
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.project import Project
+from gpuproof.linter.source.read import read_units
 from support.check_helpers import module_of, value_of, write_files
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, stored_files
 from gpuproof.account.cleanup.inventory.region import Region
@@ -14,6 +15,7 @@ from gpuproof.account.cleanup.resource import Inventory, Resource
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.aws.regional_clients import RegionalClients
 from gpuproof.catalogue import Catalogue
+from gpuproof.settings import boto3_session
 
 IDLE_WINDOW = 14 * 86_400.0
 """Seconds for which invocations of endpoints are examined."""
@@ -45,21 +47,19 @@ class Scan:
 
     Args:
         idle_window: seconds for which invocations are examined.
-        clients: creates the clients, from a function that sleeps; for tests.
+        profile: the AWS profile; that of the environment if None.
     """
 
     def __init__(
         self,
         catalogue: Catalogue,
         idle_window: float = IDLE_WINDOW,
-        clients: Callable[[Callable[[float], None]], RegionalClients] = lambda sleep: RegionalClients(
-            sleep=sleep
-        ),
+        profile: str | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._idle_window = max(IDLE_WINDOW, idle_window)
         self._cancelled = threading.Event()
-        self._clients = clients(self._sleep)
+        self._clients = RegionalClients(partial(boto3_session, profile), self._sleep)
         self._lists, self._details = Workers(_THREADS), Workers(_THREADS)
 
     def __enter__(self) -> Scan:

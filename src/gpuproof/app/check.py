@@ -1,0 +1,271 @@
+"""Checks files for idle GPUs and broken jobs: `gpuproof check`, and `gpuproof.check` in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.app.session import print_note
+from gpuproof.backends.display import Printed
+from gpuproof.errors import GPUproofError, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.findings import Finding
+    from gpuproof.linter.engine import CheckOptions, CheckReport
+    from gpuproof.linter.jobs.memory_plan import TraceOptions
+
+_MAX_ROUNDS = 5
+"""A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
+_WIDTH = 100
+_SUPPORTED = "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """What to check, and how.
+
+    Args:
+        paths: files and folders, as the user writes them.
+        select: codes, prefixes or names of the rules to run; the default ones if empty.
+        extend_select: rules to run in addition.
+        ignore: rules not to run.
+        instance_type: check as if every job used this type; `g5.xlarge` and `ml.g5.xlarge` are the same.
+        region: region of the jobs, for prices and availability.
+        sagemaker_sdk: major version of the SageMaker SDK that scripts use; None to find out.
+        plan: also run the script of each training job for a few steps, without a GPU.
+        inputs: with `plan`: by channel, a folder with a few samples.
+        python: with `plan`: the interpreter that has the scripts' frameworks; the current environment's if None.
+        markdown: also check Python code blocks in Markdown files.
+        processes: number of processes; 0 to choose by the number of files.
+    """
+
+    paths: tuple[str, ...] = (".",)
+    select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    instance_type: str | None = None
+    region: str | None = None
+    sagemaker_sdk: int | None = None
+    plan: bool = False
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    python: str | None = None
+    markdown: bool = False
+    processes: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class CheckResult(Printed):
+    """What `gpuproof.check` found; `print(result)` shows it as the command does.
+
+    Args:
+        report: the findings with their fixes and source lines.
+        fixed: the number of findings that were fixed.
+    """
+
+    report: CheckReport
+    fixed: int = 0
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, sorted by location: `code`, `severity`, `message`, `remedy`, `location`."""
+        return tuple(hit.finding for hit in self.report.hits)
+
+    @property
+    def failed(self) -> bool:
+        """Whether there are errors or warnings; notes do not count."""
+        return self.report.failed
+
+    @property
+    def title(self) -> str:
+        """The number of files and findings."""
+        from gpuproof.linter.formats.text import summary
+
+        return summary(self.report)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, as of `gpuproof check --format json`."""
+        from gpuproof.linter.formats.json import to_json
+
+        return to_json(self.report)
+
+    def __str__(self) -> str:
+        from gpuproof.linter.formats.text import render
+
+        return "\n".join(render(self.report, width=_WIDTH))
+
+
+def check(
+    *paths: str | PathLike[str],
+    select: Sequence[str] = (),
+    extend_select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    fix: bool = False,
+    unsafe_fixes: bool = False,
+    instance_type: str | None = None,
+    region: str | None = None,
+    sagemaker_sdk: int | None = None,
+    plan: bool = False,
+    inputs: Mapping[str, str | PathLike[str]] | None = None,
+    python: str | None = None,
+    markdown: bool = False,
+) -> CheckResult:
+    """Find idle GPUs and broken jobs before you pay for them, as `gpuproof check` does.
+
+    Args:
+        *paths: files and folders; the working directory if there are none.
+        select: codes, prefixes or names of the rules to run; the default ones if empty.
+        extend_select: rules to run in addition.
+        ignore: rules not to run.
+        fix: apply fixes that cannot change the results of a program.
+        unsafe_fixes: with `fix`: also those that may change results.
+        instance_type: check as if every job used this type.
+        region: region of the jobs, for prices and availability.
+        sagemaker_sdk: major version of the SageMaker SDK that scripts use.
+        plan: also run the script of each training job for a few steps, without a GPU, to see whether it fits into
+            the GPU's memory.
+        inputs: with `plan`: by channel, a folder with a few samples.
+        python: with `plan`: the interpreter that has the scripts' frameworks.
+        markdown: also check Python code blocks in Markdown files.
+
+    Raises:
+        GPUproofError: a path does not exist, or a rule, type or region is unknown.
+    """
+    request = CheckRequest(
+        tuple(str(path) for path in paths) or (".",),
+        tuple(select),
+        tuple(extend_select),
+        tuple(ignore),
+        instance_type,
+        region,
+        sagemaker_sdk,
+        plan,
+        {channel: str(folder) for channel, folder in (inputs or {}).items()},
+        python,
+        markdown,
+        processes=1,  # worker processes are forks, and a program may have threads
+    )
+    if unsafe_fixes and not fix:
+        raise UsageError("unsafe_fixes=True needs fix=True.")
+    if not plan and (request.inputs or python is not None):
+        raise UsageError("inputs and python need plan=True, which runs the scripts.")
+    report, fixed = check_files(request), 0
+    if fix:
+        report, fixed = fix_files(report, request, unsafe=unsafe_fixes, notify=print_note)
+    for note in notes(report):
+        print_note(note)
+    return CheckResult(report, fixed)
+
+
+def check_files(request: CheckRequest) -> CheckReport:
+    """The findings. An exception outside a rule is reported as an internal error too.
+
+    Raises:
+        GPUproofError: a path does not exist, or a rule, type or region is unknown.
+    """
+    from gpuproof.linter.engine import CheckReport, check_paths
+
+    options = _options(request)
+    try:
+        return check_paths(request.paths, options)
+    except GPUproofError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        from gpuproof.linter.internal_errors import ErrorLog
+
+        log = ErrorLog()
+        log.add(error, "", task="checking")
+        return CheckReport((), 0, (), tuple(log.errors))
+
+
+def fix_files(
+    report: CheckReport, request: CheckRequest, *, unsafe: bool, notify: Callable[[str], None]
+) -> tuple[CheckReport, int]:
+    """Apply fixes until none is left.
+
+    Args:
+        unsafe: whether to apply fixes that may change results.
+        notify: called with what could not be written, and why.
+
+    Returns:
+        The report of what remains, and the number of findings that were fixed.
+    """
+    from gpuproof.linter.fixing.apply import plan_fixes, write_change
+
+    fixed = 0
+    for _ in range(_MAX_ROUNDS):
+        written = 0
+        for change in plan_fixes(report.hits, unsafe=unsafe):
+            try:
+                write_change(change)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                notify(f"{change.path} cannot be written: {reason}. The file is unchanged.")
+            else:
+                written += len(change.fixed)
+        if not written:
+            break
+        fixed += written
+        report = check_files(request)
+    return report, fixed
+
+
+def notes(report: CheckReport) -> list[str]:
+    """What was not checked, or not as the user wanted."""
+    return [
+        *(f"{path} is not checked: {_SUPPORTED}." for path in report.unsupported),
+        *(
+            f"{problem.message}. Its files were checked with the default settings."
+            for problem in report.problems
+        ),
+    ]
+
+
+def _options(request: CheckRequest) -> CheckOptions:
+    from gpuproof.linter.config import read_settings
+    from gpuproof.linter.engine import CheckOptions
+    from gpuproof.linter.project import Target
+    from gpuproof.linter.registry import Selection
+
+    if request.region is not None:
+        from gpuproof.catalogue import Catalogue
+        from gpuproof.catalogue.names import reject_unknown_region
+
+        reject_unknown_region(request.region, Catalogue.load())
+    return CheckOptions(
+        Selection(request.select, request.extend_select, request.ignore),
+        Target(
+            request.sagemaker_sdk,
+            request.region,
+            _sagemaker_type(request.instance_type),
+            trace=_trace_options(request),
+        ),
+        read_settings(Path(request.paths[0])),
+        markdown=request.markdown,
+        processes=request.processes,
+    )
+
+
+def _sagemaker_type(name: str | None) -> str | None:
+    """The name of a type for SageMaker jobs, which need the prefix `ml.`; names of EC2 are accepted too."""
+    if name is None:
+        return None
+    from gpuproof.catalogue import Catalogue
+    from gpuproof.catalogue.names import reject_unknown_type
+
+    catalogue = Catalogue.load()
+    found = name if catalogue.instance(name) is not None else f"ml.{name}"
+    if catalogue.instance(found) is None:
+        reject_unknown_type(name, catalogue)
+    return found if found.startswith("ml.") or catalogue.instance(f"ml.{found}") is None else f"ml.{found}"
+
+
+def _trace_options(request: CheckRequest) -> TraceOptions | None:
+    if not request.plan:
+        return None
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.linter.jobs.memory_plan import TraceOptions
+
+    return TraceOptions(find_interpreter(request.python), tuple(sorted(request.inputs.items())))

@@ -1,0 +1,48 @@
+"""Limits of evaluation, in steps and sizes and never in time, so that the same file has the same findings everywhere."""
+
+from __future__ import annotations
+
+import ast
+
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.values import Value
+
+MAX_TEXT = 65_536
+"""Characters; a longer text is data, not a name, path or address."""
+MAX_BITS = 256
+"""Bits of an integer; a larger one is no number of instances, seconds or bytes."""
+STEPS_PER_NODE, MIN_STEPS = 50, 20_000
+"""Expressions that are evaluated in a module, for each node of its syntax tree, and at least."""
+
+
+class Progress:
+    """The evaluation of the expressions of one module: what is done, what is under way, how much is left.
+
+    Attributes:
+        results: values of expressions; none whose evaluation was cut short, because they depend on where it began.
+        open: the expressions under way; one that needs itself is unknown.
+        cuts: how often evaluation was cut short.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.results: dict[ast.expr, Value] = {}
+        self.open: set[ast.expr] = set()
+        self.cuts = 0
+        self._steps_left = MIN_STEPS + STEPS_PER_NODE * len(module.tree.parents)
+
+    def enter(self, node: ast.expr) -> bool:
+        """Start to evaluate an expression; False if it is under way, or no steps are left."""
+        if node in self.open or not self.step():
+            return False
+        self.open.add(node)
+        return True
+
+    def step(self) -> bool:
+        """Count one step; False if none are left."""
+        self._steps_left -= 1
+        return self._steps_left >= 0
+
+
+def is_small(value: object) -> bool:
+    """Whether a constant is small enough to calculate with."""
+    return not isinstance(value, int) or value.bit_length() <= MAX_BITS

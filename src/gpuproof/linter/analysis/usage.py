@@ -1,0 +1,189 @@
+"""What code uses: calls, names, attributes, keywords, strings; never comments, docstrings, parameters or annotations.
+
+Rules that stay silent because a script does something ask here, so that a word in a comment does not silence them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.scopes import Binding
+
+UseKind = Literal["call", "name", "attribute", "keyword", "string"]
+"""Kinds of uses, and their texts:
+
+- `call`: the qualified name of what is called (`torch.no_grad`); through an object, as written (`model.eval`, `.cpu`)
+- `name`: the qualified name of something imported, called or not, or the bare name of something unknown
+- `attribute`: the name of an attribute that is read or assigned: `grad` of `x.grad`
+- `keyword`: the name of an argument that a call passes
+- `string`: a text; docstrings and other unused texts do not count
+"""
+
+
+class Use(NamedTuple):
+    """One use.
+
+    Attributes:
+        text: its text, as the kind defines it.
+        node: the syntax node.
+    """
+
+    text: str
+    node: ast.AST
+
+
+def uses(
+    module: Module,
+    pattern: re.Pattern[str],
+    *kinds: UseKind,
+    within: ast.AST | Iterable[ast.AST] | None = None,
+) -> bool:
+    """Whether code of a module uses something whose text matches a pattern.
+
+    Args:
+        within: only look inside this node, or inside any of these nodes.
+    """
+    return any(pattern.search(use.text) for use in find_uses(module, *kinds, within=within))
+
+
+def find_uses(
+    module: Module, *kinds: UseKind, within: ast.AST | Iterable[ast.AST] | None = None
+) -> list[Use]:
+    """The uses of these kinds in a module, or inside nodes of it."""
+    index = module.derived(_UseIndex).by_kind
+    found = [item for kind in kinds for item in index.get(kind, ())]
+    if within is None:
+        return found
+    around = {within} if isinstance(within, ast.AST) else set(within)
+    return [match for match in found if module.tree.is_within_any(match.node, around)]
+
+
+def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bool:
+    """Whether the script, or a project module that it imports, uses something that matches; computed once."""
+    return script.loader.cached(
+        f"uses {'/'.join(kinds)} {pattern.pattern}",
+        script.unit,
+        lambda: any(uses(module, pattern, *kinds) for module in local_modules(script)),
+    )
+
+
+def code_around(module: Module, node: ast.AST) -> list[ast.AST]:
+    """The code that runs together with a node: its function, or the module's top-level statements, and what they use."""
+    function = module.function_of(node)
+    if function is not None:
+        return reached(module, function)
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return reached(
+        module, *(statement for statement in module.tree.root.body if not isinstance(statement, definitions))
+    )
+
+
+def reached(module: Module, *nodes: ast.AST) -> list[ast.AST]:
+    """Nodes, and what they use of the same file, directly or not: functions, classes, and the values of global names."""
+    found: list[ast.AST] = list(nodes)
+    for node in found:
+        for name in ast.walk(node):
+            if not isinstance(name, ast.Name) or not isinstance(name.ctx, ast.Load):
+                continue
+            for binding in module.reaching(name):
+                if binding.kind == "definition":
+                    other = binding.node
+                elif binding.kind == "assign" and isinstance(binding.scope, ast.Module):
+                    other = binding.value
+                else:
+                    continue
+                if other is not None and other not in found and len(found) < len(nodes) + _MAX_REACHED:
+                    found.append(other)
+    return found
+
+
+_MAX_REACHED = 40
+
+
+def moves_name(module: Module, name: ast.Name, calls: Iterable[Call]) -> bool:
+    """Whether a method of one of these calls is called on the variable that a name stands for.
+
+    A variable of the same name in another function does not count, unless the variable is passed to that function.
+    """
+    bindings = module.reaching(name)
+    scopes = {binding.scope for binding in bindings}
+    for call in calls:
+        receiver = call.receiver
+        while isinstance(receiver, ast.Attribute):
+            receiver = receiver.value
+        if not isinstance(receiver, ast.Name):
+            continue
+        others = module.reaching(receiver)
+        if receiver.id == name.id and (
+            not others or not scopes or any(item.scope in scopes for item in others)
+        ):
+            return True
+        if any(_gets(module, item, bindings) for item in others if item.kind == "parameter"):
+            return True
+    return False
+
+
+def _gets(module: Module, parameter: Binding, bindings: list[Binding]) -> bool:
+    """Whether a call in the file passes a variable with one of these bindings for a parameter."""
+    function = parameter.scope
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    position = names.index(parameter.name) if parameter.name in names else None
+    for call in calls_named(module, function.name):
+        given = call.expression(parameter.name, position) if local_function(call) is function else None
+        if isinstance(given, ast.Name) and any(binding in bindings for binding in module.reaching(given)):
+            return True
+    return False
+
+
+class _UseIndex:
+    def __init__(self, module: Module) -> None:
+        self.by_kind: dict[UseKind, list[Use]] = defaultdict(list)
+        self._module = module
+        called = self._calls()
+        for node in module.nodes(ast.Name, ast.Attribute):
+            self._name(node, node in called)
+        for node in module.nodes(ast.Constant):
+            if isinstance(node.value, str) and not isinstance(module.parent(node), ast.Expr):
+                self.by_kind["string"].append(Use(node.value, node))
+
+    def _calls(self) -> set[ast.AST]:
+        called: set[ast.AST] = set()
+        for call in all_calls(self._module):
+            called.add(call.node.func)
+            text = call.name or _written(call.node.func)
+            if text:
+                self.by_kind["call"].append(Use(text, call.node))
+            self.by_kind["keyword"] += [
+                Use(keyword.arg, keyword) for keyword in call.node.keywords if keyword.arg
+            ]
+        return called
+
+    def _name(self, node: ast.Name | ast.Attribute, is_called: bool) -> None:
+        if isinstance(node, ast.Attribute) and not is_called:
+            self.by_kind["attribute"].append(Use(node.attr, node))
+        if not isinstance(node.ctx, ast.Load) or isinstance(self._module.parent(node), ast.Attribute):
+            return
+        qualified = self._module.qualified(node)
+        if qualified is None and isinstance(node, ast.Name) and not self._module.names.visible(node.id, node):
+            qualified = node.id
+        if qualified is not None:
+            self.by_kind["name"].append(Use(qualified, node))
+
+
+def _written(node: ast.expr) -> str:
+    """A callee as written: `model.eval`; `.cpu` where the object is not a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    base = node.id if isinstance(node, ast.Name) else ""
+    return ".".join((base, *reversed(parts))) if parts or base else ""

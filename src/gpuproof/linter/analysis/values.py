@@ -1,0 +1,165 @@
+"""The result of evaluating an expression: a value that is known, a default that may be overridden, or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gpuproof.linter.source.span import Span
+
+Certainty = Literal["known", "default", "unknown", "absent"]
+"""`default` may be overridden: argparse, environment, parameters; `absent` means that the expression is missing."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """The possible values of an expression.
+
+    Args:
+        options: the possible values; several for `a if x else b`. Empty if unknown or absent.
+    """
+
+    certainty: Certainty
+    options: tuple[Any, ...] = ()
+    span: Span | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is certainly this one value."""
+        return self.certainty == "known" and len(self.options) == 1
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it has options, known or default."""
+        return bool(self.options)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is not written, and cannot be in an unknown `**kwargs`."""
+        return self.certainty == "absent"
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known about it."""
+        return self.certainty == "unknown"
+
+    @property
+    def value(self) -> Any:
+        """The single value, known or default; None if there is none, or several."""
+        return self.options[0] if len(self.options) == 1 else None
+
+    @property
+    def text(self) -> str | None:
+        """The single value if it is a text."""
+        return self.value if isinstance(self.value, str) else None
+
+    @property
+    def number(self) -> float | int | None:
+        """The single value if it is a number; booleans are not numbers."""
+        value = self.value
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    @property
+    def flag(self) -> bool | None:
+        """The single value if it is a boolean."""
+        return self.value if isinstance(self.value, bool) else None
+
+    @property
+    def entries(self) -> Entries | None:
+        """The single value if it is a mapping, of `Value`s."""
+        return self.value if isinstance(self.value, Entries) else None
+
+    @property
+    def items(self) -> tuple[Value, ...] | None:
+        """The items of the single value if it is a list or tuple, each a `Value`."""
+        return self.value if isinstance(self.value, tuple) else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The options that are texts."""
+        return tuple(option for option in self.options if isinstance(option, str))
+
+    @property
+    def parts(self) -> Mapping[Any, Value]:
+        """The entries of the mapping, empty if it is not one: `value.parts.get("enabled", ABSENT).flag`."""
+        return self.entries or {}
+
+    def at(self, *path: Any) -> Value:
+        """The value at a path of keys: unknown if it may exist, absent if it certainly does not."""
+        value: Value = self
+        for key in path:
+            entries = value.entries
+            if entries is None and value.items is not None and isinstance(key, int):
+                value = value.items[key] if key < len(value.items) else ABSENT
+            elif entries is None:
+                return ABSENT if value.is_absent else UNKNOWN
+            else:
+                value = entries.get(key, ABSENT if entries.complete else UNKNOWN)
+        return value
+
+    def plain(self) -> Any:
+        """As plain dicts, lists and scalars; unknown items become None."""
+        return _plain(self.value)
+
+    def as_default(self) -> Value:
+        """The same value, at most a default."""
+        return replace(self, certainty="default") if self.certainty == "known" else self
+
+    def with_span(self, span: Span | None) -> Value:
+        """The same value with another span."""
+        return replace(self, span=span) if span is not None else self
+
+
+class Entries(dict[Any, Value]):
+    """A mapping whose values are `Value`s.
+
+    Attributes:
+        complete: whether these are all keys: there is no unknown key and no unknown `**rest`.
+    """
+
+    complete: bool = True
+
+
+MAX_OPTIONS = 64
+"""A value with more alternatives is unknown."""
+UNKNOWN = Value("unknown")
+ABSENT = Value("absent")
+
+
+def known(value: Any, span: Span | None = None) -> Value:
+    """Create a known value."""
+    return Value("known", (value,), span)
+
+
+def default(value: Any, span: Span | None = None) -> Value:
+    """Create a default value."""
+    return Value("default", (value,), span)
+
+
+def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
+    """Combine alternatives; unknown if one of them is."""
+    values = list(values)
+    if len(values) == 1:
+        return values[0].with_span(span)
+    options: list[Any] = []
+    certainty: Certainty = "known"
+    for value in values:
+        if not value.options:
+            return Value("unknown", (), span)
+        if len(options) + len(value.options) > MAX_OPTIONS:
+            return Value("unknown", (), span)
+        options += [option for option in value.options if option not in options]
+        if value.certainty == "default":
+            certainty = "default"
+    return Value(certainty, tuple(options), span) if options else Value("unknown", (), span)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Entries):
+        return {key: _plain(item.value) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item.value) if isinstance(item, Value) else item for item in value]
+    return value

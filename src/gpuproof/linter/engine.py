@@ -1,0 +1,285 @@
+"""Runs the rules on paths: reads files, links jobs to scripts, checks, drops suppressed findings, sorts."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from gpuproof.errors import UsageError
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.local_imports import local_units
+from gpuproof.linter.config import CheckSettings
+from gpuproof.linter.internal_errors import ErrorLog, InternalError, merged
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.link import assumed_job, find_jobs
+from gpuproof.linter.jobs.requirement import requirements
+from gpuproof.linter.once_per_project import once_per_project
+from gpuproof.linter.project import Project, Target
+from gpuproof.linter.registry import Selection
+from gpuproof.linter.rule import Checked, Hit, Rule
+from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
+from gpuproof.linter.source.discovery import find_files
+from gpuproof.linter.source.read import UnreadableFile, read_units
+from gpuproof.linter.source.span import Unit
+from gpuproof.linter.suppression import is_suppressed
+
+COLLECT_EVERY = 20_000_000
+"""Characters of source checked between two garbage collections: rules may leave models in reference cycles."""
+
+
+PYTHON = ("python", "notebook", "cell-file", "markdown")
+"""Kinds of units that contain Python."""
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of a check.
+
+    Args:
+        settings: the settings of the first path. Files with a nearer pyproject.toml have its settings.
+        markdown: whether to check code blocks in Markdown files.
+        processes: the number of processes; 0 to choose by the number of units.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    target: Target = field(default_factory=Target)
+    settings: CheckSettings = field(default_factory=CheckSettings)
+    markdown: bool = False
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The result of a check.
+
+    Args:
+        hits: the findings, sorted by location and code, without duplicates.
+        files: the number of files.
+        problems: invalid settings of folders below the paths; their files were checked with the default settings.
+        unsupported: named files whose type is not checked, such as a shell script.
+        planned: the number of jobs whose scripts were traced, or tried (`--plan`).
+    """
+
+    hits: tuple[Hit, ...]
+    files: int
+    rules: tuple[Rule, ...]
+    internal_errors: tuple[InternalError, ...] = ()
+    problems: tuple[UsageError, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    planned: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether there are errors or warnings; notes do not count."""
+        return any(hit.finding.severity is not Severity.NOTE for hit in self.hits)
+
+
+def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> CheckReport:
+    """Check files and folders.
+
+    Args:
+        paths: files and folders, as the user wrote them.
+        options: the options; the defaults if None.
+
+    Raises:
+        UsageError: a path does not exist, or a selected rule is unknown.
+    """
+    options = options or CheckOptions()
+    by_file = SettingsByFile(options.settings, options.selection, options.target)
+    settings, log = options.settings, ErrorLog()
+    # Traces are shared, and each takes two processes of its own.
+    processes = 1 if options.target.trace is not None else options.processes
+    found = find_files(paths, markdown=True, exclude=settings.exclude, root=settings.folder)
+    files = by_file.included(found.files, paths, markdown=options.markdown)
+    with _garbage_collection_disabled():
+        units, failures = read_units(files, log)
+        failures += [
+            UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
+        ]
+        unsupported = tuple(failure.path for failure in failures if not failure.is_source)
+        failures = [failure for failure in failures if failure.is_source]
+        project = Project(units, options.target)
+        hits = [
+            *_unreadable_file_hits(failures, by_file),
+            *check_project(project, units, by_file, log, processes=processes),
+        ]
+    kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
+    rules = {rule.code: rule for set_ in by_file.rule_sets() for rule in set_.rules}
+    return CheckReport(
+        tuple(kept),
+        len(files) - len(unsupported),
+        tuple(rules[code] for code in sorted(rules)),
+        tuple(merged(log.errors)),
+        tuple(by_file.problems),
+        unsupported,
+        len(project.memory.tried),
+    )
+
+
+def check_project(
+    project: Project,
+    units: Sequence[Unit],
+    by_file: SettingsByFile,
+    log: ErrorLog,
+    jobs: Sequence[JobDefinition] | None = None,
+    processes: int = 1,
+) -> list[Hit]:
+    """Check units that are already read; the findings are in no particular order.
+
+    Args:
+        jobs: the jobs; None to find them in the units.
+        processes: the number of processes; 0 to choose by the number of units.
+    """
+    project.link(_jobs(project, units, log) if jobs is None else jobs, log)
+    checkers: dict[RuleSet, _UnitChecker] = {}
+
+    def checker_of(unit: Unit) -> _UnitChecker:
+        rule_set = by_file.of(unit.path)
+        if rule_set not in checkers:
+            checkers[rule_set] = _UnitChecker(project.with_target(rule_set.target), rule_set.rules)
+        return checkers[rule_set]
+
+    for unit in units:
+        # Child processes share what exists before they start.
+        checker_of(unit)
+
+    def check(some: Sequence[Unit]) -> Checked:
+        own = ErrorLog()
+        found: list[Hit] = []
+        checked = 0
+        for unit in some:
+            found += [hit for hit in checker_of(unit).check(unit, own) if not is_suppressed(hit)]
+            checked += len(unit.source)
+            if checked > COLLECT_EVERY:
+                gc.collect()
+                checked = 0
+        return Checked(found, own.errors)
+
+    from gpuproof.linter import process_pool
+
+    number = process_pool.process_count(processes, len(units))
+    parts = [check(units)] if number < 2 else process_pool.check_in_processes(number, units, check)
+    hits: list[Hit] = []
+    for part in parts:
+        hits += part.hits
+        log.errors += part.errors
+    return hits
+
+
+def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
+    """The findings without duplicates, sorted by location and code."""
+    unique = {_sort_key(hit): hit for hit in hits}
+    return once_per_project([unique[key] for key in sorted(unique)])
+
+
+@contextmanager
+def _garbage_collection_disabled() -> Generator[None]:
+    """Disable the garbage collector, which would traverse every syntax tree repeatedly: a third of the run time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDefinition]:
+    instance_type = project.target.instance_type
+    jobs = find_jobs(units, project.workspace, log, instance_type)
+    if instance_type is None:
+        return jobs
+    scripts = {job.script.unit for job in jobs if job.script is not None}
+    launchers = {job.span.unit for job in jobs}
+    others = [unit for unit in units if unit not in scripts and unit not in launchers]
+    assumed = [
+        job for unit in others if (job := assumed_job(unit, project.workspace, instance_type)) is not None
+    ]
+    ran = [job.script for job in (*jobs, *assumed) if job.script is not None]
+    imported = {unit for script in ran for unit in local_units(script)[1:] if "__main__" not in unit.source}
+    return jobs + [job for job in assumed if job.span.unit not in imported]
+
+
+def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsByFile) -> Iterator[Hit]:
+    for failure in failures:
+        rule = next((rule for rule in by_file.of(failure.path).rules if rule.code == "E901"), None)
+        if rule is None:
+            continue
+        unit = Unit(failure.path, "", "python")
+        severity = rule.severity if failure.broken else Severity.NOTE
+        message = f"{Path(failure.path).name} is not checked: {failure.reason}."
+        yield rule.hit(unit.span(failure.line), message, severity=severity)
+
+
+def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:
+    location = hit.finding.location
+    assert location is not None
+    position = (location.file or "", hit.cell or 0, location.line or 0, location.column or 0)
+    return (*position, hit.code, hit.finding.message)
+
+
+class _UnitChecker:
+    """Runs the rules on one unit at a time."""
+
+    def __init__(self, project: Project, rules: Sequence[Rule]) -> None:
+        self._project = project
+        self._rules = rules
+        self._of_units = [(rule, check) for rule in rules for check in rule.units]
+        self._of_jobs = [(rule, check) for rule in rules for check in rule.jobs]
+        self._of_resources = [(rule, check) for rule in rules for check in rule.resources]
+        self._of_requirements = [(rule, check) for rule in rules for check in rule.requirements]
+        self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
+        for job in project.jobs:
+            self._jobs[job.span.unit].append(job)
+
+    def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        """The findings in a unit and in what it describes; its model is released afterwards."""
+        project = self._project
+        for rule, check in self._of_units:
+            yield from log.guard(partial(check, unit, project), unit.path, rule=rule.code)
+        yield from log.guard(
+            partial(self._content, unit, log), unit.path, task=f"analysing the {unit.kind} file"
+        )
+        for job in self._jobs.get(unit, ()):
+            for rule, check in self._of_jobs:
+                yield from log.guard(partial(check, job, project), unit.path, rule=rule.code)
+        project.workspace.release(unit)
+        project.workspace.trim()
+
+    def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        if unit.kind in PYTHON:
+            yield from self._python(unit, log)
+        elif unit.kind in ("cloudformation", "terraform"):
+            yield from self._template(unit, log)
+        elif unit.kind == "requirements":
+            yield from self._requirements(unit, log)
+
+    def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        source = unit.source
+        for rule in self._rules:
+            if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
+                continue
+            module = self._project.workspace.module(unit)
+            if module is None:
+                return
+            for check in rule.modules:
+                yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
+
+    def _template(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        from gpuproof.linter.templates.read import read_resources
+
+        found = read_resources(unit)
+        for rule, check in self._of_resources:
+            for resource in found:
+                yield from log.guard(partial(check, resource, self._project), unit.path, rule=rule.code)
+
+    def _requirements(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        found = list(requirements(unit))
+        for rule, check in self._of_requirements:
+            for requirement in found:
+                yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)

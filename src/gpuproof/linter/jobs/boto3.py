@@ -1,0 +1,123 @@
+"""Finds jobs in requests of boto3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.values import Entries, Value, known
+from gpuproof.linter.jobs.definition import JobDefinition, Kind, ProcessingMount
+from gpuproof.linter.source.span import Span
+
+OPERATIONS: dict[str, Kind] = {
+    "create_training_job": "training",
+    "create_processing_job": "processing",
+    "create_endpoint_config": "endpoint",
+    "create_transform_job": "transform",
+    "create_notebook_instance": "notebook",
+    "update_notebook_instance": "notebook",
+}
+"""Operations of `boto3.client("sagemaker")` that describe a job, with the kind of job."""
+
+
+def jobs(module: Module) -> Iterator[JobDefinition]:
+    """The jobs that a module creates with boto3."""
+    for call in calls_named(module, *OPERATIONS):
+        arguments = call.arguments()
+        request = Entries(arguments)
+        request.complete = not call.is_open
+        if not call.node.args:
+            yield from request_jobs(call.method, known(request, call.span), call.span, call)
+
+
+def request_jobs(
+    operation: str, request: Value, span: Span, call: Call | None = None
+) -> Iterator[JobDefinition]:
+    """The jobs of one request; an endpoint configuration has one for each variant.
+
+    Args:
+        operation: the boto3 method, such as `create_training_job`.
+        call: the call; None outside Python.
+    """
+    kind = OPERATIONS[operation]
+    common = JobDefinition(
+        kind=kind,
+        source="boto3",
+        api=operation,
+        span=span,
+        environment=request.at("Environment"),
+        arguments={str(key): value for key, value in request.parts.items()},
+        call=call,
+        module=call.module if call is not None else None,
+    )
+    match kind:
+        case "endpoint":
+            for variant in request.at("ProductionVariants").items or ():
+                yield _with_cluster(
+                    replace(common, span=variant.span or span), variant, "InitialInstanceCount"
+                )
+        case "training":
+            yield _training(_with_cluster(common, request.at("ResourceConfig")), request)
+        case "processing":
+            cluster = request.at("ProcessingResources", "ClusterConfig")
+            yield _processing(_with_cluster(common, cluster), request)
+        case "transform":
+            yield _with_cluster(common, request.at("TransformResources"))
+        case _:
+            yield replace(common, instance_type=request.at("InstanceType"))
+
+
+def _with_cluster(job: JobDefinition, cluster: Value, count: str = "InstanceCount") -> JobDefinition:
+    return replace(job, instance_type=cluster.at("InstanceType"), instance_count=cluster.at(count))
+
+
+def _training(job: JobDefinition, request: Value) -> JobDefinition:
+    channels, complete = _channels(request.at("InputDataConfig"))
+    hyperparameters = request.at("HyperParameters")
+    return replace(
+        job,
+        image=request.at("AlgorithmSpecification", "TrainingImage"),
+        hyperparameters=hyperparameters,
+        entry_point=_program(hyperparameters),
+        channels=channels,
+        channels_known=complete,
+    )
+
+
+def _processing(job: JobDefinition, request: Value) -> JobDefinition:
+    return replace(
+        job,
+        image=request.at("AppSpecification", "ImageUri"),
+        container_arguments=request.at("AppSpecification", "ContainerArguments"),
+        inputs=_mounts(request.at("ProcessingInputs"), "S3Input", "InputName"),
+        outputs=_mounts(request.at("ProcessingOutputConfig", "Outputs"), "S3Output", "OutputName"),
+    )
+
+
+def _program(hyperparameters: Value) -> Value:
+    program = hyperparameters.at("sagemaker_program")
+    text = program.text
+    return known(text.strip('"'), program.span) if text is not None and program.is_known else program
+
+
+def _channels(listed: Value) -> tuple[dict[str, Value], bool]:
+    channels: dict[str, Value] = {}
+    complete = listed.is_absent or listed.items is not None
+    for item in listed.items or ():
+        name = item.at("ChannelName").text
+        if name is None:
+            complete = False
+        else:
+            channels[name] = item.at("DataSource", "S3DataSource", "S3Uri")
+    return channels, complete
+
+
+def _mounts(listed: Value, place: str, name: str) -> tuple[ProcessingMount, ...] | None:
+    if listed.items is None:
+        return () if listed.is_absent else None
+    return tuple(
+        ProcessingMount(item.at(place, "LocalPath"), item.at(place, "S3Uri"), item.at(name), item.span)
+        for item in listed.items
+    )

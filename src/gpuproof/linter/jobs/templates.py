@@ -1,0 +1,77 @@
+"""Finds jobs in CloudFormation and Terraform templates, and in JSON or YAML requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.boto3 import request_jobs
+from gpuproof.linter.jobs.definition import JobDefinition, Kind
+from gpuproof.linter.source.span import Span, Unit
+from gpuproof.linter.templates.read import read_resources
+from gpuproof.linter.templates.resource import Resource
+
+_CLOUDFORMATION = {
+    "AWS::SageMaker::NotebookInstance": "create_notebook_instance",
+    "AWS::SageMaker::EndpointConfig": "create_endpoint_config",
+}
+"""Resource types whose properties are the members of a boto3 request."""
+
+_REQUESTS = {
+    "TrainingJobName": "create_training_job",
+    "ProcessingJobName": "create_processing_job",
+    "EndpointConfigName": "create_endpoint_config",
+    "TransformJobName": "create_transform_job",
+    "NotebookInstanceName": "create_notebook_instance",
+}
+"""Members by which a request is recognised, with the boto3 method."""
+
+
+def jobs(unit: Unit) -> Iterator[JobDefinition]:
+    """The jobs in the resources of a template, or in a request."""
+    if unit.kind == "request":
+        yield from _requests(unit)
+        return
+    for resource in read_resources(unit):
+        if resource.source == "terraform":
+            yield from _terraform(resource)
+        elif operation := _CLOUDFORMATION.get(resource.type):
+            for job in request_jobs(operation, resource.properties, resource.span):
+                yield replace(job, source="cloudformation", api=resource.type)
+
+
+def _requests(unit: Unit) -> Iterator[JobDefinition]:
+    from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
+
+    request = cloudformation.document(unit)
+    for member, operation in _REQUESTS.items():
+        if member in request.parts:
+            yield from request_jobs(operation, request, request.parts[member].span or unit.span(1))
+            return
+
+
+def _terraform(resource: Resource) -> Iterator[JobDefinition]:
+    properties = resource.properties
+    match resource.type:
+        case "aws_sagemaker_notebook_instance":
+            yield _job(resource, "notebook", properties, resource.span)
+        case "aws_sagemaker_endpoint_configuration":
+            for block in ("production_variants", "shadow_production_variants"):
+                for variant in properties.at(block).items or ():
+                    yield _job(resource, "endpoint", variant, variant.span or resource.span)
+        case _:
+            return
+
+
+def _job(resource: Resource, kind: Kind, block: Value, span: Span) -> JobDefinition:
+    members = {**resource.properties.parts, **block.parts}
+    return JobDefinition(
+        kind=kind,
+        source="terraform",
+        api=f"{resource.type}.{resource.name}",
+        span=span,
+        instance_type=block.at("instance_type"),
+        instance_count=block.at("initial_instance_count"),
+        arguments={str(key): value for key, value in members.items()},
+    )

@@ -1,0 +1,53 @@
+"""The instance types of jobs: GPUs and price."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuproof.catalogue import prices
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.project import Project
+from gpuproof.settings import today
+
+if TYPE_CHECKING:
+    from gpuproof.catalogue.model import Instance, JobKind, Price
+
+
+def find_instance(project: Project, value: Value | str | None) -> Instance | None:
+    """The instance type that a value names, known or default; None if it is unknown."""
+    name = value.text if isinstance(value, Value) else value
+    return project.catalogue.instance(name) if name else None
+
+
+def use_of(job: JobDefinition, instance: Instance) -> JobKind | None:
+    """The kind of a job on SageMaker; None if its instance type is one of EC2, where GPUproof runs it."""
+    if job.source in ("gpuproof", "what-if") and not instance.on_sagemaker:
+        return None
+    return job.kind
+
+
+def hourly_price(project: Project, name: str, use: str | None = None) -> Price | None:
+    """The price of one instance in the project's region; None if the catalogue has none."""
+    return project.catalogue.price(name, project.region, use)  # pyright: ignore[reportArgumentType]
+
+
+def hourly_text(price: Price, times: float = 1.0) -> str:
+    """`~$1.41 an hour, price of 2025-04-04`: marked if derived, dated if more than a year old."""
+    return prices.hourly_text(price, today(), times)
+
+
+def gpus_per_host(project: Project, job: JobDefinition) -> int | None:
+    """GPUs of one host of a job; None if its instance type is unknown."""
+    found = find_instance(project, job.instance_type)
+    return found.gpu_count if found is not None else None
+
+
+def largest_job(project: Project, module: Module) -> JobDefinition | None:
+    """The job with the most GPUs among those that run a module; None without a job."""
+    return max(
+        project.jobs_running(module),
+        key=lambda job: (gpus_per_host(project, job) or 0) * int(job.instance_count.number or 1),
+        default=None,
+    )

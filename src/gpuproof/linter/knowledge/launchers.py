@@ -1,0 +1,155 @@
+"""The launchers that the `distribution` of a job enables, and its number of hosts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value
+from gpuproof.linter.jobs.definition import JobDefinition
+
+_SHARDED = re.compile(r"^ShardedByS3Key$")
+_OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "torchrun": ("torch_distributed",),
+    # One process on each host; the script itself uses all GPUs of it.
+    "mirrored": (),
+    "multi_worker_mirrored": ("multi_worker_mirrored_strategy",),
+    "parameter_server": ("parameter_server",),
+    "mpi": ("mpi",),
+}
+"""`auto` is missing: what it starts is unknown here."""
+_OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
+
+
+def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
+    """The launchers that a job certainly enables, such as `torch_distributed`; None if unknown.
+
+    `smdistributed` has a second part: `smdistributed.dataparallel`.
+    """
+    entries = job.distribution.entries
+    if job.source == "gpuproof" and (named := _named_launcher(job)) is not None:
+        return _OF_GPUPROOF.get(named)
+    if entries is None:
+        is_off = job.distribution.is_absent or (
+            job.distribution.is_known
+            and job.distribution.value is None
+            and job.distribution.options == (None,)
+        )
+        return () if is_off else None
+    if not entries.complete:
+        return None
+    found: list[str] = []
+    for key, value in entries.items():
+        if job.source == "sagemaker-v3":
+            found.append(_OF_SDK_V3.get(str(key), str(key)))
+            continue
+        parts = value.parts if key == "smdistributed" else {"": value}
+        for name, options in parts.items():
+            flag = options.at("enabled")
+            if flag.is_unknown:
+                return None
+            if flag.flag:
+                found.append(f"{key}.{name}" if name else str(key))
+    return tuple(found)
+
+
+def has_no_launcher(job: JobDefinition) -> bool:
+    """Whether certainly only one process is started on each host."""
+    if not job.argument("distributions").is_absent:
+        return False
+    return enabled_launchers(job) == ()
+
+
+def format_distribution(job: JobDefinition, launcher: str) -> str:
+    """What to write into a job so that it enables a launcher, such as `torch_distributed`, in the form of its source."""
+    if job.source == "gpuproof":
+        return f"distribution: {launcher_name(job, launcher)}"
+    classes = {name: form for form, name in _OF_SDK_V3.items()}
+    if job.source == "sagemaker-v3" and launcher in classes:
+        return f"distributed={classes[launcher]}()"
+    return f'distribution={{"{launcher}": {{"enabled": True}}}}'
+
+
+def launcher_name(job: JobDefinition, launcher: str) -> str:
+    """The name of a launcher in the job's own form: `torchrun` in a `gpuproof.yaml`, `torch_distributed` in the SDK."""
+    names = {started[0]: name for name, started in _OF_GPUPROOF.items() if started}
+    return names.get(launcher, launcher) if job.source == "gpuproof" else launcher
+
+
+def processes_per_host(job: JobDefinition) -> Value:
+    """The number of processes that a job's launcher starts on each host; absent if the job leaves it to the launcher."""
+    if job.source == "gpuproof" and _named_launcher(job) is not None:
+        return job.distribution.at("processes_per_host") if job.distribution.entries is not None else ABSENT
+    if job.source == "sagemaker-v3":
+        if counts_all_ranks(job):
+            return UNKNOWN
+        parts = job.distribution.parts.values()
+        return next((part.at("process_count_per_node") for part in parts), ABSENT)
+    return job.distribution.at("mpi", "processes_per_host")
+
+
+def counts_all_ranks(job: JobDefinition) -> bool:
+    """Whether `process_count_per_node` is the number of ranks on all hosts together: `MPI()` of the SDK v3, unless on one host.
+
+    Source: `-np` in mpi_driver.py of sagemaker-train, up to 1.27.
+    """
+    one_host = job.instance_count.is_absent or host_count(job) == 1
+    return job.source == "sagemaker-v3" and "MPI" in job.distribution.parts and not one_host
+
+
+def format_spread_ranks(hosts: int, each: int) -> str:
+    """What to write for `MPI()` of the SDK v3 with which every host starts a number of ranks."""
+    options = f'["--map-by", "ppr:{each}:node"]'
+    return f"distributed=MPI(process_count_per_node={hosts * each}, mpi_additional_options={options})"
+
+
+def host_count(job: JobDefinition) -> int | None:
+    """The number of hosts of a job, known or default; None if unknown."""
+    if job.source == "gpuproof" and job.instance_count.is_absent:
+        return 1
+    number = job.instance_count.number
+    return int(number) if number is not None else None
+
+
+def shards_input(job: JobDefinition) -> bool:
+    """Whether the job gives each host its own part of an input: `distribution="ShardedByS3Key"` in its channels."""
+    if any(_is_sharded(value) for value in (*job.channels.values(), *job.arguments.values())):
+        return True
+    if job.module is None or job.call is None:
+        return False
+    module, made = job.module, job.call.node
+    inputs = [
+        call.expression("inputs", 0)
+        for call in calls_named(module, "fit", "train", "run", "TrainingStep")
+        if call.receiver is None or module.origin(call.receiver) is made
+    ]
+    code = [value for node in inputs if node is not None for value in (node, *_values_in(module, node))]
+    return uses(module, _SHARDED, "string", within=[made, *code])
+
+
+def _named_launcher(job: JobDefinition) -> str | None:
+    """The launcher that a `gpuproof.yaml` names, as text or in a mapping; None if it uses the SageMaker SDK's form."""
+    return job.distribution.text or job.distribution.at("launcher").text
+
+
+def _values_in(module: Module, node: ast.expr) -> list[ast.AST]:
+    """The expressions behind the names in an expression."""
+    names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
+    values = [
+        binding.value for name in names for binding in module.reaching(name) if binding.value is not None
+    ]
+    inner = [child for value in values for child in ast.walk(value) if isinstance(child, ast.Name)]
+    return [*values, *(made for value in inner if (made := module.origin(value)) is not None)]
+
+
+def _is_sharded(value: Value) -> bool:
+    if value.entries is not None:
+        return any(_is_sharded(entry) for entry in value.entries.values())
+    if value.items is not None:
+        return any(_is_sharded(item) for item in value.items)
+    return value.text == "ShardedByS3Key"

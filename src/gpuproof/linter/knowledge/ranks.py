@@ -1,0 +1,188 @@
+"""Ranks of distributed scripts: which statements run on every rank, and how scripts start their processes."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.project import Project
+
+_GUARD = re.compile(
+    r"rank|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
+    re.IGNORECASE,
+)
+"""Words in conditions that may restrict the code to a single process."""
+_SEVERAL_CALLS = re.compile(
+    r"(^|\.)(mp|multiprocessing)\.spawn$|^torch\.multiprocessing\.|(^|\.)start_processes$"
+)
+_SEVERAL_NAMES = re.compile(r"^local_?rank$")
+_SEVERAL_TEXTS = re.compile(r"LOCAL_RANK|torchrun|torch\.distributed\.(launch|run)|^(--)?local[_-]rank$")
+_ENTRY_POINTS = frozenset(
+    {"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"}
+)
+_LIBRARIES = re.compile(
+    r"""
+    ^\.*(lightning|pytorch_lightning|lightning_fabric|accelerate|deepspeed|horovod|smdistributed|ray|ignite|composer|colossalai
+        |fairseq|megatron|torch_xla|fairscale|fastai|mosaicml|torchtitan|fabric)(\.|$)
+    | (^|\.)(Accelerator|Trainer|Seq2SeqTrainer|Fabric)$ | (^|\.)(hvd|xm)\.
+    """,
+    re.VERBOSE,
+)
+
+
+def process_group_inits(module: Module) -> list[Call]:
+    """The calls in a module that initialise the PyTorch process group."""
+    if not module.imports("torch"):
+        return []
+    return [
+        call
+        for call in calls_named(module, "init_process_group")
+        if call.receiver is None or (call.name or "").startswith("torch.")
+    ]
+
+
+def uses_distribution_library(script: Module) -> bool:
+    """Whether the script uses a library that handles ranks itself; true if in doubt."""
+    return script_uses(script, _LIBRARIES, "name", "call")
+
+
+def runs_several_processes_per_host(script: Module) -> bool:
+    """Whether the script is written for several processes per host, each with its own GPU."""
+    return (
+        script_uses(script, _SEVERAL_CALLS, "call")
+        or script_uses(script, _SEVERAL_NAMES, "name", "attribute", "keyword")
+        or script_uses(script, _SEVERAL_TEXTS, "string")
+        or any(
+            isinstance(node, ast.Name) and _SEVERAL_NAMES.match(node.id)
+            for module in local_modules(script)
+            for node in module.nodes(ast.Name)
+        )
+    )
+
+
+def has_one_gpu_per_host(module: Module, project: Project) -> bool:
+    """Whether jobs run the script, all with one GPU per host; unknown types count as one GPU."""
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
+
+
+def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a statement certainly runs on every rank: no condition on any path to it depends on the rank.
+
+    Paths go through functions of the same file, from their calls or from typical entry points; false if in doubt.
+    """
+    if depth > 4 or _is_guarded(module, node):
+        return False
+    function = module.function_of(node)
+    if function is None:
+        return True
+    if function.decorator_list:
+        return False
+    calls = [
+        call for call in calls_named(module, function.name) if not module.tree.is_within(call.node, function)
+    ]
+    if calls:
+        return all(runs_on_every_rank(module, call.node, depth + 1) for call in calls)
+    return function.name in _ENTRY_POINTS or _is_spawned(module, function)
+
+
+def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a statement runs on every run of the script: at its top level, or in a function called from there."""
+    function = module.function_of(node)
+    for ancestor in module.tree.ancestors(node):
+        if ancestor is function:
+            break
+        main = isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
+        if (
+            isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
+            and not main
+        ):
+            return False
+    if function is None:
+        return True
+    returns_early = any(
+        isinstance(statement, (ast.Return, ast.Raise)) for statement in _nodes_before(function, node)
+    )
+    calls = [call for call in calls_named(module, function.name) if call.receiver is None]
+    return (
+        depth < 3 and not returns_early and any(always_runs(module, call.node, depth + 1) for call in calls)
+    )
+
+
+def _nodes_before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
+    line = getattr(node, "lineno", 0)
+    return [child for child in ast.walk(function) if getattr(child, "lineno", line) < line]
+
+
+def _is_guarded(module: Module, node: ast.AST) -> bool:
+    function = module.function_of(node)
+    for test in _tests_around(module, node, function):
+        if _may_depend_on_rank(module, test):
+            return True
+    line = getattr(node, "lineno", 0)
+    scope: ast.AST = function if function is not None else module.tree.root
+    for leaving in ast.walk(scope):
+        if not isinstance(leaving, ast.If) or leaving.lineno >= line:
+            continue
+        if isinstance(leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)) and _may_depend_on_rank(
+            module, leaving.test
+        ):
+            return True
+    return False
+
+
+def _tests_around(module: Module, node: ast.AST, function: FunctionNode | None) -> list[ast.expr]:
+    tests: list[ast.expr] = []
+    for ancestor in module.tree.ancestors(node):
+        if ancestor is function:
+            break
+        if isinstance(ancestor, (ast.If, ast.IfExp, ast.While)):
+            tests.append(ancestor.test)
+        elif isinstance(ancestor, ast.BoolOp):
+            tests.append(ancestor)
+    return tests
+
+
+def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
+    text = module.text(test)
+    if re.fullmatch(r"__name__\s*==\s*['\"]__main__['\"]", text):
+        return False
+    if _GUARD.search(text):
+        return True
+    for name in (node for node in ast.walk(test) if isinstance(node, ast.Name)):
+        parent = module.parent(name)
+        if isinstance(parent, ast.Attribute):
+            # Names such as `args.verbose` are explicit; attributes of `self` may depend on the rank.
+            if name.id == "self":
+                return True
+            continue
+        made = module.origin(name)
+        if made is name or made is None:
+            if _is_parameter(module, name):
+                return True
+        elif _GUARD.search(module.text(made)):
+            return True
+    return False
+
+
+def _is_parameter(module: Module, name: ast.Name) -> bool:
+    function = module.function_of(name)
+    if function is None:
+        return False
+    given = function.args
+    return name.id in {kwonlyarg.arg for kwonlyarg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+
+
+def _is_spawned(module: Module, function: FunctionNode) -> bool:
+    for call in calls_named(module, "spawn", "start_processes", "Process"):
+        target = call.expression("fn", 0) or call.expression("target")
+        for node in (target, call.expression("target")):
+            if isinstance(node, ast.Name) and node.id == function.name:
+                return True
+    return False

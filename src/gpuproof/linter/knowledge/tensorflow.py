@@ -1,0 +1,135 @@
+"""TensorFlow facts: the TensorFlow version of a script, removed Keras names, and the calls of a tf.data pipeline."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gpuproof.linter.analysis.call import Call, local_function, origin_call
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.version_pins import pinned_versions
+from gpuproof.linter.project import Project
+from gpuproof.util.csv_table import read_rows
+
+_OLD_NAMES = re.compile(r"^(tensorflow\.contrib|tf_keras)(\.|$)")
+_OLD_TEXTS = re.compile(r"^TF_USE_LEGACY_KERAS$|tensorflow==1\b")
+_OLD_COMMANDS = re.compile(r"^\s*[!%].*(tensorflow_version 1|tensorflow(-gpu)?==1\b)")
+"""IPython lines that select TensorFlow 1."""
+
+_FIRST_WITH_KERAS_3 = "2.16"
+
+Ternary = Literal["yes", "no", "unknown"]
+
+
+class RemovedKerasName(NamedTuple):
+    """One row of `data/keras_removed.csv`: a method, function or keyword, and the TensorFlow version that removed it."""
+
+    kind: str
+    name: str
+    since: str
+    instead: str
+
+
+@cache
+def removed_from_keras() -> tuple[RemovedKerasName, ...]:
+    """Names that Keras has removed; the file has sources and dates."""
+    path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
+    return tuple(
+        RemovedKerasName(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path)
+    )
+
+
+def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ternary:
+    """Whether a script runs on this TensorFlow version or newer (`yes`) or on an older one (`no`).
+
+    The version is the job's `framework_version`, or else a pin in the project; a lower bound (`>=2.17`) can only be `yes`.
+    """
+    jobs = [job for job in project.jobs_running(module) if job.framework == "tensorflow"]
+    if jobs:
+        known = [job.framework_version.text for job in jobs]
+        if any(text is None for text in known):
+            return "unknown"
+        answers = {_not_below(str(text), version) for text in known}
+        return ("yes" if answers.pop() else "no") if len(answers) == 1 else "unknown"
+    pins = pinned_versions(module.unit)
+    constraint = next(
+        (pins[package] for package in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if package in pins),
+        "",
+    )
+    for part in constraint.split(","):
+        match = re.fullmatch(r"\s*(===?|~=|>=|>|<=|<)\s*([\d.]+)[\w.*]*\s*", part)
+        if match is None:
+            continue
+        sign, text = match.groups()
+        above = _not_below(text.strip("."), version)
+        if sign in ("==", "===", "~="):
+            return "yes" if above else "no"
+        if sign.startswith(">") and above:
+            return "yes"
+        if (sign.startswith("<") and not above) or (sign == "<" and _not_below(version, text)):
+            return "no"
+    return "unknown"
+
+
+def has_keras_3(module: Module, project: Project) -> Ternary:
+    """Whether `tf.keras` of a script is Keras 3, which TensorFlow 2.16 and later install."""
+    installed = project.target.tensorflow
+    if installed is not None and not {"tensorflow", "tensorflow-cpu"} & pinned_versions(module.unit).keys():
+        # The job will not install another one.
+        return "yes" if _not_below(installed, _FIRST_WITH_KERAS_3) else "no"
+    return tensorflow_is_at_least(module, project, _FIRST_WITH_KERAS_3)
+
+
+def targets_old_tensorflow(module: Module) -> bool:
+    """Whether a script is clearly written for TensorFlow 1, or selects the legacy Keras."""
+    return (
+        module.imports("tensorflow.contrib", "tf_keras")
+        or uses(module, _OLD_NAMES, "name", "call")
+        or uses(module, _OLD_TEXTS, "string")
+        or any(_OLD_COMMANDS.search(line) for line in module.unit.magic_lines)
+    )
+
+
+def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
+    """The calls of a tf.data pipeline, from the last one back to its source; None if part of it is unknown."""
+    calls: list[Call] = []
+    for _ in range(60):
+        if isinstance(node, ast.Name):
+            bindings = module.reaching(node)
+            if len(bindings) != 1 or bindings[0].kind != "assign":
+                return None
+            node = bindings[0].value
+            continue
+        call = origin_call(module, node) if isinstance(node, ast.Call) else None
+        if call is None:
+            return None
+        function = local_function(call)
+        if function is not None:
+            returned = [
+                statement.value for statement in ast.walk(function) if isinstance(statement, ast.Return)
+            ]
+            if len(returned) != 1:
+                return None
+            node = returned[0]
+            continue
+        calls.append(call)
+        if call.name is not None and call.name.startswith("tensorflow.data."):
+            return calls
+        if call.receiver is None:
+            return None
+        node = call.receiver
+    return None
+
+
+def tensorflow_alias(module: Module) -> str | None:
+    """The name of TensorFlow in a file, such as `tf`; None if the file imports only parts of it."""
+    return next((name for name, what in module.names.imports.items() if what == "tensorflow"), None)
+
+
+def _not_below(text: str, version: str) -> bool:
+    one, other = ([int(part) for part in re.findall(r"\d+", each)][:2] for each in (text, version))
+    return [*one, 0, 0][:2] >= [*other, 0, 0][:2]

@@ -1,0 +1,141 @@
+"""PyTorch facts about scripts: moves to devices, libraries that place models, evaluation functions, tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.project import Project
+from gpuproof.linter.source.test_files import is_test_file
+
+_EVALUATES = re.compile(
+    r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
+)
+_COLLATE = re.compile(r"^collate_fn$")
+_CUDA = re.compile(r"^torch\.cuda\.")
+_DEVICE_MANAGERS = (
+    "accelerate",
+    "lightning",
+    "pytorch_lightning",
+    "deepspeed",
+    "fastai",
+    "ignite",
+    "skorch",
+    "ray",
+    "composer",
+    "torch_geometric",
+    "dgl",
+)
+
+
+def runs_without_gpu(module: Module, project: Project) -> bool:
+    """Whether jobs run a module, and all of them on instances without a GPU."""
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all(gpus_per_host(project, job) == 0 for job in jobs)
+
+
+def is_test(module: Module) -> bool:
+    """Whether a file is a test, by its path."""
+    return is_test_file(module.unit)
+
+
+def has_evaluation_name(function: FunctionNode) -> bool:
+    """Whether a function evaluates or predicts, by its name."""
+    return _EVALUATES.search(function.name.lower()) is not None
+
+
+def imports_device_manager(module: Module) -> bool:
+    """Whether a module imports a library that moves models and batches to devices itself."""
+    return module.imports(*_DEVICE_MANAGERS)
+
+
+def moves_to_gpu(call: Call) -> bool:
+    """Whether a call of `.cuda()` or `.to(device)` certainly moves to a GPU if there is one."""
+    if call.method == "cuda":
+        return True
+    if call.method != "to":
+        return False
+    target = call.expression("device", 0)
+    made = call.module.origin(target)
+    if target is None or made is None:
+        return False
+    value = evaluate(call.module, target)
+    if value.texts:
+        return any(text.startswith("cuda") for text in value.texts)
+    if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
+        return False
+    return any(
+        isinstance(node, ast.Constant) and "cuda" in str(node.value) for node in ast.walk(made)
+    ) or uses(call.module, _CUDA, "name", "call", within=made)
+
+
+def moved_names(module: Module, around: ast.AST) -> set[str]:
+    """Names that code inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
+    return {
+        call.receiver.id
+        for call in calls_within(calls_named(module, "to", "cuda"), around)
+        if isinstance(call.receiver, ast.Name) and moves_to_gpu(call)
+    }
+
+
+def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
+    """Whether a `with` or decorator around a node, in the same function, uses a name that contains one of these words."""
+    for ancestor in module.tree.ancestors(node):
+        heads = ancestor.items if isinstance(ancestor, (ast.With, ast.AsyncWith)) else ()
+        if any(_names_one(item.context_expr, words) for item in heads):
+            return True
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return any(_names_one(decorator, words) for decorator in ancestor.decorator_list)
+    return False
+
+
+def _names_one(node: ast.expr, words: tuple[str, ...]) -> bool:
+    names = (
+        child.id if isinstance(child, ast.Name) else child.attr if isinstance(child, ast.Attribute) else ""
+        for child in ast.walk(node)
+    )
+    return any(word in name for name in names for word in words)
+
+
+def is_collated(module: Module, node: ast.AST) -> bool:
+    """Whether a loader whose batches a loop around a node reads has its own `collate_fn`, which may move them."""
+    for loop in module.loops_around(node):
+        iterated = getattr(loop, "iter", None)
+        names = (
+            [child for child in ast.walk(iterated) if isinstance(child, ast.Name)]
+            if iterated is not None
+            else []
+        )
+        for made in (iterated, *(module.origin(name) for name in names)):
+            if made is not None and uses(module, _COLLATE, "keyword", within=made):
+                return True
+    return False
+
+
+def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
+    """The calls that may have created a model, through parameters and `.to(device)`."""
+    if node is None or depth > 6:
+        return []
+    if isinstance(node, ast.Name):
+        found: list[Call] = []
+        for binding in module.reaching(node):
+            if binding.kind == "assign":
+                found += model_creations(module, binding.value, depth + 1)
+            elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
+                names = [argument.arg for argument in binding.scope.args.args]
+                index = names.index(binding.name) if binding.name in names else None
+                for call in calls_named(module, binding.scope.name):
+                    found += model_creations(module, call.expression(binding.name, index), depth + 1)
+        return found
+    call = origin_call(module, node) if isinstance(node, ast.Call) else None
+    if call is None:
+        return []
+    if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
+        return model_creations(module, call.receiver, depth + 1)
+    return [call]

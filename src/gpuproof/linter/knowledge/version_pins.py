@@ -1,0 +1,104 @@
+"""Version constraints of a project: in requirements files, pyproject.toml, and `pip install` in notebooks."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from gpuproof.linter.jobs.requirement import requirements
+from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
+from gpuproof.linter.source.span import Unit
+
+_INSTALL = re.compile(r"^\s*[!%]?\s*(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)$", re.MULTILINE)
+_WORD = re.compile(
+    r"""["']?([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?((?:[=<>!~]=?=?[^"'\s,]+)(?:,[=<>!~]=?[^"'\s,]+)*)["']?"""
+)
+
+
+def pinned_versions(unit: Unit) -> dict[str, str]:
+    """Version constraints that apply to a unit, by normalised package name: `{"torch": "==2.1.0"}`.
+
+    They come from requirements files, pyproject.toml and the notebook's own `pip install`; the nearest file wins, up to
+    the repository's root.
+    """
+    folder = unit.absolute.parent
+    repository = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    found = pins_above(folder, repository)
+    return {**found, **installed_in(unit.raw)} if unit.raw and "pip" in unit.raw else found
+
+
+@lru_cache(maxsize=256)
+def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
+    """Constraints by normalised name, where the nearest file wins: `{"sagemaker": "<3", "torch": "==2.1.0"}`.
+
+    Args:
+        folder: the folder where the search starts.
+        repository: the folder where it ends; None to search only `folder`.
+    """
+    found: dict[str, str] = {}
+    reach = [
+        parent
+        for parent in (folder, *folder.parents)
+        if repository is not None and parent.is_relative_to(repository)
+    ]
+    for parent in reach or [folder]:
+        for name, constraint in _pins_in(parent).items():
+            found.setdefault(name, constraint)
+    return found
+
+
+def installed_in(text: str) -> dict[str, str]:
+    """Constraints in `!pip install "sagemaker<3"` lines of a notebook; packages without a version are left out."""
+    found: dict[str, str] = {}
+    for line in _INSTALL.findall(text):
+        for name, constraint in _WORD.findall(line):
+            found[re.sub(r"[-_.]+", "-", name).lower()] = constraint
+    return found
+
+
+def _pins_in(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("requirements*.txt")):
+        try:
+            text, _ = decode(read_bytes(path))
+        except Unreadable:
+            continue
+        for requirement in requirements(Unit(str(path), text, "requirements")):
+            if requirement.constraint:
+                found.setdefault(requirement.name, requirement.constraint)
+    if (folder / "pyproject.toml").is_file():
+        for item in _of_pyproject(folder / "pyproject.toml"):
+            name, constraint = item
+            found.setdefault(name, constraint)
+    return found
+
+
+def _of_pyproject(path: Path) -> list[tuple[str, str]]:
+    import tomllib  # only if there is such a file
+
+    try:
+        document = tomllib.loads(decode(read_bytes(path))[0])
+    except (tomllib.TOMLDecodeError, Unreadable):
+        return []
+    project, tool = document.get("project", {}), document.get("tool", {})
+    listed = project.get("dependencies", []) if isinstance(project, dict) else []
+    lines = "\n".join(line for line in listed if isinstance(line, str)) if isinstance(listed, list) else ""
+    found = [
+        (requirement.name, requirement.constraint)
+        for requirement in requirements(Unit(str(path), lines, "requirements"))
+    ]
+    poetry = tool.get("poetry", {}).get("dependencies", {}) if isinstance(tool, dict) else {}
+    for name, constraint in poetry.items() if isinstance(poetry, dict) else ():
+        version = constraint.get("version") if isinstance(constraint, dict) else constraint
+        if isinstance(version, str) and version != "*":
+            found.append((re.sub(r"[-_.]+", "-", str(name)).lower(), _of_poetry(version)))
+    return [(name, constraint) for name, constraint in found if constraint]
+
+
+def _of_poetry(version: str) -> str:
+    """Convert a Poetry constraint: `^2.1` is `>=2.1,<3`, and a bare version is exact."""
+    if version.startswith("^"):
+        major = version[1:].partition(".")[0]
+        return f">={version[1:]},<{int(major) + 1}" if major.isdigit() else version
+    return version if version[:1] in "<>=~!" else f"=={version}"

@@ -1,0 +1,98 @@
+"""The project's own functions and classes that a call runs."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
+
+
+class Definition(NamedTuple):
+    """A function or class of the project."""
+
+    module: Module
+    node: FunctionNode | ast.ClassDef
+
+
+def find_definition(module: Module, node: ast.expr) -> Definition | None:
+    """The function or class of the project that an expression refers to, through imports; None if it is unknown."""
+    if isinstance(node, ast.Name):
+        bindings = module.reaching(node)
+        if len(bindings) == 1:
+            return _defined_by(module, bindings[0].node)
+        return None if bindings else _imported(module, module.names.imports.get(node.id))
+    if not isinstance(node, ast.Attribute):
+        return None
+    if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+        owner = module.enclosing(node, ast.ClassDef)
+        return find_method(Definition(module, owner), node.attr) if owner is not None else None
+    made = module.origin(node.value)
+    if isinstance(made, ast.Call):
+        created = find_definition(module, made.func)
+        if created is not None and isinstance(created.node, ast.ClassDef):
+            return find_method(created, node.attr)
+        return None
+    return _imported(module, module.qualified(node))
+
+
+def find_method(owner: Definition, name: str) -> Definition | None:
+    """The method of a class, also one that it inherits from a class of the project."""
+    pending, seen = [owner], set[ast.AST]()
+    while pending:
+        module, node = pending.pop()
+        if node in seen or not isinstance(node, ast.ClassDef):
+            continue
+        seen.add(node)
+        for method in methods(node):
+            if method.name == name:
+                return Definition(module, method)
+        pending += [found for base in node.bases if (found := find_definition(module, base)) is not None]
+    return None
+
+
+def called_instance(module: Module, function: ast.expr) -> Definition | None:
+    """The method that a call of an object runs: `forward` of `model(x)`, if the class of `model` is known."""
+    made = module.origin(function) if isinstance(function, ast.Name) else None
+    if not isinstance(made, ast.Call):
+        return None
+    # `Net().to(device)` returns the model itself.
+    while (
+        isinstance(made.func, ast.Attribute)
+        and made.func.attr in ("to", "cuda", "eval", "train")
+        and isinstance(made.func.value, ast.Call)
+    ):
+        made = made.func.value
+    created = find_definition(module, made.func)
+    if created is None or not isinstance(created.node, ast.ClassDef):
+        return None
+    return next(
+        (found for name in ("__call__", "forward", "call") if (found := find_method(created, name))), None
+    )
+
+
+def methods(node: ast.ClassDef) -> list[FunctionNode]:
+    """The methods that a class defines itself."""
+    return [
+        statement for statement in node.body if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+def _defined_by(module: Module, node: ast.AST) -> Definition | None:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return Definition(module, node)
+    return None
+
+
+def _imported(module: Module, qualified: str | None) -> Definition | None:
+    if not qualified:
+        return None
+    holder, _, name = qualified.rpartition(".")
+    if qualified.startswith(".") and not holder.strip("."):
+        holder = qualified[: len(qualified) - len(qualified.lstrip("."))]
+    other = module.loader.imported_module(module, holder) if holder else None
+    if other is None or other is module:
+        return None
+    found = other.functions.get(name) or other.classes.get(name)
+    return Definition(other, found) if found is not None else None

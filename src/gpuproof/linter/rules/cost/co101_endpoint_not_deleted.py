@@ -1,0 +1,146 @@
+"""An endpoint is billed by the hour from its creation until it is deleted, whether or not it receives requests.
+
+Most forgotten endpoints come from notebooks that deploy a model, try it and end there. The rule reports files that
+both deploy and request predictions, and (as a note) scripts that only deploy to GPUs. Serverless endpoints cost
+nothing when idle, asynchronous ones can scale to zero, and endpoints in Terraform and CloudFormation are meant to
+stay.
+
+Bad:
+
+    # file: demo.ipynb
+    # %%
+    from sagemaker.pytorch import PyTorchModel
+    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    # %%
+    predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
+    # %%
+    predictor.predict([1.0])
+
+Good:
+
+    # file: demo.ipynb
+    # %%
+    from sagemaker.pytorch import PyTorchModel
+    model = PyTorchModel(
+        model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
+    )
+    # %%
+    predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
+    # %%
+    predictor.predict([1.0])
+    # %%
+    predictor.delete_endpoint()
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt", map_location="cuda")
+
+Quiet: a serverless endpoint
+
+    # file: demo.ipynb
+    # %%
+    from sagemaker.pytorch import PyTorchModel
+    from sagemaker.serverless import ServerlessInferenceConfig
+    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    predictor = model.deploy(serverless_inference_config=ServerlessInferenceConfig())
+    predictor.predict([1.0])
+
+Quiet: a production script that deploys to a CPU instance
+
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
+"""
+
+import re
+
+from gpuproof.catalogue.prices import cost_text
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named, origin_call
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("CO101", "endpoint-not-deleted", Severity.WARNING)
+
+_HOURS_PER_MONTH = 730
+_DELETES = ("delete_endpoint", "delete_inference_component", "DeleteEndpoint")
+_MAY_DELETE = re.compile(
+    r"(^|[._])(cleanup|clean_up|teardown|tear_down)(_\w+)?$|(^|\.)register_scalable_target$"
+)
+_SCALING = re.compile(r"^application-autoscaling$|delete-endpoint")
+_COMMANDS = re.compile(r"^(?!\s*#).*\bdelete-endpoint\b|^\s*%store\b")
+"""Lines of a notebook for the shell or IPython; other notebooks read what `%store` stores."""
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    module = job.module
+    if (
+        job.kind != "endpoint"
+        or module is None
+        or job.call is None
+        or is_test(module)
+        or not _is_created(job, module)
+    ):
+        return
+    name = job.instance_type.text
+    price = hourly_price(project, name, "endpoint") if name else None
+    if name is None or price is None or _is_deleted(job, module) or _may_delete(module):
+        return
+    severity = Severity.WARNING
+    if not module.unit.is_notebook and not calls_named(
+        module, "predict", "invoke_endpoint", "invoke_endpoint_async"
+    ):
+        if not gpus_per_host(project, job) or module.function_of(job.call.node) is not None:
+            return
+        severity = Severity.NOTE
+    count = int(job.instance_count.number or 1)
+    hosts = max(1, count)
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"The endpoint on `{name}` ({hourly_text(price, hosts)}, {cost_text(price, hosts * _HOURS_PER_MONTH, 0)} a month) is never deleted in this file.",
+        remedy="Call predictor.delete_endpoint() when done; in a script, in a finally block.",
+        severity=severity if job.instance_type.is_known else Severity.NOTE,
+    )
+
+
+def _is_created(job: JobDefinition, module: Module) -> bool:
+    """Whether this file creates the endpoint: with `deploy`, or with a configuration passed to `create_endpoint`."""
+    if job.source == "boto3":
+        return bool(calls_named(module, "create_endpoint"))
+    return (
+        job.source in ("sagemaker-v2", "sagemaker-v3")
+        and job.call is not None
+        and job.call.method == "deploy"
+    )
+
+
+def _is_deleted(job: JobDefinition, module: Module) -> bool:
+    """Whether a call may delete the endpoint of this job, and not certainly that of another `deploy`."""
+    for call in calls_named(module, *_DELETES):
+        predictor = origin_call(module, call.receiver)
+        if (
+            job.call is None
+            or predictor is None
+            or predictor.method != "deploy"
+            or predictor.node is job.call.node
+        ):
+            return True
+    return False
+
+
+def _may_delete(module: Module) -> bool:
+    """Whether something else may delete it: a shell command, a helper, another notebook, or scaling to zero."""
+    return (
+        uses(module, _MAY_DELETE, "call")
+        or uses(module, _SCALING, "string")
+        or any(_COMMANDS.search(line) for line in module.unit.magic_lines)
+    )

@@ -1,0 +1,103 @@
+"""A GPU notebook instance without a lifecycle configuration runs, and is billed, until it is stopped by hand.
+
+Nights and weekends make up three quarters of a week. AWS publishes a lifecycle configuration that stops idle
+instances among its lifecycle samples. `gpuproof notebook create` has one of its own, unless `idle_timeout` is null.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab", InstanceType="ml.g4dn.xlarge", RoleArn="r"  # <-
+    )
+
+Bad:
+
+    # file: main.tf
+    resource "aws_sagemaker_notebook_instance" "lab" {
+      name          = "lab"
+      role_arn      = "arn:aws:iam::111122223333:role/lab"
+      instance_type = "ml.g4dn.xlarge"  # <-
+    }
+
+Bad:
+
+    # file: gpuproof.yaml
+    kind: notebook
+    name: lab
+    instance_type: ml.g4dn.xlarge  # <-
+    idle_timeout: null
+
+Good:
+
+    # file: gpuproof.yaml
+    kind: notebook
+    name: lab
+    instance_type: ml.g4dn.xlarge
+
+Good:
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab",
+        InstanceType="ml.g4dn.xlarge",
+        RoleArn="arn:aws:iam::123456789012:role/notebooks",
+        LifecycleConfigName="auto-stop",
+        SubnetId="subnet-0123456789abcdef0",
+        SecurityGroupIds=["sg-0123456789abcdef0"],
+        DirectInternetAccess="Disabled",
+    )
+
+Quiet: no GPU
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab", InstanceType="ml.t3.medium", RoleArn="r"
+    )
+
+Quiet: the arguments may contain it
+
+    import boto3
+
+    def create(**options):
+        boto3.client("sagemaker").create_notebook_instance(InstanceType="ml.g4dn.xlarge", **options)
+"""
+
+from gpuproof.catalogue.prices import cost_text
+from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+
+rule = Rule("CO104", "gpu-notebook-without-idle-stop", Severity.WARNING)
+
+_KEYS = ("LifecycleConfigName", "lifecycle_config_name", "lifecycle_configuration_name")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind != "notebook" or job.api == "update_notebook_instance" or not gpus_per_host(project, job):
+        return
+    if any(not job.argument(key).is_absent for key in _KEYS) or _stops_by_itself(job):
+        return
+    name = str(job.instance_type.text)
+    price = hourly_price(project, name, "notebook")
+    cost = f" ({hourly_text(price)}, {cost_text(price, 730, 0)} a month)" if price else ""
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"The notebook instance on `{name}`{cost} is not stopped when it is idle.",
+        remedy="Remove idle_timeout, which is 1h by default."
+        if job.source == "gpuproof"
+        else "Add a lifecycle configuration that stops the instance when it is idle.",
+        severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
+    )
+
+
+def _stops_by_itself(job: JobDefinition) -> bool:
+    """Whether GPUproof's own lifecycle configuration stops it: always, but for `idle_timeout: null`."""
+    return job.source == "gpuproof" and not (
+        "idle_timeout" in job.arguments and job.arguments["idle_timeout"].is_absent
+    )

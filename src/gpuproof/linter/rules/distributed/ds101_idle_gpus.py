@@ -1,0 +1,187 @@
+"""The instance has several GPUs but the script uses one, and no launcher starts a process per GPU: the rest are
+billed idle.
+
+PyTorch and TensorFlow both use a single GPU unless the script or its launcher says otherwise. The rule considers the
+job's instance, whether its `distribution` starts several processes, and whether anything that the script imports from
+its own project distributes work over GPUs. It does not report scripts that import a library that might do so
+(Accelerate, Lightning, the Hugging Face Trainer, Ray, or an unknown one).
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.12xlarge",  # <-
+    )
+    estimator.fit()
+    # file: train.py
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(8, 1).to(device)
+    for x, y in torch.utils.data.DataLoader([]):
+        loss = model(x.to(device)).sum()
+        loss.backward()
+
+Good: one process per GPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.12xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda(), device_ids=[local_rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    dataset = torch.utils.data.TensorDataset(torch.ones(64, 8))
+    for (x,) in DataLoader(dataset, sampler=DistributedSampler(dataset, shuffle=False)):
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
+
+Good: an instance with one GPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    torch.ones(1).backward()
+
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge  # <-
+    distribution: none
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: GPUproof starts one process per GPU
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution: torchrun
+    # file: train.py
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: MirroredStrategy uses every GPU
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.12xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy().scope():
+        model = tf.keras.Sequential()
+        model.compile()
+    model.fit([])
+
+Quiet: the Trainer of transformers uses all GPUs
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_count=1, instance_type="ml.p3.8xlarge")
+    # file: train.py
+    import torch
+    from transformers import Trainer
+
+    Trainer(model=torch.nn.Linear(1, 1)).train()
+"""
+
+from gpuproof.catalogue.prices import cost_text
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.local_imports import unseen_imports
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.instances import find_instance, hourly_price, hourly_text
+from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher
+from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+
+rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind != "training" or job.script is None or not job.instance_type.is_sure:
+        return
+    instance = find_instance(project, job.instance_type)
+    if instance is None or instance.gpu_count < 2:
+        return
+    if not has_no_launcher(job) or not trains_model(job.script):
+        return
+    # A script that uses no GPU at all is reported by PT101.
+    if job.script.imports("torch") and not may_use_device(job.script):
+        return
+    if may_use_several_gpus(job.script) or unseen_imports(job.script):
+        return
+    idle = instance.gpu_count - 1
+    price = hourly_price(project, instance.name, "training")
+    cost = f", {cost_text(price, idle / instance.gpu_count)} of {hourly_text(price)}" if price else ""
+    sure = job.instance_type.certainty == "known"
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"`{instance.name}` has {instance.gpu_count} GPUs; nothing in `{job.script_title}` uses more than one: "
+        f"{idle} idle{cost}.",
+        remedy=_remedy(job, project, instance.name),
+        severity=rule.severity if sure else lowered(rule.severity),
+    )
+
+
+def _remedy(job: JobDefinition, project: Project, name: str) -> str:
+    from gpuproof.catalogue.search import InstanceQuery
+
+    instance = project.catalogue.instance(name)
+    single = (
+        project.catalogue.search(InstanceQuery(gpus=(str(instance.gpu_model),), use="training"))
+        if instance
+        else ()
+    )
+    one = next((found.name for found in single if found.gpu_count == 1), None)
+    price = hourly_price(project, one, "training") if one else None
+    smaller = f"use {one}{f' ({hourly_text(price)})' if price else ''}, or " if one else ""
+    launcher = (
+        "train under tf.distribute.MirroredStrategy()"
+        if job.script is not None and job.script.imports("tensorflow", "keras")
+        else f"start one process per GPU with {format_distribution(job, 'torch_distributed')} and wrap the "
+        "model in DistributedDataParallel"
+    )
+    text = f"{smaller}{launcher}."
+    return text[0].upper() + text[1:]

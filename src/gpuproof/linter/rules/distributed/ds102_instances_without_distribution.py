@@ -1,0 +1,127 @@
+"""The job has several instances, but neither the job nor its script connects them.
+
+Each host then runs the same training from start to end, and the models overwrite each other in S3: the job takes as
+long as on one host and costs as much as all of them. The rule does not report jobs that split their data between the
+hosts (`ShardedByS3Key`), scripts that read the list of hosts, and libraries that may distribute the work.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=4, instance_type="ml.g5.xlarge",  # <-
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: the script creates its own process group
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import json
+    import os
+    import torch
+    import torch.distributed as dist
+
+    hosts = json.loads(os.environ["SM_HOSTS"])
+    dist.init_process_group("nccl", rank=hosts.index(os.environ["SM_CURRENT_HOST"]), world_size=len(hosts))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: each host gets a share of the data
+
+    # file: launch.py
+    from sagemaker.inputs import TrainingInput
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.xlarge")
+    estimator.fit({"train": TrainingInput("s3://bucket/train", distribution="ShardedByS3Key")})
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+"""
+
+import re
+
+from gpuproof.catalogue.prices import cost_text
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.local_imports import unseen_imports
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher, host_count, shards_input
+from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+
+rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
+
+_HOSTS_TEXT = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resource_?config|current_host", re.IGNORECASE)
+_HOSTS_NAME = re.compile(r"^(current_host|hosts)$")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    count, script = host_count(job), job.script
+    if job.kind != "training" or script is None or count is None or count < 2:
+        return
+    if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
+        return
+    if not trains_model(script) or may_use_several_gpus(script) or _reads_hosts(script):
+        return
+    if unseen_imports(script) or shards_input(job):
+        return
+    name = job.instance_type.text
+    price = hourly_price(project, name, "training") if name else None
+    cost = f", {cost_text(price, count - 1)} of {hourly_text(price, count)} wasted" if price else ""
+    yield rule.hit(
+        job.where(job.instance_count, job.instance_type),
+        f"{count} instances each run all of `{job.script_title}` independently{cost}.",
+        remedy=_remedy(job, script),
+        severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
+    )
+
+
+def _remedy(job: JobDefinition, script: Module) -> str:
+    is_tensorflow = script.imports("tensorflow", "keras")
+    launcher = "multi_worker_mirrored_strategy" if is_tensorflow else "torch_distributed"
+    count = "instance_count: 1" if job.source == "gpuproof" else "instance_count=1"
+    return (
+        f"Use {count}, or start one process group across the hosts with {format_distribution(job, launcher)} and "
+        f"{'MultiWorkerMirroredStrategy' if is_tensorflow else 'DistributedDataParallel'}."
+    )
+
+
+def _reads_hosts(script: Module) -> bool:
+    """Whether the script reads the names of the hosts, by which it may share the work."""
+    return script_uses(script, _HOSTS_TEXT, "string") or script_uses(script, _HOSTS_NAME, "attribute")

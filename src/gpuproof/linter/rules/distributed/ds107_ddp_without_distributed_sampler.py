@@ -1,0 +1,136 @@
+"""The processes form a group, but each of them reads the whole dataset: an epoch takes as long as with one GPU.
+
+`DataLoader(shuffle=True)` is not aware of ranks. Without a `DistributedSampler`, or another way to give each rank its
+share, every process reads everything, and all GPUs but one repeat work. The rule does not report scripts in which
+anything splits the data by rank.
+
+Bad:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, TensorDataset
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    loader = DataLoader(TensorDataset(torch.ones(9, 8)), batch_size=3, shuffle=True)  # <-
+    for (x,) in loader:
+        model(x.cuda()).sum().backward()
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data = TensorDataset(torch.ones(9, 8))
+    loader = DataLoader(data, batch_size=3, sampler=DistributedSampler(data))
+    for (x,) in loader:
+        model(x.cuda()).sum().backward()
+
+Quiet: the dataset itself selects every n-th sample
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, Subset, TensorDataset
+
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data = Subset(TensorDataset(torch.ones(9, 8)), range(dist.get_rank(), 9, dist.get_world_size()))
+    for (x,) in DataLoader(data, batch_size=3, shuffle=True):
+        model(x.cuda()).sum().backward()
+
+Quiet: Accelerate splits the loader
+
+    import torch
+    import torch.distributed as dist
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")
+    model, loader = Accelerator().prepare(torch.nn.Linear(8, 1), DataLoader([], shuffle=True))
+    for x in loader:
+        model(x).sum().backward()
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named, calls_to
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.knowledge.launchers import shards_input
+from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("init_process_group",))
+
+_SPLITS = re.compile(
+    r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler|split_dataset_by_node|IterableDataset|StatefulDataLoader|shard\w*|partition\w*"
+    r"|DTensor|parallelize_module|PipelineStage|Pipe)$|^(webdataset|wds|torch\.distributed\.(rpc|pipelining|tensor))\."
+)
+"""Samplers, datasets and functions that give each rank its own data."""
+_KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
+
+_RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    starts = process_group_inits(module)
+    if not starts or not calls_named(module, "backward"):
+        return
+    if script_uses(module, _SPLITS, "call", "name") or script_uses(module, _KEYWORDS, "keyword"):
+        return
+    if uses_distribution_library(module) or _seeds_by_rank(module):
+        return
+    if any(shards_input(job) for job in project.jobs_running(module)):
+        return
+    for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
+        given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
+        shuffle = call.argument("shuffle", 2)
+        if (
+            shuffle.flag is not True
+            or not shuffle.is_known
+            or not all(argument.is_absent for argument in given)
+        ):
+            continue
+        data = call.expression("dataset", 0)
+        origin = module.origin(data)
+        names = [
+            node.id if isinstance(node, ast.Name) else node.attr
+            for made in (data, origin)
+            if made is not None
+            for node in ast.walk(made)
+            if isinstance(node, (ast.Name, ast.Attribute))
+        ]
+        if any(_RANKED.search(name) for name in names):
+            continue
+        yield rule.hit(
+            call.span,
+            "Every rank reads the whole dataset: the script creates a process group, but this DataLoader has no "
+            "DistributedSampler.",
+            remedy="Use sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
+            "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
+        )
+        return
+
+
+def _seeds_by_rank(module: Module) -> bool:
+    """Whether code computes something from the rank, such as a seed or the start of a slice."""
+    nodes = (*module.nodes(ast.BinOp), *module.nodes(ast.Slice))
+    return any(
+        isinstance(node, ast.Name) and "rank" in node.id and "local" not in node.id
+        for node in nodes
+        for node in ast.iter_child_nodes(node)
+    )

@@ -1,0 +1,130 @@
+"""The backend does not match the job's hardware: Gloo copies GPU gradients through the host, NCCL requires GPUs.
+
+PyTorch recommends NCCL for GPUs and Gloo for CPUs. On GPUs, Gloo copies every gradient to the host and back; on a CPU
+instance, NCCL fails at the start.
+Source: https://docs.pytorch.org/docs/stable/distributed.html, "Which backend to use?".
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=2,
+        instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")  # <-
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Fixed:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=2,
+        instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+    )
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+Quiet: Gloo on CPUs
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.c5.9xlarge")
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+
+Quiet: Gloo for host tensors in addition to NCCL
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.p4d.24xlarge")
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    gpus = dist.new_group(backend="nccl")
+    model = torch.nn.Linear(8, 1).cuda()
+"""
+
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.device_use import touches_device
+from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.ranks import process_group_inits
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Fix
+
+_OFFLOAD = re.compile(r"offload", re.IGNORECASE)
+
+rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
+    gpus = [gpus_per_host(project, job) if job.instance_type.is_known else None for job in jobs]
+    starts = process_group_inits(module)
+    if not jobs or None in gpus or len(starts) != 1 or calls_named(module, "new_group"):
+        return
+    backend = starts[0].argument("backend", 0)
+    if (
+        not backend.is_known
+        or calls_named(module, "is_nccl_available")
+        or uses(module, _OFFLOAD, "keyword", "call")
+    ):
+        return
+    name = jobs[0].instance_type.text
+    if backend.text == "gloo" and all(gpus) and touches_device(module):
+        other = "nccl"
+        message = f"gloo copies the gradients of `{name}`'s GPUs through host memory"
+    elif backend.text == "nccl" and not any(gpus):
+        other = "gloo"
+        message = f"nccl requires GPUs, but `{name}` has none"
+    else:
+        return
+    edits = replace_text(backend, str(backend.text), other)
+    yield rule.hit(
+        starts[0].span,
+        f"{message} ({jobs[0].title}).",
+        remedy=f'Use init_process_group("{other}").',
+        fix=Fix(f"Use {other}", edits, safe=True) if edits else None,
+    )

@@ -1,0 +1,136 @@
+"""Every process writes the same file: they overwrite each other, and a reader may find it incomplete.
+
+With several processes on one host, `torch.save` to one path runs in each of them at the same time. DDP keeps the
+model copies equal, so saving one of them is sufficient. The rule follows the calls within the file and only reports a
+save if nothing on the way checks the rank. It does not report jobs with one process per host, as every host has its
+own disk.
+
+Bad:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank), device_ids=[local_rank])
+    model(torch.ones(8)).sum().backward()
+    torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")  # <-
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank), device_ids=[local_rank])
+    model(torch.ones(8)).sum().backward()
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")
+
+Quiet: each rank has its own file
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
+    torch.save(model.state_dict(), f"/opt/ml/checkpoints/model-{local_rank}.pth")
+
+Quiet: the caller checks the rank
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def save_model(model, folder):
+        torch.save(model.state_dict(), os.path.join(folder, "model.pth"))
+
+    def main():
+        dist.init_process_group("nccl")
+        local_rank = int(os.environ["LOCAL_RANK"])
+        model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
+        if local_rank == 0:
+            save_model(model, "/opt/ml/model")
+
+    main()
+
+Quiet: one process on each host
+
+    import json
+    import os
+    import torch
+    import torch.distributed as dist
+
+    hosts = json.loads(os.environ["SM_HOSTS"])
+    dist.init_process_group("nccl", rank=hosts.index(os.environ["SM_CURRENT_HOST"]), world_size=len(hosts))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    torch.save(model.state_dict(), "/opt/ml/model/model.pth")
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, calls_to
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.knowledge.ranks import (
+    has_one_gpu_per_host,
+    process_group_inits,
+    runs_on_every_rank,
+    runs_several_processes_per_host,
+    uses_distribution_library,
+)
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=("torch",))
+
+_WRAPS = re.compile(r"(^|\.)(DistributedDataParallel|DDP)$")
+_SHARDED = re.compile(
+    r"(^|\.)(FSDP|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type)$|^torch\.distributed\.rpc\b"
+)
+_OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|BytesIO|buffer", re.IGNORECASE)
+"""Names of values that differ between ranks."""
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not process_group_inits(module) or not calls_to(module, "torch.save"):
+        return
+    if not script_uses(module, _WRAPS, "call", "name") or script_uses(module, _SHARDED, "call", "name"):
+        return
+    if uses_distribution_library(module):
+        return
+    if not runs_several_processes_per_host(module) or has_one_gpu_per_host(module, project):
+        return
+    for call in calls_to(module, "torch.save"):
+        if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
+            yield rule.hit(
+                call.span,
+                "Every rank writes this file: nothing on the way here checks the rank.",
+                remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it if other ranks read the file.",
+            )
+
+
+def _has_own_file(module: Module, call: Call) -> bool:
+    path = call.expression("f", 1)
+    origin = module.origin(path)
+    if path is None or (call.argument("f", 1).text or "").startswith("/tmp"):  # noqa: S108
+        return True
+    nodes = [node for made in (path, origin) if made is not None for node in ast.walk(made)]
+    names = [
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute))
+    ]
+    return any(_OWN_FILE.search(name) for name in names)

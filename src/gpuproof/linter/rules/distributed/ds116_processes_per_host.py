@@ -1,0 +1,128 @@
+"""The number of processes per host, of MPI or torchrun, differs from the number of GPUs.
+
+Fewer processes leave GPUs idle and billed; more processes share a GPU and its memory, and NCCL rejects a GPU that is
+used twice. Horovod and SageMaker's libraries expect one process per GPU.
+
+Bad:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",
+        distribution={"mpi": {"enabled": True, "processes_per_host": 8}},  # <-
+    )
+
+Fixed:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",
+        distribution={"mpi": {"enabled": True, "processes_per_host": 4}},
+    )
+
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    distribution:
+      launcher: torchrun
+      processes_per_host: 2  # <-
+
+Bad:
+
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+    from sagemaker.train.distributed import Torchrun
+
+    ModelTrainer(
+        source_code=SourceCode(source_dir="src", entry_script="train.py"),
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=2),
+        distributed=Torchrun(process_count_per_node=8),  # <-
+    )
+
+Good:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",
+        distribution={"mpi": {"enabled": True, "processes_per_host": 4}},
+    )
+
+Quiet: any number of ranks on CPUs
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.c5.9xlarge",
+        distribution={"mpi": {"enabled": True, "processes_per_host": 8}},
+    )
+
+Quiet: MPI of the SDK v3 starts this number of ranks on all hosts together
+
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+    from sagemaker.train.distributed import MPI
+
+    ModelTrainer(
+        source_code=SourceCode(source_dir="src", entry_script="train.py"),
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=2),
+        distributed=MPI(process_count_per_node=8, mpi_additional_options=["--map-by", "ppr:4:node"]),
+    )
+
+Quiet: MPI is off
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",
+        distribution={"mpi": {"enabled": False, "processes_per_host": 8}},
+    )
+"""
+
+from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.launchers import enabled_launchers, processes_per_host
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.source.edit import Fix
+from gpuproof.util.humanize import pluralize
+
+rule = Rule("DS116", "processes-per-host", Severity.WARNING)
+
+_LAUNCHERS = {"mpi": "MPI", "torch_distributed": "torchrun"}
+_KEYS = {"sagemaker-v3": "process_count_per_node"}
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    started = enabled_launchers(job) or ()
+    if len(started) != 1 or started[0] not in _LAUNCHERS:
+        return
+    setting = processes_per_host(job)
+    instance, number = find_instance(project, job.instance_type), setting.number
+    if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
+        return
+    gpus = pluralize(instance.gpu_count, "GPU")
+    idle = instance.gpu_count - int(number)
+    what = f"{idle} are idle" if idle > 0 else "several processes share a GPU"
+    edits = replace_text(setting, str(number), str(instance.gpu_count))
+    sure = setting.is_known and job.instance_type.is_known
+    yield rule.hit(
+        job.where(setting, job.distribution),
+        f"{_LAUNCHERS[started[0]]} starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
+        remedy=f"Set {_KEYS.get(job.source, 'processes_per_host')} to {instance.gpu_count}.",
+        severity=rule.severity if sure else lowered(rule.severity),
+        fix=Fix(f"Start {instance.gpu_count} processes per host", edits, safe=True)
+        if edits and sure
+        else None,
+    )

@@ -1,0 +1,108 @@
+"""The processes form a group but never exchange gradients: each trains its own model.
+
+`init_process_group` only enables communication. Unless the model is wrapped in DistributedDataParallel or FSDP, or
+the script reduces gradients by hand, the copies diverge, and the saved model has only learned from the data of one
+process. `DataParallel` does not help: it works within one process.
+
+Bad:
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")  # <-
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+
+Good:
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+
+Quiet: gradients are averaged by hand
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x).sum().backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+Quiet: nothing is trained here
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    print(torch.nn.Linear(8, 1)(torch.ones(8)))
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.local_imports import unseen_imports
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("DS119", "process-group-without-ddp", Severity.ERROR, needs=("init_process_group",))
+
+_SHARES = re.compile(
+    r"(^|\.)(DistributedDataParallel\w*|FullyShardedDataParallel|DDP|FSDP|fully_shard|replicate|all_reduce\w*|allreduce\w*|reduce|reduce_scatter\w*|all_gather\w*"
+    r"|broadcast\w*|ZeroRedundancyOptimizer|average_\w+|parallelize\w*|DTensor|DeviceMesh|init_device_mesh|Pipe\w*|LocalSGD\w*"
+    r"|Distributed\w*Optimizer|register_\w*hook)$"
+    r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
+)
+"""Functions and classes through which ranks exchange gradients or weights."""
+_GROUP = re.compile(r"^process_group$")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    starts = process_group_inits(module)
+    if not starts or not calls_named(module, "step"):
+        return
+    trains = [
+        call
+        for call in calls_named(module, "backward")
+        if call.receiver is not None and module.loops_around(call.node)
+    ]
+    if (
+        not trains
+        or script_uses(module, _SHARES, "call", "name")
+        or script_uses(module, _GROUP, "keyword")
+        or uses_distribution_library(module)
+        or unseen_imports(module)
+    ):
+        return
+    if module.enclosing(starts[0].node, ast.ClassDef) is not None:
+        return
+    yield rule.hit(
+        starts[0].span,
+        "The process group is created, but no gradient passes through it: each process trains its own model.",
+        remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
+        "device_ids=[local_rank]).",
+    )

@@ -1,0 +1,118 @@
+"""SageMaker's SDK has no image for this combination of framework version and Python version, and raises ValueError.
+
+Every framework version has images for one or two Python versions. The SDK looks the combination up in a table before
+it calls AWS. The rule uses the table of SDK 2.257.7; a version newer than the newest one there is only a warning,
+because a later SDK may have it.
+
+Bad: the image is for another Python
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.11", py_version="py310",  # <-
+    )
+
+Bad: no such version
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="1.14", py_version="py310",  # <-
+    )
+
+Good:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.11", py_version="py39",
+    )
+
+Quiet: a custom image
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", framework_version="9.9", py_version="py310",
+    )
+
+Quiet: the version is defined elsewhere
+
+    import sys
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", framework_version=sys.argv[1], py_version="py310")
+"""
+
+from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.images import SdkVersion, sdk_versions
+from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hit, Hits, Rule, lowered
+from gpuproof.linter.source.edit import Fix
+from gpuproof.util.versions import version_key
+
+rule = Rule("FW101", "unsupported-version", Severity.ERROR)
+
+_NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow"}
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_absent:
+        return
+    version = job.framework_version
+    scope = {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
+    # An estimator's endpoint repeats the version of the estimator; processors use training images of another class.
+    is_repeated = job.model is not None and job.model.kind == "training"
+    if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
+        return
+    instance = find_instance(project, job.instance_type)
+    if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
+        return
+    versions = sdk_versions(job.framework, scope)
+    row = next((release for release in versions if version.text in (release.version, release.alias)), None)
+    if row is None:
+        yield _no_version(job, versions, scope)
+        return
+    python = job.py_version
+    if python.is_sure and python.text and row.py_versions and python.text not in row.py_versions:
+        right = row.py_versions[-1]
+        edits = replace_text(python, python.text, right)
+        yield rule.hit(
+            job.where(python, version),
+            f"There is no {_NAMES[job.framework]} {version.text} {scope} image for {python.text}: it is built for "
+            f"{' or '.join(row.py_versions)}, and the SDK raises ValueError.",
+            remedy=f'Write py_version="{right}".',
+            severity=rule.severity if version.is_known and python.is_known else lowered(rule.severity),
+            fix=Fix(f"Write {right}", edits) if edits else None,
+        )
+
+
+def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str) -> Hit:
+    text = str(job.framework_version.text)
+    newest = max(version_key(version.version) for version in versions)
+    is_newer = version_key(text) > newest
+    target = version_key(text)[:2]
+    near = sorted(versions, key=lambda version: _distance(version_key(version.version)[:2], target))[:4]
+    listed = ", ".join(
+        release.version for release in sorted(near, key=lambda release: version_key(release.version))
+    )
+    sure = job.framework_version.is_known and not is_newer
+    name = _NAMES[str(job.framework)]
+    return rule.hit(
+        job.where(job.framework_version),
+        f"SageMaker's SDK (2.257.7) has no {name} {text} {scope} image and raises ValueError.",
+        remedy=f"The closest versions are {listed}.",
+        severity=rule.severity if sure else lowered(rule.severity),
+    )
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return abs((one[0] - other[0]) * 100 + (one[-1] - other[-1]))

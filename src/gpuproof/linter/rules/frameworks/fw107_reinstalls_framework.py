@@ -1,0 +1,131 @@
+"""requirements.txt replaces the framework build of AWS's image with another one.
+
+SageMaker installs the `requirements.txt` next to the script before it starts it. A pin of another `torch` or
+`tensorflow` downloads several gigabytes at every start and replaces a build that was tested with the image's CUDA,
+NCCL and EFA; `+cpu` disables the GPU, and `tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.1.0+cpu  # <-
+    pandas
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    pandas
+
+Quiet: the same version is already installed
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3.0", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.3.0
+
+Quiet: the launcher's own environment
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: requirements.txt
+    torch==2.1.0
+"""
+
+from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.requirement import Requirement
+from gpuproof.linter.knowledge.images import image_name, is_aws_container
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Edit, Fix
+from gpuproof.linter.source.span import Span
+
+rule = Rule("FW107", "reinstalls-framework", Severity.WARNING)
+
+_PACKAGES = {"torch": "pytorch", "tensorflow": "tensorflow", "tensorflow-gpu": "tensorflow"}
+
+
+@rule.requirement
+def check(requirement: Requirement, project: Project) -> Hits:
+    framework = _PACKAGES.get(requirement.name)
+    unit = requirement.span.unit
+    if framework is None or unit.absolute.name != "requirements.txt":
+        return
+    jobs = [
+        job
+        for job in project.jobs
+        if job.script is not None
+        and job.script.unit.absolute.parent == unit.absolute.parent
+        and not (job.source_dir.is_absent or job.kind != "training")
+        and _is_aws(job, framework, project)
+    ]
+    pinned = requirement.pinned or ""
+    if (
+        not jobs
+        or not (pinned or requirement.name == "tensorflow-gpu")
+        or _is_installed(jobs[0], requirement.name, pinned)
+    ):
+        return
+    if requirement.name == "tensorflow-gpu":
+        what = "`tensorflow-gpu` can no longer be installed from PyPI, and the image already has TensorFlow with GPU support"
+    elif pinned.endswith("+cpu"):
+        what = f"`{requirement.name}=={pinned}` is a build without CUDA: the GPU stays idle"
+    else:
+        what = f"`{requirement.name}=={pinned}` replaces the build of the image"
+    line = requirement.span.line
+    start = Span(unit, line, 1, line, 1)
+    yield rule.hit(
+        requirement.span,
+        f"{what} ({jobs[0].title}).",
+        remedy="Remove the line; select the version with framework_version.",
+        fix=Fix("Comment it out", (Edit(start, "# "),), safe=True),
+    )
+
+
+def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
+    if job.framework != framework:
+        return False
+    if job.image.is_absent:
+        return True
+    image = image_name(job.image)
+    return image is not None and is_aws_container(image, project)
+
+
+def _is_installed(job: JobDefinition, name: str, pinned: str) -> bool:
+    """Whether the image already has the pinned version, as far as the job specifies its version."""
+    image = image_name(job.image)
+    version = image.version if image is not None else job.framework_version.text
+    if name == "tensorflow-gpu" or pinned.endswith("+cpu"):
+        return False
+    return version is None or pinned.partition("+")[0].startswith(version)

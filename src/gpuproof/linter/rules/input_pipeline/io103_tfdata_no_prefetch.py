@@ -1,0 +1,98 @@
+"""Without `prefetch` the GPU waits while the CPU prepares the next batch, and the CPU waits while the GPU computes.
+
+`prefetch(tf.data.AUTOTUNE)` at the end of a pipeline overlaps the two; TensorFlow's guide to tf.data performance
+lists it first. `fit` does not add it. The rule follows a pipeline from its source to `fit`, and does not report
+pipelines of which any part is defined elsewhere.
+
+Bad:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10)
+    dataset = dataset.batch(2)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset, epochs=3)  # <-
+
+Fixed:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10)
+    dataset = dataset.batch(2)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset.prefetch(tf.data.AUTOTUNE), epochs=3)
+
+Good:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10).batch(2).prefetch(tf.data.AUTOTUNE)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset, epochs=3)
+
+Quiet: image_dataset_from_directory prefetches itself
+
+    import tensorflow as tf
+
+    dataset = tf.keras.utils.image_dataset_from_directory("images")
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset)
+
+Quiet: a dataset that is returned to the caller
+
+    import tensorflow as tf
+
+    def read(paths):
+        return tf.data.TFRecordDataset(paths).batch(2)
+"""
+
+import ast
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.fixing.edits import wrap
+from gpuproof.linter.knowledge.tensorflow import pipeline_calls, tensorflow_alias, tensorflow_is_at_least
+from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Fix
+
+rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data"))
+
+_MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if is_test(module) or runs_without_gpu(module, project):
+        return
+    for call in calls_named(module, "fit"):
+        dataset = call.expression("x", 0)
+        if (
+            call.receiver is None
+            or dataset is None
+            or type_of(module, dataset).kind is not TypeKind.TF_DATASET
+        ):
+            continue
+        steps = pipeline_calls(module, dataset)
+        if (
+            steps is None
+            or any(step.method in _MAY_PREFETCH for step in steps)
+            or not any(step.method == "batch" for step in steps)
+        ):
+            continue
+        name = tensorflow_alias(module)
+        plain = isinstance(dataset, (ast.Name, ast.Call))
+        new_enough = tensorflow_is_at_least(module, project, "2.4") != "no"
+        fix = None
+        if name is not None and plain and new_enough:
+            edits = wrap(module, dataset, "", f".prefetch({name}.data.AUTOTUNE)")[1:]
+            fix = Fix("Append .prefetch", edits, safe=True)
+        yield rule.hit(
+            module.span(dataset),
+            f"`{module.text(dataset)[:60]}` is passed to fit without prefetch: the GPU waits while each batch is prepared.",
+            remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
+            fix=fix,
+        )

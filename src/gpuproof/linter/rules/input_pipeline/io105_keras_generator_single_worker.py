@@ -1,0 +1,102 @@
+"""A Keras generator with one worker decodes and augments every image on one CPU core, while the GPU waits.
+
+`ImageDataGenerator` and `Sequence` run in Python; `fit` uses a single thread for them unless `workers` is set (Keras
+2), or the dataset object sets it (`PyDataset(workers=...)`, Keras 3). A tf.data pipeline does the same without
+Python.
+
+Bad:
+
+    import tensorflow as tf
+
+    generator = tf.keras.preprocessing.image.ImageDataGenerator(rescale=1 / 255, horizontal_flip=True)
+    train = generator.flow_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3)  # <-
+
+Good:
+
+    import tensorflow as tf
+
+    train = tf.keras.utils.image_dataset_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3)
+
+Quiet: several workers
+
+    import tensorflow as tf
+
+    generator = tf.keras.preprocessing.image.ImageDataGenerator(rescale=1 / 255)
+    train = generator.flow_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3, workers=8, use_multiprocessing=True)
+
+Quiet: the dataset sets it
+
+    import tensorflow as tf
+
+    class Images(tf.keras.utils.PyDataset):
+        def __getitem__(self, index):
+            return tf.io.read_file(str(index))
+
+    tf.keras.Sequential().fit(Images(workers=8), epochs=3)
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule(
+    "IO105",
+    "keras-generator-single-worker",
+    Severity.WARNING,
+    needs=("ImageDataGenerator", "Sequence", "PyDataset"),
+)
+
+_WORKERS = re.compile(r"^(workers|use_multiprocessing)$")
+_FLOWS = ("flow", "flow_from_directory", "flow_from_dataframe")
+_BASES = ("keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("tensorflow", "keras") or is_test(module) or runs_without_gpu(module, project):
+        return
+    for call in calls_named(module, "fit", "fit_generator"):
+        keyword = "x" if call.method == "fit" else "generator"
+        origin = origin_call(module, call.expression(keyword, 0))
+        workers = call.argument("workers")
+        if origin is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
+            continue
+        what = _generator(module, origin)
+        if what is None:
+            continue
+        yield rule.hit(
+            call.span,
+            f"`{what}` runs in one thread: one CPU core prepares the batches while the GPU waits.",
+            remedy="Read with tf.data (image_dataset_from_directory, map(num_parallel_calls=...), prefetch), or pass "
+            "workers=8 to fit (Keras 2) or to the PyDataset (Keras 3).",
+        )
+
+
+def _generator(module: Module, origin: Call) -> str | None:
+    """The generator that runs in one thread; None if it is something else or has its own workers."""
+    if origin.method in _FLOWS and origin.receiver is not None:
+        source = origin_call(module, origin.receiver)
+        if source is not None and source.method == "ImageDataGenerator":
+            return f"ImageDataGenerator.{origin.method}"
+        return None
+    owner = module.classes.get(origin.method) if isinstance(origin.node.func, ast.Name) else None
+    if (
+        owner is None
+        or uses(module, _WORKERS, "keyword", within=owner)
+        or not origin.argument("workers").is_absent
+    ):
+        return None
+    return origin.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None

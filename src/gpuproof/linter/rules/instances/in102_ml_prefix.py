@@ -1,0 +1,94 @@
+"""Names of SageMaker instance types start with `ml.`, those of EC2 do not; each service rejects the other's names.
+
+The SDK raises ValueError for `p3.2xlarge` before anything starts; boto3 sends the request, and the service responds
+with a validation error.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="g5.2xlarge")  # <-
+
+Fixed:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+
+Bad:
+
+    # file: main.tf
+    resource "aws_instance" "trainer" {
+      ami           = "ami-0123456789abcdef0"
+      instance_type = "ml.g5.2xlarge"  # <-
+    }
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.2xlarge",
+    )
+
+Quiet: local mode
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local")
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local_gpu")
+
+Quiet: an EC2 type on EC2
+
+    # file: main.tf
+    resource "aws_instance" "trainer" {
+      ami           = "ami-0123456789abcdef0"
+      instance_type = "g5.2xlarge"
+    }
+"""
+
+from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instance_references import ec2_type, replace_text
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.source.edit import Fix
+from gpuproof.linter.templates.resource import Resource
+
+rule = Rule("IN102", "ml-prefix", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.source in ("gpuproof", "what-if"):
+        return
+    for name in job.instance_type.texts:
+        if name.startswith("ml.") or project.catalogue.instance(name) is None:
+            continue
+        edits = replace_text(job.instance_type, name, f"ml.{name}")
+        yield rule.hit(
+            job.where(job.instance_type),
+            f"`{name}` is an EC2 name; names of SageMaker types start with `ml.`, so the request is rejected.",
+            remedy=f'Write "ml.{name}".',
+            severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
+            fix=Fix(f"Write ml.{name}", edits, safe=True) if edits else None,
+        )
+
+
+@rule.resource
+def check_resource(resource: Resource, project: Project) -> Hits:
+    value = ec2_type(resource)
+    name = value.text if value is not None else None
+    if value is None or name is None or not name.startswith("ml."):
+        return
+    plain = name.removeprefix("ml.")
+    if project.catalogue.instance(plain) is None:
+        return
+    edits = replace_text(value, name, plain)
+    yield rule.hit(
+        value.span or resource.span,
+        f"`{name}` is a SageMaker name, which EC2 rejects; its EC2 name is `{plain}`.",
+        remedy=f'Write "{plain}".',
+        fix=Fix(f"Write {plain}", edits, safe=True) if edits else None,
+    )

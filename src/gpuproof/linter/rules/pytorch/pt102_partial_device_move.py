@@ -1,0 +1,163 @@
+"""The model is on the GPU but its input is not, or vice versa: the first step fails, and only on a GPU instance.
+
+The error is "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same", or
+"Expected all tensors to be on the same device". On a laptop both are on the CPU and the script runs, so the error
+only occurs on a running instance that is billed. The rule follows a model and its batches to the call that uses both.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
+    for x, y in DataLoader([]):
+        scores = model(x)  # <-
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
+    for x, y in DataLoader([]):
+        scores = model(x.to(device))
+
+Quiet: forward moves its input
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.to("cuda") * 2
+
+    model = Net().to("cuda")
+    for x, y in DataLoader([]):
+        scores = model(x)
+
+Quiet: the loader's own function moves the batch
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    def on_gpu(items):
+        return torch.stack(items).cuda(), None
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).cuda()
+    for x, y in DataLoader([], collate_fn=on_gpu):
+        scores = model(x)
+
+Quiet: a loss has no weights
+
+    import torch
+
+    criterion = torch.nn.CrossEntropyLoss()
+    loss = criterion(torch.ones(2, 2).cuda(), torch.ones(2).long().cuda())
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
+from gpuproof.linter.analysis.usage import moves_name, uses
+from gpuproof.linter.knowledge.torch import (
+    imports_device_manager,
+    is_collated,
+    is_inside_with,
+    is_test,
+    moves_to_gpu,
+    runs_without_gpu,
+)
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hit, Hits, Rule
+
+rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("cuda",))
+
+_MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
+_WRAPPER = re.compile(r"DataParallel$")
+_WEIGHTLESS = re.compile(
+    r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if (
+        not module.imports("torch")
+        or is_test(module)
+        or imports_device_manager(module)
+        or runs_without_gpu(module, project)
+    ):
+        return
+    if uses(module, _MOVES_INPUT, "call") or _something_moves_inside(module):
+        return
+    moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
+    for call in all_calls(module):
+        if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
+            continue
+        model, batch = type_of(module, call.node.func), type_of(module, call.node.args[0])
+        if (
+            model.kind is not TypeKind.MODULE
+            or batch.kind is not TypeKind.TENSOR
+            or _has_no_weights(module, call)
+        ):
+            continue
+        if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
+            continue
+        made = module.origin(call.node.func) or call.node
+        if _in_place(module, call.node.args[0]) or any(
+            is_inside_with(module, item, ("device",)) for item in (call.node, made)
+        ):
+            continue
+        if _is_wrapped(module, call.node.func) or is_collated(module, call.node):
+            continue
+        yield _hit(module, call, model)
+
+
+def _hit(module: Module, call: Call, model: InferredType) -> Hit:
+    name, batch = module.text(call.node.func), module.text(call.node.args[0])
+    on, off = (name, batch) if model.device == "gpu" else (batch, name)
+    return rule.hit(
+        call.span,
+        f"`{on}` is moved to the GPU but `{off}` is not: RuntimeError on a GPU instance.",
+        remedy=f"Write {name}({batch}.to(device))."
+        if off == batch
+        else f"Call {name}.to(device) once, before the loop.",
+    )
+
+
+def _something_moves_inside(module: Module) -> bool:
+    """Whether a model or dataset of the file moves tensors in its own methods, such as `forward`."""
+    for call in calls_named(module, "to", "cuda"):
+        owner = module.enclosing(call.node, ast.ClassDef)
+        if (
+            call.receiver is not None
+            and owner is not None
+            and any(base.startswith("torch.") for base in module.bases(owner))
+        ):
+            return True
+    return False
+
+
+def _is_wrapped(module: Module, node: ast.expr) -> bool:
+    """Whether the model is in `DataParallel`, which moves its input."""
+    if not isinstance(node, ast.Name):
+        return False
+    values = [binding.value for binding in module.reaching(node) if binding.value is not None]
+    return uses(module, _WRAPPER, "call", within=values)
+
+
+def _has_no_weights(module: Module, call: Call) -> bool:
+    origin = module.origin(call.node.func)
+    name = module.qualified(origin.func) if isinstance(origin, ast.Call) else None
+    return name is not None and _WEIGHTLESS.match(name) is not None
+
+
+def _in_place(module: Module, node: ast.expr) -> bool:
+    """Whether `x.data = x.data.cuda()` or `x = x.cuda()` in a branch may have moved it."""
+    return isinstance(node, ast.Name) and moves_name(module, node, calls_named(module, "cuda", "to"))

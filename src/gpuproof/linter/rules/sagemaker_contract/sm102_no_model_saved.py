@@ -1,0 +1,137 @@
+"""The training script ends without saving a model: the job is billed, but its result is lost.
+
+SageMaker uploads the contents of `/opt/ml/model` (`SM_MODEL_DIR`). A script that trains, prints its metrics and
+returns leaves that folder empty, and `deploy()` fails afterwards because there is no `model.tar.gz`. The rule
+requires a linked job and reads every module of the project that the script imports; it reports nothing if one of them
+saves anything, or imports a library that might.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        loss = model(x.cuda()).sum()
+        loss.backward()  # <-
+        optimizer.step()
+    print("done")
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    ).fit()
+    # file: train.py
+    import os
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        optimizer.zero_grad()
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+    torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
+
+Quiet: a benchmark only measures times
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="benchmark.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: benchmark.py
+    import time
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for _ in range(10):
+        model(torch.ones(8).cuda()).sum().backward()
+
+Quiet: an unknown library may save it
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import torch
+    from our_loop import finish
+
+    for _ in range(10):
+        loss.backward()
+    finish()
+"""
+
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
+from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.processing_mounts import may_open_to_write
+from gpuproof.linter.knowledge.script_contract import training_jobs
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("backward", "fit"))
+
+_NO_TRAINING = re.compile(r"benchmark|profil|smoke|\btest_", re.IGNORECASE)
+"""Names of files that train only to measure or to test."""
+_MEASURES = re.compile(r"^(timeit|torch\.profiler|torch\.utils\.benchmark|tensorflow\.profiler|cProfile)\.")
+_SAVES = re.compile(
+    r"save|dump|export|write|checkpoint|upload|persist|(^|\.)store|(^|[._])(copy\w*|move|put_\w+|to_disk|log_model|log_artifacts?)$"
+    r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
+    re.IGNORECASE,
+)
+_FOLDERS = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in training_jobs(module, project) if job.module is not module]
+    trains = _training_calls(module)
+    if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
+        return
+    if unseen_imports(module) or any(_may_save(local) for local in local_modules(module)):
+        return
+    yield rule.hit(
+        trains[-1].span,
+        f"`{module.title}` trains here but saves nothing: when {jobs[0].title} ends, the model is lost.",
+        remedy='Save it: torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth")).'
+        if module.imports("torch")
+        else 'Save it: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")).',
+    )
+
+
+def _training_calls(module: Module) -> list[Call]:
+    if module.imports("torch"):
+        steps = [call for call in calls_named(module, "backward") if call.receiver is not None]
+        return [call for call in steps if module.loops_around(call.node) and calls_named(module, "step")]
+    if module.imports("tensorflow", "keras"):
+        return [call for call in calls_named(module, "fit") if call.receiver is not None]
+    return []
+
+
+def _may_save(module: Module) -> bool:
+    """Whether code of a module calls something that may save a model, or opens a file to write."""
+    if uses(module, _FOLDERS, "string"):
+        return True
+    if any(
+        _SAVES.search(call.name or call.method) and local_function(call) is None for call in all_calls(module)
+    ):
+        return True
+    return any(may_open_to_write(call) for call in calls_named(module, "open"))

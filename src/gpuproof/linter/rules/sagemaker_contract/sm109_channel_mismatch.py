@@ -1,0 +1,149 @@
+"""The script reads an environment variable of a channel that the job does not have: a KeyError at the start.
+
+The toolkit sets `SM_CHANNEL_<NAME>` for each key of `fit({...})`, in capitals, and no others. A single address,
+`fit("s3://bucket/data")`, becomes the channel `training`. When `os.environ["SM_CHANNEL_TRAIN"]` fails, the instance
+has already started, and the data of the other channels has been downloaded.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import argparse
+    import os
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default=os.environ["SM_CHANNEL_TRAIN"])  # <-
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import os
+
+    data = os.environ["SM_CHANNEL_TRAINING"]
+
+Quiet: read with a default, or after a check that it exists
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import os
+
+    data = os.environ.get("SM_CHANNEL_TRAIN", "data")
+    if "SM_CHANNEL_VALIDATION" in os.environ:
+        held_out = os.environ["SM_CHANNEL_VALIDATION"]
+
+Quiet: the channels are unknown
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+    from settings import channels
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit(channels())
+    # file: train.py
+    import os
+
+    data = os.environ["SM_CHANNEL_TRAIN"]
+"""
+
+import ast
+from difflib import get_close_matches
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named, calls_to
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.fixing.edits import replace_node
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.script_contract import training_jobs
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Fix
+
+rule = Rule("SM109", "channel-mismatch", Severity.ERROR, when="link", needs=("SM_CHANNEL_",))
+
+_PREFIX = "SM_CHANNEL_"
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in training_jobs(module, project) if job.channels_known]
+    if not jobs:
+        return
+    for read in module.nodes(ast.Subscript):
+        variable = _variable(module, read)
+        if variable is None or _is_guarded(module, read):
+            continue
+        wanted = variable.removeprefix(_PREFIX)
+        # Any job that lacks the channel is reported.
+        job = next((candidate for candidate in jobs if not _has_channel(candidate, wanted)), None)
+        if job is None:
+            continue
+        channels = ", ".join(f"`{name}`" for name in job.channels) or "no channel"
+        names = [name.upper() for name in job.channels]
+        near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
+        text = f'"{_PREFIX}{near[0]}"' if near else ""
+        is_certain = len(jobs) == 1 and near and near[0] not in _channels_read(module)
+        yield rule.hit(
+            module.span(read),
+            f"`{variable}` is not set: {job.title} has {channels}: KeyError when the job starts.",
+            remedy=(f"Read {text}, or pass" if near else "Pass")
+            + f' the data as "{wanted.lower()}" in fit().',
+            fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if is_certain else None,
+        )
+
+
+def _has_channel(job: JobDefinition, wanted: str) -> bool:
+    """Whether the job has a channel, from `fit()` or added by the SDK: `model_uri=` is the channel `model`."""
+    if wanted in {name.upper() for name in job.channels}:
+        return True
+    if wanted == "CODE":
+        return True
+    return wanted == (job.argument("model_channel_name").text or "model").upper() and not (
+        job.argument("model_uri").is_absent
+    )
+
+
+def _variable(module: Module, read: ast.Subscript) -> str | None:
+    if not isinstance(read.ctx, ast.Load) or module.qualified(read.value) != "os.environ":
+        return None
+    name = evaluate(module, read.slice)
+    text = name.text if name.is_known else None
+    return text if text is not None and text.startswith(_PREFIX) and len(text) > len(_PREFIX) else None
+
+
+def _channels_read(module: Module) -> set[str]:
+    variables = [_variable(module, node) for node in module.nodes(ast.Subscript)]
+    return {variable.removeprefix(_PREFIX) for variable in variables if variable}
+
+
+def _is_guarded(module: Module, read: ast.Subscript) -> bool:
+    """Whether the line may never run, or its failure is handled."""
+    function = module.function_of(read)
+    if function is not None and not calls_named(module, function.name):
+        return True
+    for ancestor in module.tree.ancestors(read):
+        if isinstance(ancestor, (ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda)):
+            return True
+        if isinstance(ancestor, ast.If) and "__main__" not in module.text(ancestor.test):
+            return True
+    # The script sets the variable itself, for example for local runs.
+    return any(
+        isinstance(node.ctx, ast.Store) and module.qualified(node.value) == "os.environ"
+        for node in module.nodes(ast.Subscript)
+    ) or bool(calls_to(module, "os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))

@@ -1,0 +1,121 @@
+"""The job uploads a folder to which its script writes nothing: it ends as `Completed`, but the output is empty.
+
+Often the line that saves is commented out, but a `print("Saved")` below it is not. The rule requires the linked
+script and all modules of the project that it imports, and reports nothing if an unknown library, or a command line of
+the job, may refer to the folder.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        outputs=[
+            ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")  # <-
+        ],
+    )
+    # file: process.py
+    import numpy as np
+    import os
+
+    result = np.ones(3)
+    os.makedirs("/opt/ml/processing/output", exist_ok=True)
+    # np.save("/opt/ml/processing/output/result.npy", result)
+    print("Saved")
+
+Good:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py", outputs=[ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")]
+    )
+    # file: process.py
+    import numpy as np
+
+    np.save("/opt/ml/processing/output/result.npy", np.ones(3))
+
+Quiet: the folder is a command-line argument
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        arguments=["--to", "/opt/ml/processing/results"],
+        outputs=[ProcessingOutput(source="/opt/ml/processing/results", destination="s3://b/out")],
+    )
+    # file: process.py
+    import sys
+    import numpy as np
+
+    np.save(sys.argv[2], np.ones(3))
+
+Quiet: a library writes
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py", outputs=[ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")]
+    )
+    # file: process.py
+    from our_pipeline import evaluate
+
+    evaluate("/opt/ml/processing/output")
+"""
+
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.processing_mounts import may_write, mentions_folder
+from gpuproof.linter.knowledge.script_contract import hidden_imports
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+_DYNAMIC = re.compile(r"^(os\.(environ|getenv)|sys\.argv|argparse|click|typer|fire)\b")
+"""Ways to get a path that is not written in the script."""
+_CONFIG = re.compile(r"processingjobconfig")
+
+rule = Rule("SM114", "output-never-written", Severity.WARNING, when="link")
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    script = job.script
+    if job.kind != "processing" or script is None or script is job.module or not job.outputs:
+        return
+    if not job.container_arguments.is_absent or hidden_imports(script):
+        return
+    modules = local_modules(script)
+    writes = any(may_write(module) for module in modules)
+    dynamic = script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _CONFIG, "string")
+    for output in job.outputs:
+        folder = output.path.text if output.path.is_known else None
+        if folder is None or not folder.startswith("/"):
+            continue
+        if writes and (dynamic or any(mentions_folder(module, folder) for module in modules)):
+            continue
+        yield rule.hit(
+            output.span or job.span,
+            f"`{job.script_title}` writes nothing to `{folder}`: the job succeeds, but this output is empty.",
+            remedy=f'Save the result in the script, such as np.save("{folder}/result.npy", result), or drop the '
+            "output.",
+        )

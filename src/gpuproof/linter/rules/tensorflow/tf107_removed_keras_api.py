@@ -1,0 +1,156 @@
+"""A method or parameter that Keras has removed: the script fails at that line, after the GPU instance has started.
+
+TensorFlow 2.16 and later install Keras 3, which has no `fit_generator`, no `fit(workers=...)` and no `lr=`. It is an
+error if the job or the project pins such a TensorFlow, and a warning if nothing is pinned.
+
+Bad:
+
+    # file: requirements.txt
+    tensorflow==2.17.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(optimizer=tf.keras.optimizers.Adam(lr=0.001))  # <-
+    model.fit_generator(iter([]), epochs=3)  # <-
+
+Fixed:
+
+    # file: requirements.txt
+    tensorflow==2.17.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=0.001))
+    model.fit(iter([]), epochs=3)
+
+Bad:
+
+    from keras.models import Sequential
+
+    model = Sequential()
+    model.fit([], workers=8)  # <-
+
+Good:
+
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(iter([]), epochs=3)
+
+Quiet: the job runs an older TensorFlow
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="r", framework_version="2.11", py_version="py39",
+        instance_count=1, instance_type="ml.g4dn.xlarge",
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit_generator(iter([]), epochs=3)
+
+Quiet: not Keras's fit
+
+    from lightgbm import LGBMClassifier
+
+    LGBMClassifier().fit([], [], workers=4)
+"""
+
+import ast
+from collections.abc import Iterator
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_to
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.fixing.edits import replace_node
+from gpuproof.linter.knowledge.tensorflow import (
+    RemovedKerasName,
+    removed_from_keras,
+    targets_old_tensorflow,
+    tensorflow_is_at_least,
+)
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.source.edit import Edit, Fix
+from gpuproof.linter.source.span import Span
+
+rule = Rule("TF107", "removed-keras-api", Severity.ERROR, needs=("keras", "tensorflow"))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("keras", "tensorflow") or targets_old_tensorflow(module) or is_test(module):
+        return
+    for gone in removed_from_keras():
+        for call in _uses(module, gone):
+            verdict = tensorflow_is_at_least(module, project, gone.since)
+            if verdict == "no":
+                continue
+            what = (
+                f"`{gone.name}=`"
+                if gone.kind in ("optimizer", "fit")
+                else f"`{gone.name.rpartition('.')[2]}`"
+            )
+            yield rule.hit(
+                call.span,
+                f"{what} does not exist in the Keras of TensorFlow {gone.since} and later.",
+                remedy=f"Use {gone.instead}.",
+                severity=rule.severity if verdict == "yes" else lowered(rule.severity),
+                fix=_fix(call, gone),
+            )
+
+
+def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
+    match gone.kind:
+        case "method":
+            yield from (
+                candidate for candidate in calls_named(module, gone.name) if candidate.receiver is not None
+            )
+        case "function":
+            yield from calls_to(module, gone.name, f"tensorflow.{gone.name}")
+        case "optimizer":
+            for call in all_calls(module):
+                name = call.name or ""
+                is_keras = name.startswith(("keras.optimizers.", "tensorflow.keras.optimizers."))
+                if (
+                    is_keras
+                    and gone.name in call.keywords
+                    and ".legacy." not in name
+                    and ".schedules." not in name
+                ):
+                    yield call
+        case _:
+            for call in calls_named(module, "fit"):
+                is_model = (
+                    call.receiver is not None and type_of(module, call.receiver).kind is TypeKind.KERAS_MODEL
+                )
+                if is_model and gone.name in call.keywords:
+                    yield call
+
+
+def _fix(call: Call, gone: RemovedKerasName) -> Fix | None:
+    module = call.module
+    if gone.kind == "optimizer":
+        keyword = next(argument for argument in call.node.keywords if argument.arg == gone.name)
+        text = f"{gone.instead}={module.text(keyword.value)}"
+        return Fix(f"Write {gone.instead}", (replace_node(module, keyword, text),), safe=True)
+    function = call.node.func
+    if gone.kind == "method" and gone.instead.isidentifier() and isinstance(function, ast.Attribute):
+        if gone.name.endswith("_generator") and set(call.keywords) & {
+            "workers",
+            "use_multiprocessing",
+            "max_queue_size",
+        }:
+            return None
+        end = module.span(function)
+        at = Span(end.unit, end.end_line, end.end_column - len(gone.name), end.end_line, end.end_column)
+        safe = gone.name == "fit_generator" and "generator" not in call.keywords
+        return Fix(f"Write {gone.instead}", (Edit(at, gone.instead),), safe=safe)
+    return None

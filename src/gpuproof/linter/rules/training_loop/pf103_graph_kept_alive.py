@@ -1,0 +1,145 @@
+"""Adding a loss to a running total keeps the graph of every step in memory.
+
+`total += loss` makes the total a tensor that requires gradients: autograd's graph grows with every batch until the
+epoch ends or GPU memory is full, often hours into a run. Use a number instead: `loss.item()`, or `loss.detach()`,
+which does not wait for the GPU. PyTorch's FAQ describes this under "My model reports cuda runtime error(2)".
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss  # <-
+
+Fixed:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss.detach()
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss.item() * x.size(0)
+
+Quiet: backward runs on the sum
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    for sequence in [[]]:
+        total = 0
+        for x in sequence:
+            loss = model(x).sum()
+            total += loss
+        total.backward()
+
+Quiet: without gradients
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    total = 0
+    with torch.no_grad():
+        for x in []:
+            loss = model(x).sum()
+            total += loss
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.fixing.edits import replace_node
+from gpuproof.linter.knowledge.torch import is_inside_with, is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Fix
+
+_NUMBERS = re.compile(r"(^|\.)(item|detach|numpy|tolist|float|no_grad)$")
+_DATA = re.compile(r"^data$")
+
+rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or is_test(module):
+        return
+    backwards = [call for call in calls_named(module, "backward") if call.receiver is not None]
+    differentiated = {
+        module.text(backward.receiver) for backward in backwards if backward.receiver is not None
+    }
+    for statement in module.nodes(ast.AugAssign):
+        loops = module.loops_around(statement)
+        if (
+            not isinstance(statement.op, ast.Add)
+            or not loops
+            or not isinstance(statement.target, (ast.Name, ast.Attribute))
+        ):
+            continue
+        total = module.text(statement.target)
+        if total in differentiated or is_inside_with(module, statement, ("no_grad", "inference_mode")):
+            continue
+        loss = _loss(module, statement, backwards, loops[0])
+        if loss is None or _is_reset(module, total, loops[0]):
+            continue
+        yield rule.hit(
+            module.span(statement),
+            f"`{module.text(statement)}` keeps the graph of every step in memory: GPU memory grows until it is full.",
+            remedy=f"Add {loss.id}.detach(), and call .item() on the total once at the end.",
+            fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=True),
+        )
+
+
+def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
+    """The added name that is certainly a tensor with a graph; None otherwise."""
+    names = [statement.value]
+    if isinstance(statement.value, ast.BinOp):
+        names = [statement.value.left, statement.value.right]
+    for node in names:
+        if not isinstance(node, ast.Name):
+            continue
+        inside = calls_within(backwards, loop)
+        if not any(isinstance(item.receiver, ast.Name) and item.receiver.id == node.id for item in inside):
+            continue
+        values = [binding.value for binding in module.reaching(node)]
+        # Excludes an earlier `loss = loss.item()` and unknown values.
+        if values and all(value is not None and not _is_number(module, value) for value in values):
+            return node
+    return None
+
+
+def _is_number(module: Module, value: ast.expr) -> bool:
+    return uses(module, _NUMBERS, "call", within=value) or uses(module, _DATA, "attribute", within=value)
+
+
+def _is_reset(module: Module, total: str, loop: ast.AST) -> bool:
+    """Whether the body of the loop assigns a new value to the total, so that it cannot grow."""
+    return any(
+        module.text(target) == total
+        for node in module.nodes(ast.Assign)
+        if module.tree.is_within(node, loop)
+        for target in node.targets
+    )

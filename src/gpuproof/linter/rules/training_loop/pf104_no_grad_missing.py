@@ -1,0 +1,177 @@
+"""Evaluation with autograd enabled keeps every layer's activations for a backward pass that never happens.
+
+This takes several times the GPU memory and some time; a validation batch that fits under `torch.inference_mode()` may
+not fit without it. `model.eval()` does not disable autograd. The rule checks functions that put a model into
+evaluation mode, or that a serving toolkit calls, and that run the model.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    def test(model, loader):
+        model.eval()
+        hits = 0
+        for x, y in loader:
+            hits += (model(x).argmax(1) == y).sum().item()  # <-
+        return hits
+
+Bad: an inference handler
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt").eval()
+
+    def predict_fn(data, model):
+        return model(data)  # <-
+
+Good:
+
+    import torch
+
+    def test(model, loader):
+        model.eval()
+        hits = 0
+        with torch.inference_mode():
+            for x, y in loader:
+                hits += (model(x).argmax(1) == y).sum().item()
+        return hits
+
+Quiet: the caller disables it
+
+    import torch
+
+    def test(model, loader):
+        model.eval()
+        return [model(x) for x, y in loader]
+
+    with torch.no_grad():
+        test(torch.nn.Linear(1, 1), [])
+
+Quiet: generate() runs without gradients
+
+    import torch
+
+    def predict_fn(data, model):
+        model.eval()
+        return model.generate(data)
+
+Quiet: gradients of the input are needed
+
+    import torch
+
+    def attack(model, x, y):
+        model.eval()
+        x.requires_grad = True
+        model(x).sum().backward()
+        return x.grad.sign()
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.usage import reached, uses
+from gpuproof.linter.knowledge.inference_handlers import is_handler
+from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("PF104", "no-grad-missing", Severity.WARNING, needs=(".eval()", "predict_fn", "transform_fn"))
+
+_SWITCHES = re.compile(
+    r"(^|\.)(no_grad|inference_mode|set_grad_enabled|enable_grad|backward|requires_grad_|step|train_step|register_\w*hook)$"
+    r"|^torch\.(autograd|func)\.|^captum\."
+)
+"""Calls of a function that disables autograd, or needs it."""
+_GRADIENTS = re.compile(r"^(grad|requires_grad)$")
+_LOADS = re.compile(r"^torch\.(jit\.)?load$|(^|\.)(load_state_dict|eval)$")
+_WITHOUT = re.compile(r"^(diffusers|sentence_transformers)\.|(^|\.)pipeline$")
+"""Models that disable autograd themselves."""
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or imports_device_manager(module) or is_test(module):
+        return
+    if _is_off(module):
+        return
+    handler = is_handler(module)
+    for function in module.nodes(ast.FunctionDef):
+        run = _runs_model(module, function, handler)
+        if run is None or _switches(module, function) or _is_called_without(module, function):
+            continue
+        yield rule.hit(
+            run.span,
+            f"`{module.text(run.node)[:50]}` in `{function.name}` runs with autograd enabled: activations stay in GPU memory "
+            "for a backward pass that never happens.",
+            remedy="Put it under `with torch.inference_mode():`.",
+        )
+
+
+def _is_off(module: Module) -> bool:
+    """Whether the file disables autograd for the whole process, with a statement at its top level."""
+    return any(
+        call.argument("mode", 0).flag is False
+        and module.parent(module.parent(call.node) or call.node) is module.tree.root
+        for call in calls_named(module, "set_grad_enabled")
+        if isinstance(module.parent(call.node), ast.Expr)
+    )
+
+
+def _switches(module: Module, function: FunctionNode) -> bool:
+    """Whether the function disables autograd, needs gradients, or is a generator, whose caller may do either."""
+    return (
+        uses(module, _SWITCHES, "call", "name", within=function)
+        or uses(module, _GRADIENTS, "attribute", "keyword", within=function)
+        or any(module.function_of(node) is function for node in module.nodes(ast.Yield, ast.YieldFrom))
+    )
+
+
+def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
+    """The first call of a model that the function put into evaluation mode or received from a toolkit."""
+    calls = [call for call in all_calls(module) if module.function_of(call.node) is function]
+    evaluated = {
+        module.text(call.receiver) for call in calls if call.method == "eval" and call.receiver is not None
+    }
+    if handler and function.name in ("predict_fn", "transform_fn"):
+        names = [argument.arg for argument in function.args.args]
+        index = 1 if function.name == "predict_fn" else 0
+        served = names[index] if index < len(names) else ""
+        if _loads_module(module):
+            evaluated.add(served)
+    return next((call for call in calls if module.text(call.node.func) in evaluated), None)
+
+
+def _loads_module(module: Module) -> bool:
+    """Whether the handler's model is certainly a `torch.nn.Module` and not a pipeline that disables autograd itself."""
+    load = module.functions.get("model_fn")
+    if load is None:
+        return False
+    code = reached(module, load)
+    return uses(module, _LOADS, "call", within=code) and not uses(
+        module, _WITHOUT, "call", "name", within=code
+    )
+
+
+def _is_called_without(module: Module, function: FunctionNode) -> bool:
+    """Whether the function is decorated, or called where autograd is disabled."""
+    if function.decorator_list:
+        return True
+    for other in local_modules(module):
+        for call in calls_named(other, function.name):
+            if is_inside_with(other, call.node, ("no_grad", "inference_mode", "set_grad_enabled")):
+                return True
+            around = other.function_of(call.node)
+            if (
+                around is not None
+                and around is not function
+                and uses(other, _SWITCHES, "call", "name", within=around.decorator_list)
+            ):
+                return True
+    return False

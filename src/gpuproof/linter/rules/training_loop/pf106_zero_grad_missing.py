@@ -1,0 +1,131 @@
+"""`backward()` adds to the existing gradients: without `zero_grad()`, each step uses the sum of all previous steps.
+
+Training then diverges or converges to something worse, without a warning. The rule checks training loops that are
+completely visible and in which neither the optimizer's nor the model's gradients are cleared.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()  # <-
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+
+Quiet: the model's gradients are cleared
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        model.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+Quiet: a helper may do it
+
+    import torch
+    from helpers import reset
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(3):
+        reset(optimizer)
+        model(torch.ones(4)).sum().backward()
+        optimizer.step()
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, local_function
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.analysis.usage import code_around, moves_name, uses
+from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=("backward",))
+
+_CLEARS = re.compile(r"(^|\.)zero_grad$|^(horovod|apex|megatron)\.|(^|\.)clear_grad\w*$")
+_GRADIENTS = re.compile(r"^grad$")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or is_test(module) or imports_device_manager(module):
+        return
+    for call in calls_named(module, "step"):
+        receiver, loops = call.receiver, module.loops_around(call.node)
+        if not isinstance(receiver, ast.Name) or not loops or call.node.args or call.keywords:
+            continue
+        if type_of(module, receiver).kind is not TypeKind.OPTIMIZER or not calls_within(
+            calls_named(module, "backward"), loops[0]
+        ):
+            continue
+        if _is_cleared(module, receiver, loops[-1]) or _is_passed_on(module, receiver):
+            continue
+        yield rule.hit(
+            call.span,
+            f"The gradients are never cleared before `{module.text(call.node)}`: they add up over all steps.",
+            remedy=f"Call {receiver.id}.zero_grad(set_to_none=True) before backward().",
+        )
+
+
+def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
+    """Whether code that runs with the training loop clears or assigns gradients, or any code those of the optimizer."""
+    around = code_around(module, loop)
+    return (
+        moves_name(module, optimizer, calls_named(module, "zero_grad"))
+        or uses(module, _CLEARS, "call", "name", within=around)
+        or uses(module, _GRADIENTS, "attribute", within=around)
+        or any(
+            call.receiver is not None and _clears_elsewhere(call)
+            for call in calls_within(all_calls(module), loop)
+        )
+    )
+
+
+def _clears_elsewhere(call: Call) -> bool:
+    """Whether a method of the project's own class, which may be in another file, clears gradients."""
+    return any(
+        function.name == call.method and uses(module, _CLEARS, "call", within=function)
+        for module in local_modules(call.module)
+        for function in module.nodes(ast.FunctionDef)
+    )
+
+
+def _is_passed_on(module: Module, optimizer: ast.Name) -> bool:
+    """Whether the optimizer is passed to an unknown function, which may clear its gradients."""
+    bindings = module.reaching(optimizer)
+    for call in all_calls(module):
+        given = [*call.node.args, *call.keywords.values()]
+        passed = any(
+            isinstance(argument, ast.Name) and any(each in bindings for each in module.reaching(argument))
+            for argument in given
+        )
+        if passed and local_function(call) is None and "lr_scheduler" not in (call.name or ""):
+            return True
+    return False

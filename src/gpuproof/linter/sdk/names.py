@@ -1,0 +1,81 @@
+"""Finds the names of the SageMaker SDK that a file uses, imported or as attributes of an imported package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuproof.linter.analysis.module import Module
+
+PACKAGE = "sagemaker"
+_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"})
+
+
+class SdkName(NamedTuple):
+    """One use of an SDK name.
+
+    Attributes:
+        path: the qualified name: `sagemaker.pytorch.PyTorch`.
+        node: the alias of an import, or the attribute.
+        statement: the import; None for an attribute.
+        guarded: whether an exception handler covers its absence.
+    """
+
+    path: str
+    node: ast.AST
+    statement: ast.stmt | None
+    guarded: bool
+
+
+def sdk_names(module: Module) -> Iterator[SdkName]:
+    """The imported names of the SDK, then the names used as attributes of the package, without duplicates."""
+    for statement in module.nodes(ast.Import, ast.ImportFrom):
+        for alias in statement.names:
+            path = _imported(statement, alias)
+            if path is not None:
+                yield SdkName(path, alias, statement, _is_guarded(module, statement))
+    seen: set[str] = set()
+    for node in module.nodes(ast.Attribute):
+        if isinstance(module.parent(node), ast.Attribute):
+            continue
+        path = module.qualified(node)
+        if path is None or not path.startswith(PACKAGE + ".") or path in seen:
+            continue
+        # Names that are imported directly are reported at the import.
+        if _root(node) in module.names.imports and module.names.imports[_root(node)] == PACKAGE:
+            seen.add(path)
+            yield SdkName(path, node, None, _is_guarded(module, node))
+
+
+def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str | None:
+    if isinstance(statement, ast.Import):
+        found = alias.name
+    elif statement.level or statement.module is None or alias.name == "*":
+        return None
+    else:
+        found = f"{statement.module}.{alias.name}"
+    return found if found.partition(".")[0] == PACKAGE else None
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_guarded(module: Module, node: ast.AST) -> bool:
+    """Whether a statement is in a `try` that catches its absence, or in the handler."""
+    child, parent = node, module.parent(node)
+    while parent is not None:
+        handlers = parent.handlers if isinstance(parent, ast.Try) and child not in parent.finalbody else ()
+        if any(_catches(handler) for handler in handlers):
+            return True
+        child, parent = parent, module.parent(parent)
+    return False
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _CAUGHT for node in ast.walk(handler.type))

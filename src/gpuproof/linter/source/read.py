@@ -1,0 +1,113 @@
+"""Reads files into units, by file name and content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuproof.linter.internal_errors import ErrorLog
+from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
+from gpuproof.linter.source.span import Unit, UnitKind
+
+MAX_REQUEST_BYTES = 1_000_000
+"""Bytes; a larger JSON or YAML file that contains an instance type is a price list, not a request."""
+_PYTHON_SUFFIXES = ("py", "pyi", "pyw")
+_SHEBANG = re.compile(rb"#!.*\bpython")
+"""The first line of a Python program whose name has another suffix, or none."""
+JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
+"""A copy of `gpuproof.jobs.load.FILE_NAMES`: importing it would import pydantic, 60 ms that scripts do not need."""
+
+
+@dataclass(frozen=True)
+class UnreadableFile:
+    """A file that cannot be read as the kind of file that its name indicates.
+
+    Args:
+        path: as the user wrote it.
+        reason: why, as a clause.
+        line: the line of the problem, from 1.
+        broken: whether Python cannot read it either.
+        is_source: False for a file whose type is not checked, such as a shell script.
+    """
+
+    path: str
+    reason: str
+    line: int = 1
+    broken: bool = False
+    is_source: bool = True
+
+
+def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[Unit], list[UnreadableFile]]:
+    """Read files into units; files that cannot be read are returned separately.
+
+    Args:
+        log: gets the exceptions in readers; they are raised if None.
+    """
+    units: list[Unit] = []
+    failures: list[UnreadableFile] = []
+    for path in paths:
+        try:
+            units += read_file(path)
+        except Unreadable as error:
+            failures.append(UnreadableFile(path, error.reason, error.line, error.broken, error.is_source))
+        except Exception as error:
+            if log is None:
+                raise
+            log.add(error, path, task="reading the file")
+    return units, failures
+
+
+def read_file(path: str) -> list[Unit]:
+    """Read the units of one file; empty if nothing in it is checked.
+
+    Raises:
+        Unreadable: it cannot be read as source.
+    """
+    name = path.rpartition("/")[2]
+    suffix = name.rpartition(".")[2].lower()
+    if suffix == "ipynb":
+        from gpuproof.linter.source import notebook  # imports json and re, only for notebooks
+
+        return notebook.read(path, read_bytes(Path(path)))
+    if suffix in ("yaml", "yml", "json", "template", "tf"):
+        return _template(path, name, suffix)
+    if suffix == "md":
+        from gpuproof.linter.source import markdown
+
+        return markdown.read(path, decode(read_bytes(Path(path)))[0])
+    if suffix == "txt":
+        return [Unit(path, decode(read_bytes(Path(path)))[0], "requirements")]
+    if suffix == "toml":
+        return []
+    raw = read_bytes(Path(path))
+    if suffix not in _PYTHON_SUFFIXES and not _SHEBANG.match(raw):
+        raise Unreadable("its type is not supported", broken=False, is_source=False)
+    text, encoding = decode(raw)
+    return [Unit(path, text, "python", encoding=encoding)]
+
+
+def _template(path: str, name: str, suffix: str) -> list[Unit]:
+    if name in JOB_FILE_NAMES:
+        return [Unit(path, decode(read_bytes(Path(path)))[0], "gpuproof")]
+    try:
+        raw = read_bytes(Path(path))
+    except Unreadable:
+        # A .json or .yaml file may be data of any size.
+        return []
+    kind = _kind_of_template(raw, is_terraform=suffix == "tf")
+    return [Unit(path, decode(raw)[0], kind)] if kind is not None else []
+
+
+def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
+    if is_terraform:
+        words = (b"aws_sagemaker_", b"aws_instance", b"aws_iam_", b"aws_launch_template")
+        return "terraform" if any(word in raw for word in words) else None
+    if b"AWS::" in raw:
+        return "cloudformation"
+    # The input of `aws sagemaker create-training-job --cli-input-json`.
+    is_request = (
+        any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES
+    )
+    return "request" if is_request else None

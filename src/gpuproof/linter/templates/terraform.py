@@ -1,0 +1,362 @@
+"""Reads the resource blocks of Terraform files with a small HCL parser; values of other expressions are unknown.
+
+It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, and `var.name` with a default in the
+same file. Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from gpuproof.linter.analysis.values import ABSENT, Entries, Value, default, known
+from gpuproof.linter.source.span import Span, Unit
+from gpuproof.linter.templates.resource import Resource
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[ \t\r]+|\#[^\n]*|//[^\n]*|/\*.*?\*/)
+    | (?P<newline>\n)
+    | (?P<heredoc><<-?\s*(?P<mark>[A-Za-z_]\w*)[ \t]*\n)
+    | (?P<text>"(?:\\.|\$\{(?:[^{}"]|"(?:\\.|[^"\\])*"|\{[^{}]*\})*\}|[^"\\\n])*")
+    | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+    | (?P<name>[A-Za-z_][\w-]*)
+    | (?P<mark_>[{}\[\]()=,:.])
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_MAX_DEPTH = 40
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def resources(unit: Unit) -> list[Resource]:
+    """The resource blocks of a file, in order; blocks that cannot be parsed are left out."""
+    body = _Parser(unit).body()
+    variables = {
+        block.labels[0]: block.body.at("default")
+        for block in body.blocks
+        if block.type == "variable" and block.labels and not block.body.at("default").is_absent
+    }
+    return [
+        Resource(
+            "terraform", block.labels[0], block.labels[1], _with_defaults(block.body, variables), block.span
+        )
+        for block in body.blocks
+        if block.type == "resource" and len(block.labels) == 2
+    ]
+
+
+def problem(source: str) -> tuple[int, str] | None:
+    """The line and message of the first syntax error; None without one, or if an expression is beyond the tokenizer."""
+    tokens = _tokens(source)
+    found = _string_problem(source, tokens)
+    if found is None and not any(token.kind == "other" and token.text == '"' for token in tokens):
+        found = _structure_problem(tokens)
+    if found is None:
+        return None
+    start, message = found
+    return source.count("\n", 0, start) + 1, message
+
+
+def _string_problem(source: str, tokens: list[_Token]) -> tuple[int, str] | None:
+    for token in tokens:
+        if (
+            token.kind == "heredoc"
+            and token.text
+            and token.end == len(source)
+            and source.endswith(token.text)
+        ):
+            return token.start, "the heredoc has no closing marker"
+        if token.kind == "other" and token.text == '"':
+            end = source.find("\n", token.start)
+            line = source[token.start : end if end >= 0 else None]
+            if "${" not in line and "%{" not in line and len(re.findall(r'(?<!\\)"', line)) % 2:
+                return token.start, "the string is never closed"
+            return None
+    return None
+
+
+_CLOSING = {"}": "{", "]": "[", ")": "("}
+
+
+def _structure_problem(tokens: list[_Token]) -> tuple[int, str] | None:
+    """An unbalanced bracket, an attribute without a value, or a name that neither `=` nor `{` follows."""
+    opened: list[_Token] = []
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.kind == "mark_" and token.text in _CLOSING.values():
+            opened.append(token)
+        elif token.kind == "mark_" and token.text in _CLOSING:
+            if not opened or opened[-1].text != _CLOSING[token.text]:
+                return token.start, f"`{token.text}` closes nothing that is open"
+            opened.pop()
+        elif token.text == "=" and token.kind == "mark_":
+            if following is None or following.kind == "newline" or following.text == "}":
+                return token.start, "there is no value after `=`"
+        elif (not opened or opened[-1].text == "{") and _is_unfinished(tokens, index):
+            return token.start, f"`{token.text}` is followed by neither `=` nor a block"
+    return (opened[-1].start, f"`{opened[-1].text}` is never closed") if opened else None
+
+
+def _is_unfinished(tokens: list[_Token], index: int) -> bool:
+    """Whether a statement begins at a token and ends after names and labels only."""
+    before = tokens[index - 1] if index else None
+    starts = before is None or before.kind == "newline" or before.text == "{"
+    if not starts or tokens[index].kind != "name" or tokens[index].text in ("for", "if"):
+        return False
+    end = index + 1
+    while end < len(tokens) and tokens[end].kind in ("name", "text"):
+        end += 1
+    return end >= len(tokens) or tokens[end].kind == "newline" or tokens[end].text == "}"
+
+
+@dataclass(frozen=True)
+class _Block:
+    type: str
+    labels: tuple[str, ...]
+    body: Value
+    span: Span
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """`var.name`, resolved after the whole file is parsed."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Body:
+    attributes: Entries
+    blocks: list[_Block]
+
+
+def _with_defaults(value: Value, variables: dict[str, Value]) -> Value:
+    inner = value.value
+    if isinstance(inner, _Variable):
+        found = variables.get(inner.name, ABSENT)
+        return default(found.value, value.span) if found.options else Value("unknown", (), value.span)
+    if isinstance(inner, Entries):
+        entries = Entries({key: _with_defaults(entry, variables) for key, entry in inner.items()})
+        entries.complete = inner.complete
+        return known(entries, value.span)
+    if isinstance(inner, tuple):
+        return known(tuple(_with_defaults(item, variables) for item in inner), value.span)
+    return value
+
+
+class _Parser:
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._source = unit.source
+        self._starts = [0, *(match.end() for match in re.finditer("\n", self._source))]
+        self._tokens = _tokens(self._source)
+        self._at = 0
+
+    def body(self, depth: int = 0) -> _Body:
+        """Attributes and blocks up to the closing brace, or the end of the file."""
+        attributes, blocks = Entries(), list[_Block]()
+        while (token := self._peek()) is not None and token.text != "}":
+            if token.kind not in ("name", "text") or depth > _MAX_DEPTH:
+                self._at += 1
+                continue
+            self._statement(attributes, blocks, depth)
+        # A nested block may be repeated: each name has the list of its blocks.
+        for block in blocks:
+            if depth and block.type != "dynamic":
+                before = attributes[block.type].items if block.type in attributes else ()
+                attributes[block.type] = known((*(before or ()), block.body), block.span)
+            elif depth and block.labels:
+                attributes[block.labels[0]] = Value("unknown", (), block.span)
+        return _Body(attributes, blocks)
+
+    def _statement(self, attributes: Entries, blocks: list[_Block], depth: int) -> None:
+        first = self._tokens[self._at]
+        self._at += 1
+        following = self._peek(newlines=True)
+        if following is not None and following.text == "=":
+            self._at += 1
+            attributes[_plain(first)] = self._expression(depth)
+            return
+        labels: list[str] = []
+        while (token := self._peek(newlines=True)) is not None and token.kind in ("text", "name"):
+            labels.append(_plain(token))
+            self._at += 1
+        if token is not None and token.text == "{":
+            self._at += 1
+            inner = self.body(depth + 1)
+            self._at += 1
+            end = self._tokens[min(self._at, len(self._tokens)) - 1].end if self._at else first.end
+            last = labels and self._source.rfind("{", first.start, end)
+            span = self._span(first.start, last if isinstance(last, int) and last > 0 else first.end)
+            blocks.append(
+                _Block(first.text, tuple(labels), known(inner.attributes, self._span(first.start)), span)
+            )
+
+    def _expression(self, depth: int) -> Value:
+        """One attribute's value, up to the end of its line outside brackets."""
+        token = self._peek(newlines=True)
+        if token is None:
+            return ABSENT
+        start = self._at
+        value = self._simple(depth)
+        ending = self._peek(newlines=True)
+        if value is not None and (
+            ending is None or ending.kind == "newline" or ending.text in ("}", "]", ",", ")")
+        ):
+            return value
+        self._at = start
+        self._skip()
+        return Value("unknown", (), self._span(token.start))
+
+    def _simple(self, depth: int) -> Value | None:
+        token = self._tokens[self._at]
+        span = self._span(token.start, token.end)
+        self._at += 1
+        if token.kind == "text":
+            text = _plain(token)
+            if "${" in text or "%{" in text:
+                return Value("unknown", (), span, prefix=text.partition("${")[0])
+            return known(text, span)
+        if token.kind == "heredoc":
+            return known(token.text, span) if "${" not in token.text else Value("unknown", (), span)
+        if token.kind == "number":
+            return known(float(token.text) if re.search(r"[.eE]", token.text) else int(token.text), span)
+        if token.kind == "name" and token.text in ("true", "false", "null"):
+            return known({"true": True, "false": False, "null": None}[token.text], span)
+        if token.kind == "name" and token.text == "var":
+            return self._variable(span)
+        if token.kind == "name" and token.text == "jsonencode":
+            return self._encoded(depth)
+        if token.text == "[" and depth < _MAX_DEPTH:
+            return self._list(span, depth)
+        if token.text == "{" and depth < _MAX_DEPTH:
+            return self._object(span, depth)
+        return None
+
+    def _variable(self, span: Span) -> Value | None:
+        dot, name = (
+            self._tokens[self._at : self._at + 2] if self._at + 1 < len(self._tokens) else (None, None)
+        )
+        if dot is None or name is None or dot.text != "." or name.kind != "name":
+            return None
+        self._at += 2
+        return known(_Variable(name.text), span)
+
+    def _encoded(self, depth: int) -> Value | None:
+        """The object in `jsonencode({...})`, which rules on policies check."""
+        token = self._peek(newlines=True)
+        if token is None or token.text != "(":
+            return None
+        self._at += 1
+        self._peek()
+        if self._at >= len(self._tokens):
+            return None
+        value = self._simple(depth + 1)
+        token = self._peek()
+        if token is None or token.text != ")":
+            return None
+        self._at += 1
+        return value
+
+    def _list(self, span: Span, depth: int) -> Value | None:
+        items: list[Value] = []
+        while (token := self._peek()) is not None and token.text != "]":
+            if token.text == "for":
+                return None
+            before = self._at
+            items.append(self._item(depth + 1))
+            if (after := self._peek()) is not None and after.text == ",":
+                self._at += 1
+            if self._at == before:
+                return None
+        self._at += 1
+        return known(tuple(items), span)
+
+    def _object(self, span: Span, depth: int) -> Value | None:
+        entries = Entries()
+        while (token := self._peek()) is not None and token.text != "}":
+            if token.kind not in ("name", "text") or token.text == "for":
+                return None
+            self._at += 1
+            following = self._peek(newlines=True)
+            if following is None or following.text not in ("=", ":"):
+                return None
+            self._at += 1
+            self._peek()
+            entries[_plain(token)] = self._item(depth + 1)
+            if (after := self._peek()) is not None and after.text == ",":
+                self._at += 1
+        self._at += 1
+        return known(entries, span)
+
+    def _item(self, depth: int) -> Value:
+        self._peek()
+        return self._expression(depth)
+
+    def _skip(self) -> None:
+        """Past an expression that cannot be read: to the end of its line outside brackets."""
+        nesting = 0
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.text in ("{", "[", "("):
+                nesting += 1
+            elif token.text in ("}", "]", ")"):
+                if nesting == 0:
+                    return
+                nesting -= 1
+            elif nesting == 0 and (token.kind == "newline" or token.text == ","):
+                return
+            self._at += 1
+
+    def _peek(self, newlines: bool = False) -> _Token | None:
+        """The next token; newlines are passed over unless they matter."""
+        while not newlines and self._at < len(self._tokens) and self._tokens[self._at].kind == "newline":
+            self._at += 1
+        return self._tokens[self._at] if self._at < len(self._tokens) else None
+
+    def _span(self, start: int, end: int | None = None) -> Span:
+        line = bisect_right(self._starts, start)
+        column = start - self._starts[line - 1] + 1
+        width = max(1, (end or start + 1) - start)
+        return Span(self._unit, line, column, line, column + width)
+
+
+def _tokens(source: str) -> list[_Token]:
+    found: list[_Token] = []
+    position = 0
+    while position < len(source):
+        match = _TOKEN.match(source, position)
+        if match is None:
+            break
+        kind = match.lastgroup or ""
+        end = match.end()
+        if match.group("heredoc"):
+            text, end = _heredoc(source, match)
+            found.append(_Token("heredoc", text, match.start(), end))
+        elif kind != "space":
+            found.append(_Token(kind, match.group(), match.start(), end))
+        position = end
+    return found
+
+
+def _heredoc(source: str, match: re.Match[str]) -> tuple[str, int]:
+    closing = re.compile(rf"^[ \t]*{re.escape(match.group('mark'))}[ \t]*$", re.MULTILINE)
+    end = closing.search(source, match.end())
+    return (source[match.end() : end.start()], end.end()) if end else (source[match.end() :], len(source))
+
+
+def _plain(token: _Token) -> str:
+    if token.kind != "text":
+        return token.text
+    return re.sub(r"\\(.)", lambda match: str(_ESCAPES.get(match.group(1), match.group(1))), token.text[1:-1])

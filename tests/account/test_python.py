@@ -1,0 +1,54 @@
+"""`gpuproof.cleanup` and `gpuproof.cost` in Python, against an emulated account over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuproof
+from gpuproof.cli.main import main
+from gpuproof.errors import UsageError
+from support.emulated_account import DAY, OWN, EmulatedAccount
+
+
+@pytest.fixture(autouse=True)
+def _environment(account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in account.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_cleanup_lists_and_deletes_only_what_was_selected(
+    account: EmulatedAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.endpoint("chat", age=30 * DAY)
+    account.endpoint("young", age=3600.0)
+    listing = gpuproof.cleanup()
+    assert [resource.id for resource in listing.resources] == ["chat", "young"]
+    assert listing.total.cost.usd == pytest.approx(2 * 1.408)
+    assert repr(listing) == "<CleanupResult: 2 resources, $2.82 an hour, $67.58 a day>"
+    assert main(["cleanup"]) == 0
+    assert capsys.readouterr().out == f"{listing}\n"
+    deleted = gpuproof.cleanup(idle_for="7d", delete=True)
+    assert [outcome.resource.id for outcome in deleted.outcomes] == ["chat"]
+    assert [resource.id for resource in gpuproof.cleanup().resources] == ["young"]
+
+
+def test_cleanup_deletes_nothing_that_was_not_named(account: EmulatedAccount) -> None:
+    account.endpoint("chat")
+    with pytest.raises(UsageError, match="needs names or a filter"):
+        gpuproof.cleanup(delete=True)
+    with pytest.raises(UsageError, match="'endpont' is not a kind"):
+        gpuproof.cleanup(kinds="endpont")
+    with pytest.raises(UsageError, match="nothing-like-it"):
+        gpuproof.cleanup("nothing-like-it", delete=True)
+    assert [resource.id for resource in gpuproof.cleanup().resources] == ["chat"]
+
+
+def test_cost_sums_what_runs_have_cost(account: EmulatedAccount, capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(gpuproof.cost(since="7d")) == "No run of the last 7d was billed."
+    account.endpoint("chat", age=2 * 3600.0, tags=OWN)
+    result = gpuproof.cost(by="backend")
+    assert [(group.key, group.count) for group in result.groups] == [("endpoint", 1)]
+    assert result.total.usd == pytest.approx(2 * 1.408, rel=0.05)
+    assert main(["cost", "--by", "backend"]) == 0
+    assert capsys.readouterr().out == f"{result}\n"
+    assert result.to_json()["total"]["usd"] == pytest.approx(result.total.usd, abs=1e-3)
