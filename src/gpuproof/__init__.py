@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuproof.app.cost import cost
     from gpuproof.app.delete import delete
     from gpuproof.app.deploy import deploy
+    from gpuproof.app.plan import plan
     from gpuproof.app.predict import predict
     from gpuproof.app.preflight import ChecksFailed
     from gpuproof.app.run import run
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from gpuproof.jobs.models.endpoint import EndpointJob
     from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
     from gpuproof.jobs.models.transform import TransformJob
-    from gpuproof.planning.api import plan
     from gpuproof.planning.model_step import plan_step
 
 __all__ = [
@@ -64,7 +64,7 @@ _HOMES = {
     "cost": "gpuproof.app.cost",
     "delete": "gpuproof.app.delete",
     "deploy": "gpuproof.app.deploy",
-    "plan": "gpuproof.planning.api",
+    "plan": "gpuproof.app.plan",
     "plan_step": "gpuproof.planning.model_step",
     "predict": "gpuproof.app.predict",
     "run": "gpuproof.app.run",

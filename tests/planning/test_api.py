@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpuproof
+from gpuproof.cli.main import main
 from gpuproof.errors import GPUproofError
 from gpuproof.planning.tracing import NotTraceable
 
@@ -44,7 +45,23 @@ def test_a_script_with_arguments(script: Path) -> None:
     assert (plan.trace.input.samples, plan.workload.steps) == (16, 10)
     assert plan.conditions.deadline == 8 * 3600
     assert plan.recommendation is not None
+    assert plan.recommendation.instance_type.startswith("ml.")
     assert plan.recommendation.offer.priced.service == "sagemaker"
+
+
+def test_a_plan_is_shown_as_the_command_shows_it(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = gpuproof.plan(script, on="ec2")
+    # A second trace would have other times of the input pipeline.
+    monkeypatch.setattr("gpuproof.app.plan.make_script_plan", lambda *_: plan)
+    assert main(["plan", str(script), "--on", "ec2"]) == 0
+    assert capsys.readouterr().out == f"{plan}\n"
+    assert plan.recommendation is not None
+    shown = f"<PlanResult: {script}: {plan.recommendation.instance_type} recommended, $"
+    assert repr(plan).startswith(shown)
+    assert plan._repr_html_().startswith(f"<pre>{script}: training, PyTorch ")
+    assert plan.to_json()["recommendation"]["instance_type"] == plan.recommendation.instance_type
 
 
 def test_a_job(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +89,7 @@ def test_a_script_that_cannot_be_traced_names_its_line(script: Path) -> None:
         ({"max_memory": "much"}, "max_memory: 'much'"),
         ({"region": "us-esat-1"}, "The catalogue has no prices of us-esat-1"),
         ({"gpu": "RX580"}, "The catalogue has no GPU RX580"),
-        ({"name": "train"}, "name is only for jobs"),
+        ({"name": "train"}, "name is only for job files"),
         ({"inputs": {"training": "none"}}, "for the channel training"),
     ],
 )

@@ -103,7 +103,7 @@ def _plan(
     python: str | None,
     gpus: int | None = None,
 ) -> ScriptPlan:
-    from gpuproof.planning.api import plan
+    from gpuproof.app.plan import plan
     from gpuproof.settings import aws_region
 
     if job.kind != "training":

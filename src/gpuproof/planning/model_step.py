@@ -17,7 +17,8 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ServiceName
 from gpuproof.errors import UsageError
 from gpuproof.planning.history.user_coefficients import user_coefficients
-from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
+from gpuproof.planning.result import PlanResult
+from gpuproof.planning.script_plan import Conditions, make_plan
 from gpuproof.planning.tracing import NotTraceable, TracedSizes
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
 
@@ -40,7 +41,7 @@ def plan_step(
     on: ServiceName | None = None,
     steps: int = 3,
     timeout: float = 300.0,
-) -> ScriptPlan:
+) -> PlanResult:
     """Estimate memory and time of a training step of a PyTorch model on each GPU that AWS offers.
 
     The step is traced in a copy of this process (`fork`), on tensors without memory: the model is not changed, and no GPU is used.
@@ -86,7 +87,8 @@ def plan_step(
             reason = f"the step failed with twice the batch size: {error.failure.message}"
             traced = TracedSizes(first, None, reason)
     conditions = Conditions(region=region, service=on, gpus=gpus)
-    return make_plan(Catalogue.load(), traced, conditions, user_coefficients())
+    plan = make_plan(Catalogue.load(), traced, conditions, user_coefficients())
+    return PlanResult.of(plan, type(model).__name__)
 
 
 def _require_torch(model: Any) -> None:

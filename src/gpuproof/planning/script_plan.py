@@ -127,6 +127,21 @@ class Recommendation:
     reason: str
     risks: tuple[str, ...] = ()
 
+    @property
+    def instance_type(self) -> str:
+        """The instance type: `g6.xlarge`, or `ml.g6.xlarge` on SageMaker."""
+        return self.offer.priced.instance.name
+
+    @property
+    def usd(self) -> float:
+        """What the run costs there."""
+        return self.offer.usd.value
+
+    @property
+    def seconds(self) -> float:
+        """Billed time."""
+        return self.offer.seconds.value
+
 
 @dataclass(frozen=True)
 class ScriptPlan:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,19 @@ def test_damaged_lines_are_counted_and_the_rest_is_read(tmp_path: Path) -> None:
     assert (len(history.plans), len(history.runs), history.damaged) == (1, 1, 6)
 
 
-def append_many(path: Path, first: int) -> None:
-    store = HistoryStore(path)
-    for number in range(first, first + 50):
-        store.append(RUN, run(number))
+WRITER = f"""
+import sys
+from pathlib import Path
+from gpuproof.planning.history.store import RUN, HistoryStore
+for number in range(50):
+    HistoryStore(Path(sys.argv[1])).append(RUN, {{**{run()!r}, "run": f"{{sys.argv[2]}}-{{number}}"}})
+"""
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
-        for done in [pool.submit(append_many, path, 100 * number) for number in range(3)]:
-            done.result()
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in "abc"]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
     history = HistoryStore(path).read()
     assert (len({run["run"] for run in history.runs}), history.damaged) == (150, 0)
 
