@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import gpuproof
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.local.backend import LocalRunStore
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.registry import find_run, find_run_in, load_backend, reject_foreign_flags
+from gpuproof.backends.registry import BACKENDS, find_run, find_run_in, load_backend, reject_foreign_flags
 from gpuproof.backends.sagemaker.backend import SageMakerBackend
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.settings import aws_is_set_up
@@ -175,3 +178,39 @@ def test_looking_for_runs_here_imports_no_boto() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+FEATURES_OF_ONE_SERVICE = {
+    "app/run.py": "the types that `gpuproof.run` returns for each backend",
+    "cli/aws/iam.py": "each service has an execution role of its own",
+    "cli/jobs/shell.py": "only instances of EC2 have sessions",
+    "cli/jobs/stop.py": "batch transform jobs are SageMaker's",
+}
+"""Modules above the backends that may name one, with the reason."""
+
+
+def names_a_backend(node: ast.AST) -> bool:
+    """Whether code compares with a backend's name, or imports what only one backend has."""
+    if isinstance(node, ast.ImportFrom):
+        return re.fullmatch(r"gpuproof\.backends\.(local|sagemaker|ec2)\.\w+", node.module or "") is not None
+    if not isinstance(node, ast.Compare):
+        return False
+    return any(isinstance(part, ast.Constant) and part.value in BACKENDS for part in ast.walk(node))
+
+
+def test_nothing_above_the_backends_names_one() -> None:
+    package = Path(gpuproof.__file__).parent
+    # `gpus` and the catalogue compare the services EC2 and SageMaker, not backends.
+    modules = [
+        module
+        for folder in ("app", "cli/jobs", "cli/aws", "cli/diagnostics")
+        for module in sorted((package / folder).rglob("*.py"))
+        if not module.name.startswith(("gpus", "catalogue"))
+    ]
+    offenders = {
+        f"{module.relative_to(package)}:{node.lineno}"
+        for module in modules
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Compare | ast.ImportFrom) and names_a_backend(node)
+    }
+    assert {place.partition(":")[0] for place in offenders} == FEATURES_OF_ONE_SERVICE.keys(), offenders

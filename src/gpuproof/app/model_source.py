@@ -162,7 +162,7 @@ def _in_s3(job: ServedModelJob, aws: Aws, scratch: Path, cache: Path, pack: bool
 
 
 def _run_in_s3(job: ServedModelJob, aws: Aws, on: str | None) -> FoundModel | None:
-    """The model of a run on SageMaker or EC2, which needs no download; None for anything else."""
+    """The model of a run whose results are in S3, which needs no download; None for anything else."""
     from gpuproof.backends.registry import find_run
     from gpuproof.backends.sagemaker.endpoints.plan import ModelSource
 
@@ -179,11 +179,8 @@ def _run_in_s3(job: ServedModelJob, aws: Aws, on: str | None) -> FoundModel | No
     if aws.bucket_region(bucket) != aws.region:
         return None
     framework, version = None, None
-    if run.backend == "sagemaker":
-        description = aws.describe_job("training", run.id) or {}
-        image = description.get("AlgorithmSpecification", {}).get("TrainingImage", "")
-        if (match := _FRAMEWORK_IMAGE.search(image)) is not None:
-            framework, version = match["framework"], match["version"]
+    if (match := _FRAMEWORK_IMAGE.search(run.record.document.get("image") or "")) is not None:
+        framework, version = match["framework"], match["version"]
     source = ModelSource(None, found.location, f"the run {run.id}")
     return FoundModel(source, framework, version, run.record.job_name)
 
