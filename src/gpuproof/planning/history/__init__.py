@@ -1,2 +1,5 @@
-"""Plans and the runs that followed them: `gpuproof plan` stores its estimates, runs are compared with them, and later estimates
-are corrected by the errors that were found. Everything stays on this machine, in the folder of runs."""
+"""Plans and the runs that followed them, stored on this machine, in the folder of runs.
+
+`gpuproof plan` stores its estimates. Runs of the same script and arguments (`script_key.py`) are compared with their verdicts when they
+have ended; `correction.py` turns the errors into corrections, which `Coefficients.corrected` applies as the last step of an estimate.
+"""
