@@ -43,7 +43,8 @@ test: setup
 	@$(MAKE) --no-print-directory -j2 style bytecode
 	@$(MAKE) --no-print-directory -j2 types every-test
 
-quick: style
+quick: setup
+	@$(MAKE) --no-print-directory -j2 style bytecode
 	@$(MAKE) --no-print-directory -j2 types quick-tests
 
 lint: style types

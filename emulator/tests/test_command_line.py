@@ -11,6 +11,8 @@ import pytest
 
 from gpuproof.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("words", "expected"),

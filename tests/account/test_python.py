@@ -9,6 +9,8 @@ from gpuproof.cli.main import main
 from gpuproof.errors import UsageError
 from support.emulated_account import DAY, OWN, EmulatedAccount
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _environment(account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from gpuproof.planning.calibration.measurements import MeasuredStep, Measurement
 from gpuproof.planning.coefficients import builtin_coefficients
 from support.plan_examples import MIB, gpu, training
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "bench" / "gpu_truth.py"
 
 

@@ -19,6 +19,8 @@ from gpuproof.errors import GPUproofError
 from gpuproof.loadtest import Load, Target, closed_loop, open_loop, probe
 from gpuproof.loadtest.connections import ConnectionPool
 
+pytestmark = pytest.mark.slow
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
 QUICK = Load(connections=8, warm_up=0.0, timeout=60.0, arrivals="constant")
 

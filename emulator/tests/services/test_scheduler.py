@@ -15,6 +15,8 @@ from support.aws_emulator import running_emulator
 from support.cli_sandbox import until
 from support.emulator_jobs import Account
 
+pytestmark = pytest.mark.slow
+
 DELETE_MODEL = "arn:aws:scheduler:::aws-sdk:sagemaker:deleteModel"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6-gpu"
 

@@ -12,6 +12,8 @@ import pytest
 from support.cli_sandbox import CliSandbox
 from support.emulated_account import DAY, OWN, EmulatedAccount
 
+pytestmark = pytest.mark.slow
+
 REGIONS = [f"--region={name}" for name in ("us-east-1", "eu-west-1")]
 
 

@@ -15,6 +15,8 @@ import pytest
 from support.cli_sandbox import GPUPROOF, CliSandbox, until
 from support.emulated_account import OWN, EmulatedAccount
 
+pytestmark = pytest.mark.slow
+
 _ON_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """A program that becomes a command whose Ctrl-C and hang-up come from its terminal, as signals."""
 

@@ -11,6 +11,8 @@ import pytest
 from support.cli_sandbox import CliSandbox
 from support.emulated_account import DAY, OWN, EmulatedAccount
 
+pytestmark = pytest.mark.slow
+
 
 def cost(cli: CliSandbox, *words: str) -> dict[str, Any]:
     done = cli.gpuproof("cost", *words, "--format", "json")

@@ -15,9 +15,15 @@ from gpuproof.linter.project import Target
 from gpuproof.linter.registry import Selection, all_rules
 from gpuproof.linter.rule import Hit, Rule
 from support.check_helpers import write_files
+from support.forked_tracers import fork_tracers
 
 CASES = [
-    pytest.param(rule, example, id=f"{rule.code}-{example.kind}-{number}")
+    pytest.param(
+        rule,
+        example,
+        id=f"{rule.code}-{example.kind}-{number}",
+        marks=[pytest.mark.slow] if rule.when == "plan" else [],
+    )
     for rule in all_rules()
     for number, example in enumerate(read_documentation(rule.doc).examples)
 ]
@@ -29,6 +35,8 @@ def check_example(rule: Rule, example: Example, folder: Path, monkeypatch: pytes
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     trace = TraceOptions(sys.executable) if rule.when == "plan" else None
+    if trace is not None:
+        fork_tracers(monkeypatch)
     report = check_paths(["."], CheckOptions(Selection(select=(rule.code,)), Target(trace=trace)))
     return [hit for hit in report.hits if hit.code == rule.code]
 

@@ -11,6 +11,9 @@ import pytest
 from gpuproof.cli.main import main
 from gpuproof.linter.jobs.memory_plan import MemoryPlans
 from support.check_helpers import write_files
+from support.forked_tracers import fork_tracers
+
+pytestmark = pytest.mark.slow
 
 JOB = """
 name: language-model
@@ -63,6 +66,7 @@ Run = Callable[..., tuple[int, list[dict[str, Any]]]]
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     monkeypatch.chdir(tmp_path)
+    fork_tracers(monkeypatch)
     (tmp_path / "samples").mkdir()
     for number in range(3):
         (tmp_path / "samples" / str(number)).touch()

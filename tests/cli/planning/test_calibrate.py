@@ -13,6 +13,8 @@ import pytest
 from gpuproof.cli.main import main
 from gpuproof.planning.calibration.measurements import script_text
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

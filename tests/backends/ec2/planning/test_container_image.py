@@ -16,6 +16,8 @@ from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
+pytestmark = pytest.mark.slow
+
 ECR = "763104351884.dkr.ecr.{}.amazonaws.com"
 TORCH = f"{ECR.format('us-east-1')}/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-ec2"
 

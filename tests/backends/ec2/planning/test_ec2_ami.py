@@ -18,6 +18,8 @@ from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.script_jobs import TrainingJob
 from support.ec2_planning import EC2PlanningSandbox
 
+pytestmark = pytest.mark.slow
+
 CATALOGUE = Catalogue.load()
 PYTORCH = "pytorch"
 

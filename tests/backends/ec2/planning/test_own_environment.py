@@ -10,6 +10,8 @@ from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from support.ec2_planning import EC2PlanningSandbox
 
+pytestmark = pytest.mark.slow
+
 CATALOGUE = Catalogue.load()
 
 
