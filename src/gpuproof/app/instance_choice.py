@@ -43,7 +43,7 @@ def recommend_type(job: AnyJob, on: str, reporter: Reporter, *, python: str | No
     plan = _plan(job, reporter, service=_service(on), python=python)
     found = plan.recommendation
     if found is None:
-        fits = any(one.fit.fit == "fits" for one in plan.gpus)
+        fits = any(gpu.fit.fit == "fits" for gpu in plan.gpus)
         raise NoSuitableType(
             "No instance type runs the script to its end within the job's max_duration."
             if fits

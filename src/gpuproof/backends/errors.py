@@ -72,8 +72,8 @@ class UnavailableType:
 def summarize(tried: Sequence[UnavailableType]) -> str:
     """A line for each type and error, with the zones in which it came."""
     zones: dict[tuple[str, str, str], list[str]] = {}
-    for one in tried:
-        zones.setdefault((one.name, one.region, one.error), []).append(one.zone)
+    for attempt in tried:
+        zones.setdefault((attempt.name, attempt.region, attempt.error), []).append(attempt.zone)
     lines: list[str] = []
     for (name, region, error), names in zones.items():
         place = ", ".join(dict.fromkeys(filter(None, names))) or region
@@ -84,11 +84,11 @@ def summarize(tried: Sequence[UnavailableType]) -> str:
 def quota_hints(tried: Sequence[UnavailableType]) -> list[str]:
     """What to request of each quota that is too small: for the type that needs least of it."""
     least: dict[tuple[str, str], UnavailableType] = {}
-    for one in tried:
-        if one.quota_hint:
-            key = one.region, one.quota or one.quota_hint
-            least[key] = min(least.get(key, one), one, key=lambda other: other.quota_needed)
-    return [one.quota_hint for one in least.values()]
+    for attempt in tried:
+        if attempt.quota_hint:
+            key = attempt.region, attempt.quota or attempt.quota_hint
+            least[key] = min(least.get(key, attempt), attempt, key=lambda other: other.quota_needed)
+    return [item.quota_hint for item in least.values()]
 
 
 def failure_group(error: GPUproofError) -> str:

@@ -51,7 +51,7 @@ def searched_backends(name: str | None = None, region: str | None = None) -> lis
     """
     if name is not None:
         return [load_backend(name)]
-    known = [load_backend(one) for one in BACKENDS]
+    known = [load_backend(backend) for backend in BACKENDS]
     if region is not None:
         return [backend for backend in known if backend.has_regions]
     return [backend for backend in known if backend.is_configured()]

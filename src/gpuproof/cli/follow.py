@@ -121,7 +121,7 @@ def final_document(run: Run) -> str:
             "exit_code": int(record.outcome),
             "verdict": run.verdict,
             **_advice(run, record).to_json(),
-            "explanations": [one.to_json() for one in run.explanations()],
+            "explanations": [explanation.to_json() for explanation in run.explanations()],
         },
         indent=2,
     )

@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        choices = [str(one) for one in action.choices]
+        choices = [str(choice) for choice in action.choices]
         near = nearest(str(value), choices)
         what = "/".join(action.option_strings) or str(action.metavar or action.dest)
         raise UsageError(

@@ -62,7 +62,7 @@ class Choice:
             for candidate in _without_repetition(others)
             if candidate.offer is None or not candidate.offer.is_limit
         ]
-        rest = ["; ".join(one.summary for one in shown), self.note]
+        rest = ["; ".join(entry.summary for entry in shown), self.note]
         return "\n".join([first.summary, *(line for line in rest if line)])
 
 
@@ -146,9 +146,9 @@ def choose_backend(
     """
     portable = _portable(expanded(job))
     planned = [
-        one
+        item
         for backend in backends
-        for one in _plan_on(
+        for item in _plan_on(
             backend.open(region=job.resources.region, profile=profile, notify=notify),
             portable,
             fresh,
@@ -156,11 +156,11 @@ def choose_backend(
         )
     ]
     against_spot = _objection_to_spot(portable)
-    usable = [one for one in planned if one.price is not None and not (one.spot and against_spot)]
+    usable = [plan for plan in planned if plan.price is not None and not (plan.spot and against_spot)]
     if not usable:
         raise _nowhere(planned, against_spot)
     compared = _compare(usable, predict)
-    fitting = [one for one in usable if compared.fits(one)]
+    fitting = [plan for plan in usable if compared.fits(plan)]
     if not fitting:
         # Whether it fits is an estimate: the user's request decides.
         compared = _Comparison(note="The script is estimated to fit none of these GPUs (`gpuproof plan`).")
@@ -169,9 +169,9 @@ def choose_backend(
     chosen = min(fitting, key=lambda one: (compared.cost(one), not one.spot))
     assert chosen.plan is not None
     others = [
-        one.candidate(_reason_against(one, chosen, compared, against_spot), prediction=compared.of(one))
-        for one in planned
-        if one is not chosen
+        plan.candidate(_reason_against(plan, chosen, compared, against_spot), prediction=compared.of(plan))
+        for plan in planned
+        if plan is not chosen
     ]
     first = chosen.candidate(
         _reason_for(chosen, compared, len(usable)), chosen=True, prediction=compared.of(chosen)
@@ -270,13 +270,15 @@ def _reason_against(
 
 def _nowhere(planned: Sequence[_Planned], against_spot: str | None) -> GPUproofError:
     """The error of a job that can run nowhere: the one that all backends have, or one that lists theirs."""
-    errors = [one.error for one in planned if one.error is not None]
+    errors = [plan.error for plan in planned if plan.error is not None]
     if len(errors) == len(planned) and len({(failure_group(error), error.message) for error in errors}) == 1:
         return errors[0]
-    candidates = [one.candidate(_reason_against(one, None, _Comparison(), against_spot)) for one in planned]
+    candidates = [
+        plan.candidate(_reason_against(plan, None, _Comparison(), against_spot)) for plan in planned
+    ]
     lines = "\n".join(candidate.text for candidate in _without_repetition(candidates))
     remedies = [error.remedy for error in errors if error.remedy]
-    if any(one.plan is not None and one.price is None for one in planned):
+    if any(plan.plan is not None and plan.price is None for plan in planned):
         remedies.append(
             "gpuproof catalogue refresh reads prices; --on with a backend's name runs the job without one."
         )

@@ -108,7 +108,7 @@ class LaunchRecord:
         try:
             known: dict[str, Any] = {**values}
             known.update(instances=tuple(known["instances"]))
-            known.update(interrupted=tuple(InterruptedRun(**one) for one in known.get("interrupted", ())))
+            known.update(interrupted=tuple(InterruptedRun(**item) for item in known.get("interrupted", ())))
             return cls(**known)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a launch record: {error}") from error

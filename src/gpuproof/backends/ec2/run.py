@@ -324,7 +324,7 @@ class EC2Run(RemoteRun):
         if self._launch.instances:
             return () if record.has_ended else self._launch.instances
         found = self._regional.tagged_instances(values=[self.id], living=True)
-        return [one["InstanceId"] for one in found]
+        return [match["InstanceId"] for match in found]
 
     def _console_logs(self) -> dict[str, Sequence[str]]:
         """The last lines of the console of each instance whose host left no report, by instance."""

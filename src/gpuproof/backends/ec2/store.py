@@ -89,7 +89,7 @@ class EC2RunStore:
             name
             for known in instances.values()
             for name, those in (known or {}).items()
-            if any(one.get("State", {}).get("Name") != "terminated" for one in those.values())
+            if any(entry.get("State", {}).get("Name") != "terminated" for entry in those.values())
         }
         wanted = [*run_ids[:count], *(id_ for id_ in run_ids[count:] if id_ in living)]
         return list(self._read(bucket, wanted, listing.etags, instances)), len(run_ids) - len(wanted)

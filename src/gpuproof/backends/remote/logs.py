@@ -133,12 +133,12 @@ class LogReader:
     def _find_streams(self) -> None:
         found = self._source.log_streams(self._group, f"{self._name}/")
         known = self._state.streams
-        new = {one.name: _Stream(_host_of(one.name)) for one in found if one.name not in known}
+        new = {match.name: _Stream(_host_of(match.name)) for match in found if match.name not in known}
         wanted = {name: one for name, one in new.items() if self._host in (None, one.host)}
         if not wanted:
             return
         # A host that restarted, after its spot instance was reclaimed, will have another verdict.
-        restarted = {one.host for one in wanted.values()}
+        restarted = {stream.host for stream in wanted.values()}
         verdicts = {host: verdict for host, verdict in self._state.verdicts.items() if host not in restarted}
         messages = {host: texts for host, texts in self._state.messages.items() if host not in restarted}
         self._state = replace(self._state, streams={**known, **wanted}, verdicts=verdicts, messages=messages)

@@ -84,9 +84,9 @@ def download(source: S3Prefix, aws: Aws, cache: Path, progress: SubmitProgress) 
 def _download(missing: list[S3Object], store: S3Cache, aws: Aws, report: Callable[[int], None]) -> None:
     downloads = [_ObjectDownload(item, store) for item in missing]
     todo: queue.SimpleQueue[tuple[_ObjectDownload, int, int]] = queue.SimpleQueue()
-    for one in downloads:
-        for start, length in one.parts():
-            todo.put((one, start, length))
+    for entry in downloads:
+        for start, length in entry.parts():
+            todo.put((entry, start, length))
     counter = _ByteCounter()
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
@@ -117,8 +117,8 @@ def _download(missing: list[S3Object], store: S3Cache, aws: Aws, report: Callabl
         report(counter.bytes)
     finally:
         counter.stop()
-        for one in downloads:
-            one.partial.unlink(missing_ok=True)
+        for entry in downloads:
+            entry.partial.unlink(missing_ok=True)
 
 
 class _Stopped(Exception):

@@ -136,7 +136,7 @@ class Planner:
         unavailable = [problem for _, problem in problems if problem is not None]
         if not left:
             raise no_quota(unavailable)
-        left_out = [f"{one.summary}: it is not tried" for one in unavailable]
+        left_out = [f"{item.summary}: it is not tried" for item in unavailable]
         return InstanceChoice(left, (*left_out, *choice.warnings))
 
     def _targets(

@@ -194,10 +194,10 @@ def _check(outcomes: Sequence[Outcome], *, as_json: bool) -> int:
 
     found = differences(Tables(), outcomes)
     if as_json:
-        differences_found = [one._asdict() for one in found]
+        differences_found = [match._asdict() for match in found]
         print(json.dumps({"version": 1, "differences": differences_found}, indent=2))
     elif found:
-        print(render_table(["PART", "REGION", "DIFFERENCE"], [list(one) for one in found]))
+        print(render_table(["PART", "REGION", "DIFFERENCE"], [list(match) for match in found]))
     elif any(outcome.rows is not None for outcome in outcomes):
         print("The shipped data matches AWS.")
     _print_errors(outcomes, {})

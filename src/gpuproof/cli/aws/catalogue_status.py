@@ -48,18 +48,20 @@ def _status(part: str, dates: Iterable[str], fresh: dict[str, str], today: date)
 def _shipped_dates(tables: Tables) -> dict[str, Iterable[str]]:
     prices = [price for region in tables.priced_regions for price in tables.prices(region).rows.values()]
     return {
-        "instances": (one.as_of for one in tables.gpu_instances.values()),
-        "offerings": (one.as_of for types in tables.offerings.values() for one in types.values()),
-        "ec2-prices": (one.as_of for one in prices if (one.service, one.market) == ("ec2", "on-demand")),
-        "spot-prices": (one.as_of for one in prices if one.market == "spot"),
-        "sagemaker-prices": (one.as_of for one in prices if one.service == "sagemaker"),
-        "storage-prices": (one.as_of for tiers in tables.storage_prices.values() for one in tiers),
-        "quotas": (one.as_of for one in tables.quotas),
-        "amis": (one.as_of for one in tables.amis),
-        "images": (one.as_of for one in (*tables.images, *tables.huggingface_images)),
-        "builds": (one.as_of for one in tables.builds),
-        "cuda-drivers": (one.as_of for one in tables.cuda_drivers),
-        "gpus": (one.as_of for one in tables.gpus.values()),
+        "instances": (gpu_instance.as_of for gpu_instance in tables.gpu_instances.values()),
+        "offerings": (offering.as_of for types in tables.offerings.values() for offering in types.values()),
+        "ec2-prices": (
+            price.as_of for price in prices if (price.service, price.market) == ("ec2", "on-demand")
+        ),
+        "spot-prices": (price.as_of for price in prices if price.market == "spot"),
+        "sagemaker-prices": (price.as_of for price in prices if price.service == "sagemaker"),
+        "storage-prices": (tier.as_of for tiers in tables.storage_prices.values() for tier in tiers),
+        "quotas": (quota.as_of for quota in tables.quotas),
+        "amis": (ami.as_of for ami in tables.amis),
+        "images": (image.as_of for image in (*tables.images, *tables.huggingface_images)),
+        "builds": (build.as_of for build in tables.builds),
+        "cuda-drivers": (cuda_driver.as_of for cuda_driver in tables.cuda_drivers),
+        "gpus": (gpu.as_of for gpu in tables.gpus.values()),
     }
 
 
@@ -79,13 +81,13 @@ def table(parts: Iterable[PartStatus], folder: str) -> str:
 
     rows = [
         [
-            one.part,
-            _text(one.shipped),
-            _text(one.refreshed) if one.refreshed else "never",
-            _regions(one),
-            "-" if one.days is None else str(one.days),
+            part.part,
+            _text(part.shipped),
+            _text(part.refreshed) if part.refreshed else "never",
+            _regions(part),
+            "-" if part.days is None else str(part.days),
         ]
-        for one in parts
+        for part in parts
     ]
     text = render_table(["PART", "SHIPPED", "REFRESHED", "REGIONS", "DAYS OLD"], rows, right=[3, 4])
     return f"{text}\n\nRefreshed data is in {folder}. `gpuproof catalogue refresh` updates it."
@@ -93,7 +95,7 @@ def table(parts: Iterable[PartStatus], folder: str) -> str:
 
 def document(parts: Iterable[PartStatus], folder: str) -> dict[str, Any]:
     """The report as JSON."""
-    return {"version": 1, "folder": folder, "parts": [one._asdict() for one in parts]}
+    return {"version": 1, "folder": folder, "parts": [part._asdict() for part in parts]}
 
 
 def _regions(one: PartStatus) -> str:

@@ -46,7 +46,7 @@ def nearest_text(catalogue: Catalogue, region: str, candidates: Sequence[str]) -
     """`eu-west-2 (London), eu-north-1 (Stockholm)`: the nearest of the regions; empty if there are none."""
     known = catalogue.tables.regions
     near = catalogue.nearest_regions(region, candidates)[:_NEAREST]
-    return ", ".join(f"{one} ({known[one].name})" if one in known else one for one in near)
+    return ", ".join(f"{item} ({known[item].name})" if item in known else item for item in near)
 
 
 def _region_hint(catalogue: Catalogue, query: InstanceQuery) -> str | None:
@@ -59,8 +59,8 @@ def _region_hint(catalogue: Catalogue, query: InstanceQuery) -> str | None:
     if not (query.gpus or query.families) or catalogue.search(query):
         return None
     named = InstanceQuery(gpus=query.gpus, families=query.families)
-    anywhere = {one.ec2_type for one in catalogue.search(named)}
-    offering = [one for one in catalogue.regions() if anywhere & set(catalogue.region(one))]
+    anywhere = {instance.ec2_type for instance in catalogue.search(named)}
+    offering = [region for region in catalogue.regions() if anywhere & set(catalogue.region(region))]
     what = ", ".join((*query.gpus, *query.families))
     if region in offering:
         return None
@@ -78,12 +78,12 @@ def _memory_hints(catalogue: Catalogue, query: InstanceQuery) -> list[str]:
     low = query.gpu_memory.low.bytes
     short = sorted(
         {
-            f"{gpu.name} ({one.gpu_memory // MIB} MiB)"
-            for one in catalogue.tables.gpu_instances.values()
-            if (gpu := catalogue.tables.gpus.get(one.gpu_model or ""))
-            and one.fraction == 1.0
-            and one.status == "offered"
-            and one.gpu_memory // MIB < low // MIB <= gpu.memory_gb * GIB // MIB
+            f"{gpu.name} ({gpu_instance.gpu_memory // MIB} MiB)"
+            for gpu_instance in catalogue.tables.gpu_instances.values()
+            if (gpu := catalogue.tables.gpus.get(gpu_instance.gpu_model or ""))
+            and gpu_instance.fraction == 1.0
+            and gpu_instance.status == "offered"
+            and gpu_instance.gpu_memory // MIB < low // MIB <= gpu.memory_gb * GIB // MIB
         }
     )
     return (

@@ -37,7 +37,7 @@ def _text(catalogue: Catalogue, gpu: Gpu, region: str, today: date) -> str:
             ("runs" if first == 0 else "", text)
             for first, text in enumerate(
                 line
-                for arch in dict.fromkeys(one.arch for one in types)
+                for arch in dict.fromkeys(instance.arch for instance in types)
                 for line in framework_lines(catalogue, arch, gpu)
             )
         ),
@@ -60,7 +60,9 @@ def _types(catalogue: Catalogue, gpu: Gpu) -> tuple[Instance, ...]:
 
 
 def _regions_text(catalogue: Catalogue, types: Sequence[Instance]) -> str:
-    regions = sorted({one.region for instance in types for one in catalogue.offerings(instance.name)})
+    regions = sorted(
+        {offering.region for instance in types for offering in catalogue.offerings(instance.name)}
+    )
     return f"in {', '.join(regions)}" if regions else "in none of the regions that were read"
 
 
@@ -69,13 +71,13 @@ def _table(catalogue: Catalogue, types: Sequence[Instance], region: str, today: 
 
     rows = [
         [
-            one.name,
-            fraction(one),
-            money(catalogue.price(one.name, region), today),
-            money(catalogue.price(f"ml.{one.name}", region), today),
-            one.status,
+            instance.name,
+            fraction(instance),
+            money(catalogue.price(instance.name, region), today),
+            money(catalogue.price(f"ml.{instance.name}", region), today),
+            instance.status,
         ]
-        for one in types
+        for instance in types
     ]
     return render_table(
         ["TYPE", "GPUS", f"EC2 $/H IN {region}", "SAGEMAKER", "STATUS"], rows, right=[1, 2, 3]
@@ -96,15 +98,15 @@ def _json(catalogue: Catalogue, gpu: Gpu, region: str, _today: date) -> str:
         "gpu": gpu._asdict(),
         "instances": [
             {
-                "type": one.name,
-                "gpu_count": one.gpu_count,
-                "gpu_fraction": one.fraction,
-                "status": one.status,
-                "ec2_price": price_document(catalogue.price(one.name, region)),
-                "sagemaker_price": price_document(catalogue.price(f"ml.{one.name}", region)),
-                "offered_in": [offering.region for offering in catalogue.offerings(one.name)],
+                "type": instance.name,
+                "gpu_count": instance.gpu_count,
+                "gpu_fraction": instance.fraction,
+                "status": instance.status,
+                "ec2_price": price_document(catalogue.price(instance.name, region)),
+                "sagemaker_price": price_document(catalogue.price(f"ml.{instance.name}", region)),
+                "offered_in": [offering.region for offering in catalogue.offerings(instance.name)],
             }
-            for one in _types(catalogue, gpu)
+            for instance in _types(catalogue, gpu)
         ],
     }
     return json.dumps(document, indent=2) + "\n"

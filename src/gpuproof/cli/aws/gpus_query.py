@@ -51,7 +51,7 @@ def parse_names(words: Sequence[str], catalogue: Catalogue) -> Named:
     types: list[Instance] = []
     gpus: list[str] = []
     families: list[str] = []
-    known_families = {one.family for one in catalogue.tables.gpu_instances.values()}
+    known_families = {gpu_instance.family for gpu_instance in catalogue.tables.gpu_instances.values()}
     for word in words:
         if (instance := catalogue.instance(word)) is not None:
             types.append(instance)
@@ -73,9 +73,9 @@ def unknown_name(word: str, catalogue: Catalogue) -> UsageError:
     """The error for a name that is no instance type, family or GPU."""
     if "." in word:
         reject_unknown_type(word, catalogue)
-    families = {one.family for one in catalogue.tables.gpu_instances.values()}
+    families = {gpu_instance.family for gpu_instance in catalogue.tables.gpu_instances.values()}
     near = nearest_words(word, ["show", *catalogue.tables.gpus, *families], 3, cutoff=0.5)
-    near = [one for one in near if one != "show"] if near[:1] != ["show"] else ["show"]
+    near = [item for item in near if item != "show"] if near[:1] != ["show"] else ["show"]
     remedy = (
         f"Did you mean {' or '.join(near)}?"
         if near

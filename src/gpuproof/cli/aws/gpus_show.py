@@ -244,8 +244,8 @@ def _instead(catalogue: Catalogue, instance: Instance, region: str, use: JobKind
             return []
     offered = region if catalogue.region(region) else None
     found = catalogue.replacements(instance.name, use, offered)[:MOST_REPLACEMENTS]
-    width = max((len(one.instance.name) for one in found), default=0)
-    return [f"{one.instance.name:<{width}}  {one.reason}" for one in found]
+    width = max((len(match.instance.name) for match in found), default=0)
+    return [f"{match.instance.name:<{width}}  {match.reason}" for match in found]
 
 
 def _source(catalogue: Catalogue, instance: Instance) -> str:
@@ -265,7 +265,9 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         "instance": instance._asdict(),
         "gpu": gpu._asdict() if gpu else None,
         "accepted_for": list(catalogue.accepted_for(f"ml.{instance.ec2_type}")),
-        "offered_in": {one.region: list(one.az_ids) for one in catalogue.offerings(instance.name)},
+        "offered_in": {
+            offering.region: list(offering.az_ids) for offering in catalogue.offerings(instance.name)
+        },
         "regions": _region_documents(catalogue, instance, use),
         "ec2_price": price_document(catalogue.price(instance.ec2_type, region)),
         "ec2_spot_price": price_document(catalogue.price(instance.ec2_type, region, market="spot")),
@@ -275,8 +277,8 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
         else {},
         "quota": quota._asdict() if quota else None,
         "replacements": [
-            {"type": one.instance.name, "reason": one.reason}
-            for one in catalogue.replacements(
+            {"type": replacement.instance.name, "reason": replacement.reason}
+            for replacement in catalogue.replacements(
                 instance.name, use, region if catalogue.region(region) else None
             )
         ],
@@ -307,7 +309,9 @@ def _region_documents(catalogue: Catalogue, instance: Instance, use: JobKind | N
     return [
         {
             "region": region,
-            "az_ids": [zone for one in catalogue.offerings(instance.name, region) for zone in one.az_ids],
+            "az_ids": [
+                zone for offering in catalogue.offerings(instance.name, region) for zone in offering.az_ids
+            ],
             **{
                 name: price.usd_per_hour if price else None
                 for name, price in zip(("ec2", "spot", "sagemaker"), prices, strict=True)
@@ -320,7 +324,7 @@ def _region_documents(catalogue: Catalogue, instance: Instance, use: JobKind | N
 def _prices_by_region(
     catalogue: Catalogue, instance: Instance, use: JobKind | None
 ) -> list[tuple[str, str, tuple[Price | None, Price | None, Price | None]]]:
-    offered = {one.region: str(len(one.az_ids)) for one in catalogue.offerings(instance.name)}
+    offered = {offering.region: str(len(offering.az_ids)) for offering in catalogue.offerings(instance.name)}
     found: list[tuple[str, str, tuple[Price | None, Price | None, Price | None]]] = []
     for region in sorted({*offered, *catalogue.tables.priced_regions}):
         prices = (

@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 def make_rows(catalogue: Catalogue, query: InstanceQuery) -> list[Row]:
     """Returns the matching types with their prices."""
-    return [_row(catalogue, query, one) for one in catalogue.search(query)]
+    return [_row(catalogue, query, instance) for instance in catalogue.search(query)]
 
 
 def _row(catalogue: Catalogue, query: InstanceQuery, instance: Instance) -> Row:
@@ -177,7 +177,7 @@ def _legend(
 ) -> str:
     query = queries[0]
     regions = (
-        ", ".join(one.region or DEFAULT_REGION for one in queries) if len(queries) <= _MOST_NAMED else ""
+        ", ".join(query.region or DEFAULT_REGION for query in queries) if len(queries) <= _MOST_NAMED else ""
     )
     market = "spot, the cheapest zone" if query.market == "spot" else "on demand"
     prices = [price for row in rows for price in (row.ec2, row.sagemaker) if price]

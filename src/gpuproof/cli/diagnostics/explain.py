@@ -95,8 +95,10 @@ def _find_run(arguments: argparse.Namespace, name: str | None) -> Run:
 
     if arguments.on is not None or arguments.region is None:
         return find_run(name, arguments.on, arguments.region)
-    known = [load_backend(one) for one in BACKENDS]
-    return find_run_in([one for one in known if one.has_regions or not one.is_remote], name, arguments.region)
+    known = [load_backend(backend) for backend in BACKENDS]
+    return find_run_in(
+        [entry for entry in known if entry.has_regions or not entry.is_remote], name, arguments.region
+    )
 
 
 def _standard_input() -> BufferedReader:
@@ -146,7 +148,7 @@ def _print_report(report: Report, name: str, reason: str | None) -> None:
             console.print()
         for label, text in format_explanation(explanation, width):
             console.label(label, text)
-    if any(one.severity is Severity.ERROR for one in report.explanations):
+    if any(explanation.severity is Severity.ERROR for explanation in report.explanations):
         return
     if not report.explanations or report.failed:
         for label, text in format_no_cause(report, name, width):

@@ -114,7 +114,7 @@ def _document(rule: Rule) -> dict[str, object]:
         "summary": documentation.summary,
         "reason": documentation.reason,
         "examples": [
-            {"verdict": one.kind.lower(), "title": one.title, "files": one.files}
-            for one in documentation.examples
+            {"verdict": example.kind.lower(), "title": example.title, "files": example.files}
+            for example in documentation.examples
         ],
     }

@@ -48,5 +48,8 @@ class ConsoleProgress:
             self._console.print("The end of the container's log:")
             for line in failed.log:
                 self._console.print(f"  | {line}")
-        for one in failed.explanations[:_MOST_EXPLANATIONS]:
-            self._console.label("cause", f"{one.cause}\n{one.remedy}" if one.remedy else one.cause)
+        for explanation in failed.explanations[:_MOST_EXPLANATIONS]:
+            self._console.label(
+                "cause",
+                f"{explanation.cause}\n{explanation.remedy}" if explanation.remedy else explanation.cause,
+            )

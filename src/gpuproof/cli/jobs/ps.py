@@ -85,7 +85,11 @@ def _listed_backends(arguments: argparse.Namespace) -> list[type[Backend[Any]]]:
     if arguments.on is not None:
         return [load_backend(arguments.on)]
     known = [load_backend(name) for name in BACKENDS]
-    return [one for one in known if one.is_configured() or (arguments.region is not None and one.has_regions)]
+    return [
+        entry
+        for entry in known
+        if entry.is_configured() or (arguments.region is not None and entry.has_regions)
+    ]
 
 
 def _list_runs(

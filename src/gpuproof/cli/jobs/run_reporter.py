@@ -110,7 +110,9 @@ class RunReporter(ConsoleProgress):
             from gpuproof.cli.follow import final_document  # imported late: a run's plan does without it
 
             document = json.loads(final_document(self._last))
-        self._print_json(document | {"exit_code": code, "tried": [one.to_json() for one in error.tried]})
+        self._print_json(
+            document | {"exit_code": code, "tried": [attempt.to_json() for attempt in error.tried]}
+        )
 
     def _introduce(self, run_id: str, plan: Plan) -> None:
         self.console.label("run", run_id)

@@ -65,18 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     statuses: list[dict[str, str]] = []
     problems: list[GPUproofError] = []
     stopped: list[Run] = []
-    for one in runs:
+    for found in runs:
         # An error must not keep the other runs running, and billed.
         try:
-            one.stop(at_once=arguments.now)
+            found.stop(at_once=arguments.now)
         except GPUproofError as error:
             problems.append(error)
         else:
-            stopped.append(one)
+            stopped.append(found)
     with sigterm_interrupts():
         interrupted = _stop_transforms(arguments, transforms, statuses, problems)
-    for one in stopped:
-        record = one.record if arguments.no_wait or interrupted else one.wait()
+    for found in stopped:
+        record = found.record if arguments.no_wait or interrupted else found.wait()
         statuses.append({"id": record.id, "status": record.status})
         if arguments.format == "text":
             print(f"{record.id}: {record.status}", flush=True)

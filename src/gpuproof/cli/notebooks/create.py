@@ -89,7 +89,7 @@ def _show(created: CreatedNotebook, plan: NotebookPlan, session: Session, *, as_
             "instance_type": created.candidate.name,
             "usd_per_hour": None if price is None else price.usd_per_hour,
             "lifecycle_config": plan.script.config_name,
-            "tried": [one.to_json() for one in created.tried],
+            "tried": [attempt.to_json() for attempt in created.tried],
         }
         print(json.dumps(document, indent=2))
         return

@@ -122,13 +122,13 @@ def _document(found: Calibration, path: str) -> dict[str, Any]:
         "coefficients": found.coefficients,
         "steps": [
             {
-                **asdict(one.step),
-                "before": one.before,
-                "after": one.after,
-                "planned_memory": one.memory,
-                "unused": one.unused,
+                **asdict(comparison.step),
+                "before": comparison.before,
+                "after": comparison.after,
+                "planned_memory": comparison.memory,
+                "unused": comparison.unused,
             }
-            for one in found.comparisons
+            for comparison in found.comparisons
         ],
         "warnings": list(found.warnings),
         "file": path,
@@ -141,19 +141,21 @@ def _text(found: Calibration, path: str) -> str:
     from gpuproof.planning.calibration.session import CPU
     from gpuproof.terminal.table import render_table
 
-    used = [one for one in found.comparisons if not one.unused]
-    before = median(abs(one.before / one.step.seconds - 1) for one in used)
-    after = median(abs((one.after or one.before) / one.step.seconds - 1) for one in used)
+    used = [comparison for comparison in found.comparisons if not comparison.unused]
+    before = median(abs(comparison.before / comparison.step.seconds - 1) for comparison in used)
+    after = median(
+        abs((comparison.after or comparison.before) / comparison.step.seconds - 1) for comparison in used
+    )
     return "\n".join(
         [
             f"{found.gpu}: {len(used)} steps of six models",
             "",
-            render_table(_HEADERS, [_row(one) for one in found.comparisons], _RIGHT),
+            render_table(_HEADERS, [_row(comparison) for comparison in found.comparisons], _RIGHT),
             "",
             *(
-                f"not used: {one.step.model}, {one.step.precision}: {one.unused}"
-                for one in found.comparisons
-                if one.unused
+                f"not used: {comparison.step.model}, {comparison.step.precision}: {comparison.unused}"
+                for comparison in found.comparisons
+                if comparison.unused
             ),
             *(f"note: {warning}" for warning in found.warnings),
             f"Median error of a step: {before:.0%} before, {after:.0%} after, each model with what the others say.",

@@ -38,11 +38,11 @@ def show_history(*, as_json: bool) -> None:
             "version": VERSION,
             "plans": len(history.plans),
             "comparisons": [
-                {name: value for name, value in one.items() if name not in ("version", "kind", "key")}
-                for one in history.comparisons
+                {name: value for name, value in comparison.items() if name not in ("version", "kind", "key")}
+                for comparison in history.comparisons
             ],
-            "not_compared": [asdict(one) for one in left],
-            "corrections": [asdict(one) for one in learned],
+            "not_compared": [asdict(skipped) for skipped in left],
+            "corrections": [asdict(correction) for correction in learned],
             "damaged_lines": history.damaged,
             "file": str(store.path),
         }
@@ -60,14 +60,14 @@ def _lines(
     plans: int,
 ) -> Iterator[str]:
     if comparisons:
-        yield render_table(_HEADERS, [_row(one) for one in comparisons], _RIGHT)
+        yield render_table(_HEADERS, [_row(comparison) for comparison in comparisons], _RIGHT)
         yield ""
     else:
         yield f"No run has been compared with a plan yet ({pluralize(plans, 'plan')} stored)."
         yield "Plan a script and run it with the same arguments: gpuproof plan train.py; gpuproof run train.py"
-    for one in left:
-        yield f"not compared: {one.run}: {one.reason}"
-    yield from (_learned(one) for one in learned)
+    for skipped in left:
+        yield f"not compared: {skipped.run}: {skipped.reason}"
+    yield from (_learned(correction) for correction in learned)
     if comparisons and not learned:
         yield (
             f"Estimates are corrected when {ENOUGH} scripts, or one with {ENOUGH} different sets of arguments, have run."

@@ -107,7 +107,7 @@ def _launcher_of(node: ast.AST, launcher: str) -> str:
     """For `gpuproof.runtime.strategy(kind)`, the launcher of the kind."""
     if launcher != STRATEGY or not isinstance(node, ast.Call):
         return launcher
-    given = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "kind")]
+    given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "kind")]
     kind = given[0].value if given and isinstance(given[0], ast.Constant) else None
     return _RUNTIME_KINDS.get(kind, STRATEGY) if isinstance(kind, str) else STRATEGY
 
@@ -119,8 +119,8 @@ def _called_names(node: ast.AST, names: dict[str, str]) -> Iterator[str]:
         nodes = [node.func]
     elif isinstance(node, ast.ClassDef):
         nodes = node.bases
-    for one in nodes:
-        name = _dotted(one, names)
+    for item in nodes:
+        name = _dotted(item, names)
         if name is not None:
             yield name
 
@@ -129,7 +129,7 @@ def _has_own_ranks(call: ast.Call, names: dict[str, str], tree: ast.Module) -> b
     """Whether a process group gets its ranks from SageMaker's list of hosts and not from a launcher."""
     if _dotted(call.func, names) != "torch.distributed.init_process_group":
         return False
-    if all(one.arg != "rank" for one in call.keywords):
+    if all(keyword.arg != "rank" for keyword in call.keywords):
         return False
     texts = _texts(tree)
     return bool({"SM_HOSTS", "SM_CURRENT_HOST"} & texts) and not {"RANK", "LOCAL_RANK"} & texts
@@ -169,7 +169,7 @@ def _command_words(call: ast.Call) -> Iterator[str]:
     for argument in call.args:
         items = argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else [argument]
         yield from (
-            one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)
         )
 
 
@@ -178,14 +178,14 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                local = one.asname or one.name.partition(".")[0]
-                names[local] = one.name if one.asname else local
-                if not one.asname and "." in one.name:
-                    names.setdefault(one.name, one.name)
+            for name in node.names:
+                local = name.asname or name.name.partition(".")[0]
+                names[local] = name.name if name.asname else local
+                if not name.asname and "." in name.name:
+                    names.setdefault(name.name, name.name)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            for one in node.names:
-                names[one.asname or one.name] = f"{node.module}.{one.name}"
+            for name in node.names:
+                names[name.asname or name.name] = f"{node.module}.{name.name}"
     return names
 
 
@@ -235,8 +235,8 @@ def _parse(path: Path) -> ast.Module | None:
 def _local_imports(tree: ast.Module, path: Path, source_dir: Path) -> Iterator[Path]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield from _find(one.name, [path.parent, source_dir])
+            for name in node.names:
+                yield from _find(name.name, [path.parent, source_dir])
         elif isinstance(node, ast.ImportFrom):
             folders = [path.parent, source_dir]
             if node.level:
@@ -245,8 +245,8 @@ def _local_imports(tree: ast.Module, path: Path, source_dir: Path) -> Iterator[P
             prefix = f"{node.module}." if node.module else ""
             if node.module:
                 yield from _find(node.module, folders)
-            for one in node.names:
-                yield from _find(f"{prefix}{one.name}", folders)
+            for name in node.names:
+                yield from _find(f"{prefix}{name.name}", folders)
 
 
 def _find(name: str, folders: list[Path]) -> Iterator[Path]:

@@ -161,8 +161,8 @@ class EC2Settings(StrictModel):
             home: the job's own region.
         """
         values = {key: getattr(self, key) for key in _REGIONAL}
-        first = next((one for one in self.regions if one.region == home), None)
+        first = next((region for region in self.regions if region.region == home), None)
         if first is not None:
             values = {key: getattr(first, key) or value for key, value in values.items()}
         own = EC2Region(region=home, **values)
-        return own, *(one for one in self.regions if one.region != home)
+        return own, *(region for region in self.regions if region.region != home)

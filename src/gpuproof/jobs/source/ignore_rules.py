@@ -228,7 +228,7 @@ class _Patterns:
         possible = [pattern for pattern in self.patterns if pattern.can_match(parts)]
         if all(pattern.simple for pattern in possible):
             is_folder = relative.endswith("/")
-            return True if any(one.matches(parts, is_folder=is_folder) for one in possible) else None
+            return True if any(item.matches(parts, is_folder=is_folder) for item in possible) else None
         return _spec(self.file, self.lines).check_file(relative).include
 
 

@@ -54,13 +54,13 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice
     market = _SPOT if wanted.spot else _ON_DEMAND
     # With spot, max_price limits the bid.
     request = resource_query(job, region, use=None, any_price=wanted.spot, market=market)
-    found = [one for one in catalogue.search(request) if market in one.usage]
+    found = [instance for instance in catalogue.search(request) if market in instance.usage]
     if not found:
         raise InvalidJob(
             f"The catalogue knows no EC2 instance type in {region} for '{job.name}' ({requirements_text(job)}).",
             remedy=f"{nearest_regions_line(request, catalogue)}Relax the requirements, or list the types: gpuproof gpus",
         )
-    names = [one.name for one in found[:MOST_CANDIDATES]]
+    names = [match.name for match in found[:MOST_CANDIDATES]]
     others = [name for name in map(ec2_name, job.fallbacks) if name not in names]
     warnings = [warning for name in others if (warning := _type_warning(name, job, catalogue, region))]
     return InstanceChoice(

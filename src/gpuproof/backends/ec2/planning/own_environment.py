@@ -44,7 +44,7 @@ def own_environment(
     ):
         return None
     exact = version if version.count(".") == 2 else f"{version}.*"
-    python = next((one for one in _PYTHONS if _is_supported(one, build.python)), None)
+    python = next((python for python in _PYTHONS if _is_supported(python, build.python)), None)
     if python is None:
         return None
     if name == "torch":

@@ -132,7 +132,7 @@ class RegionPlanner:
             for region, one in zip(self._regions, found, strict=True)
             if isinstance(one, _Planned)
         }
-        errors = [one for one in found if isinstance(one, GPUproofError)]
+        errors = [match for match in found if isinstance(match, GPUproofError)]
         if not planned:
             raise self._nowhere(errors)
         left_out = [
@@ -142,9 +142,9 @@ class RegionPlanner:
         ]
         others = [region for region in planned if region != self.home]
         traffic = [self._traffic_note(others, inputs())] if others else []
-        warnings = [*left_out, *(text for one in planned.values() for text in one.warnings), *traffic]
+        warnings = [*left_out, *(text for plan in planned.values() for text in plan.warnings), *traffic]
         return PlannedRegions(
-            tuple(target for one in planned.values() for target in one.targets),
+            tuple(target for plan in planned.values() for target in plan.targets),
             {region: one.network for region, one in planned.items()},
             tuple(dict.fromkeys(warnings)),
         )

@@ -95,7 +95,7 @@ class TargetPlanner:
             NoCapacity: the account's quotas are too small for all of them.
         """
         chooser = AmiChooser(self._aws, self._catalogue, self._settings.ami, framework, tree)
-        uses = script_uses(self._job, max(one.gpus for one in candidates))
+        uses = script_uses(self._job, max(candidate.gpus for candidate in candidates))
         targets: list[EC2Target] = []
         unavailable: list[UnavailableType] = []
         errors: list[InvalidJob] = []

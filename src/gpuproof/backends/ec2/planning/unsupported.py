@@ -58,11 +58,11 @@ def unlisted_family(row: Ami, candidate: Candidate, catalogue: Catalogue) -> str
     if row.families or instance is None or not instance.gpu_count:
         return None
     like = [
-        one for one in catalogue.tables.amis if (one.arch, one.kernel_module) == (row.arch, row.kernel_module)
+        ami for ami in catalogue.tables.amis if (ami.arch, ami.kernel_module) == (row.arch, row.kernel_module)
     ]
     if row.framework:
-        like = [one for one in like if one.framework == row.framework]
-    known = {family for one in like for family in one.families}
+        like = [ami for ami in like if ami.framework == row.framework]
+    known = {family for ami in like for family in ami.families}
     if not known or instance.family in known:
         return None
     what = f"AMIs with {row.framework}" if row.framework else "AMIs"

@@ -104,14 +104,14 @@ def is_refused_permission(one: UnavailableType) -> bool:
 
 
 def _remedies(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalogue) -> Iterator[str]:
-    errors = [known for one in tried if (known := find_error(one.code, one.reason)) is not None]
+    errors = [known for attempt in tried if (known := find_error(attempt.code, attempt.reason)) is not None]
     quotas = quota_hints(tried)
     yield from quotas
     if quotas:
         yield DECISION
-    yield from (one.remedy for one in tried if one.remedy)
+    yield from (attempt.remedy for attempt in tried if attempt.remedy)
     if any(known.kind in (*_OTHERS_HELP, "spot price", "network") for known in errors):
-        names = list(dict.fromkeys(one.name for one in tried))
+        names = list(dict.fromkeys(attempt.name for attempt in tried))
         others = list_alternatives(names[0], None, catalogue, plan.region, flag="--fallback", without=names)
         yield others or "Try other instance types (--fallback)."
         if near := _further_regions(names[0], plan, catalogue):
@@ -124,7 +124,9 @@ def _remedies(tried: Sequence[UnavailableType], plan: EC2Plan, catalogue: Catalo
 
 def _further_regions(name: str, plan: EC2Plan, catalogue: Catalogue) -> list[str]:
     """The nearest regions that offer a type and were not tried."""
-    offering = [one.region for one in catalogue.offerings(name) if one.region not in plan.regions]
+    offering = [
+        offering.region for offering in catalogue.offerings(name) if offering.region not in plan.regions
+    ]
     return catalogue.nearest_regions(plan.region, offering)[:SHOWN]
 
 

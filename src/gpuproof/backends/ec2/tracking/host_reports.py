@@ -42,7 +42,7 @@ class HostReport:
     def gpu_warnings(self) -> list[str]:
         """What its checks of the GPUs have warned of, as in the notes of its end: `D703: GPU 0 has …`."""
         found = self.boot.get("findings")
-        findings = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        findings = [match for match in found if isinstance(match, Mapping)] if isinstance(found, list) else []
         return [
             f"{finding.get('code')}: {finding.get('message')}"
             for finding in findings

@@ -84,9 +84,9 @@ def outcome_of(
         for host, name in zip(hosts, launch.instances, strict=False)
         if host not in reports or not reports[host].end
     ]
-    if left and all(_has_ended(one, launch, now) for one in left):
+    if left and all(_has_ended(instance, launch, now) for instance in left):
         return _merged([*ends, *map(_unreported_end, left)])
-    return _in_progress([one for one in left if one is not None], reports)
+    return _in_progress([instance for instance in left if instance is not None], reports)
 
 
 def living_instances(
@@ -169,8 +169,8 @@ def _unseen(launch: LaunchRecord, reports: Mapping[str, HostReport], now: float)
 
 
 def _in_progress(described: Sequence[Mapping[str, Any]], reports: Mapping[str, HostReport]) -> Outcome:
-    states = [_state(one) for one in described]
-    is_stopping = any(STOP_TAG in tag_dict(one.get("Tags", ())) for one in described)
+    states = [_state(description) for description in described]
+    is_stopping = any(STOP_TAG in tag_dict(description.get("Tags", ())) for description in described)
     status = STOPPING if is_stopping or any(state in _ENDING_STATES for state in states) else IN_PROGRESS
     message = None
     if not any(report.phase for report in reports.values()):

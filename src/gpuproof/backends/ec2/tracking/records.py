@@ -80,7 +80,7 @@ def record_of(
         "spot": launch.spot,
         "interruptions": len(launch.interrupted) + int(outcome.interrupted),
         "attempt": launch.attempt,
-        "earlier_runs": [one.run_id for one in launch.interrupted],
+        "earlier_runs": [item.run_id for item in launch.interrupted],
         "continued_by": launch.continued_by or None,
         "lost_seconds": attempts.lost_seconds,
         "billed_seconds": bill.seconds if bill else None,
@@ -131,7 +131,9 @@ def _launched(
     EC2 forgets an instance about an hour after its end; the program on the host starts some seconds after the launch.
     """
     described = [one for name in launch.instances if (one := (instances or {}).get(name)) is not None]
-    times = [one["LaunchTime"].timestamp() for one in described if "LaunchTime" in one]
+    times = [
+        description["LaunchTime"].timestamp() for description in described if "LaunchTime" in description
+    ]
     if times:
         return min(times)
     booted = [

@@ -243,7 +243,7 @@ def _resources(kind: str, scope: Scope) -> list[str]:
     ]
     if kind in _REGIONAL and region != "*" and scope.other_regions:
         regions = dict.fromkeys((region, *scope.other_regions))
-        alone = [replace(scope, region=one, other_regions=()) for one in regions]
+        alone = [replace(scope, region=region, other_regions=()) for region in regions]
         return [resource for each in alone for resource in _resources(kind, each)]
     ec2 = f"arn:{partition}:ec2:{region}:{account}"
     match kind:

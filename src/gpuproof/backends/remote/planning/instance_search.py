@@ -100,8 +100,10 @@ def list_alternatives(
 def nearest_regions_line(request: InstanceQuery, catalogue: Catalogue) -> str:
     """The nearest regions that offer a matching type, as a line; empty if none does, or if the region itself does."""
     region = request.region or ""
-    types = {one.ec2_type for one in catalogue.search(replace(request, region=None, max_price=None))}
-    offering = [one for one in catalogue.regions() if types & set(catalogue.region(one))]
+    types = {
+        instance.ec2_type for instance in catalogue.search(replace(request, region=None, max_price=None))
+    }
+    offering = [region for region in catalogue.regions() if types & set(catalogue.region(region))]
     if not offering or region in offering or not catalogue.region(region):
         return ""
     near = catalogue.nearest_regions(region, offering)[:SHOWN]

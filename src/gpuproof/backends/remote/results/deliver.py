@@ -80,7 +80,7 @@ def deliver_results(
     for name, folder in outputs.items():
         if (prefix := results.outputs.get(name)) is not None:
             with translated_file_errors(folder, str(prefix)):
-                created += [one for one in [downloads.tree(prefix, folder, name)] if one]
+                created += [item for item in [downloads.tree(prefix, folder, name)] if item]
     return created
 
 

@@ -61,7 +61,7 @@ KNOWN = (
 
 def known_reason(reason: str) -> KnownReason | None:
     """What is known about a FailureReason."""
-    return next((one for one in KNOWN if one.text.lower() in reason.lower()), None)
+    return next((item for item in KNOWN if item.text.lower() in reason.lower()), None)
 
 
 def lacks_capacity(reason: str) -> bool:

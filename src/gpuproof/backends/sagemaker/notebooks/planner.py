@@ -85,7 +85,7 @@ def _within_quotas(
     unavailable = [problem for _, problem in problems if problem is not None]
     if not left:
         raise no_quota(unavailable)
-    return left, [f"{one.summary}: it is not tried" for one in unavailable]
+    return left, [f"{item.summary}: it is not tried" for item in unavailable]
 
 
 def _reject_taken_name(aws: Aws, name: str) -> None:

@@ -68,7 +68,7 @@ def _by_resources(job: SageMakerJob, catalogue: Catalogue, region: str) -> Insta
             f"The catalogue knows no SageMaker instance type in {region} for '{job.name}' ({requirements_text(job)}).",
             remedy=f"{nearest_regions_line(request, catalogue)}Relax the requirements, or list the types: gpuproof gpus",
         )
-    first = tuple(_candidate(one.name, job.kind, catalogue, region) for one in found[:MOST_CANDIDATES])
+    first = tuple(_candidate(match.name, job.kind, catalogue, region) for match in found[:MOST_CANDIDATES])
     others = [_candidate(name, job.kind, catalogue, region) for name in job.fallbacks]
     warnings = [
         warning for name in job.fallbacks if (warning := _type_warning(name, job.kind, catalogue, region))

@@ -28,9 +28,9 @@ def unavailable_type(
 
 def no_capacity(tried: Sequence[UnavailableType], plan: SageMakerPlan, catalogue: Catalogue) -> NoCapacity:
     """The error that lists every instance type that was tried, and alternatives."""
-    summaries = "\n".join(one.summary for one in tried)
-    quotas = "\n".join(dict.fromkeys(one.quota_hint for one in tried if one.quota_hint))
-    names = [one.name for one in tried]
+    summaries = "\n".join(attempt.summary for attempt in tried)
+    quotas = "\n".join(dict.fromkeys(attempt.quota_hint for attempt in tried if attempt.quota_hint))
+    names = [attempt.name for attempt in tried]
     alternatives = (
         list_alternatives(names[0], plan.kind, catalogue, plan.region, flag="--fallback", without=names)
         or "Try other instance types (--fallback)."

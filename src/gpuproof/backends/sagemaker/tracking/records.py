@@ -79,7 +79,9 @@ def record_of(
         "cost_usd": bill.usd if bill else None,
         "cost_is_derived": bool(bill and price and price.derived),
         "spot_saving": bill.spot_saving if bill else None,
-        "metrics": {one["MetricName"]: one["Value"] for one in description.get("FinalMetricDataList") or ()},
+        "metrics": {
+            metric["MetricName"]: metric["Value"] for metric in description.get("FinalMetricDataList") or ()
+        },
         "notes": _notes(description),
     }
     if verdict is not None:
@@ -229,9 +231,9 @@ def _script_started(kind: SageMakerKind, description: Mapping[str, Any]) -> floa
     """When the container started: a training job's first `Training` state, or a processing job's start time."""
     if kind == "processing":
         return _seconds(description.get("ProcessingStartTime"))
-    for one in description.get("SecondaryStatusTransitions") or ():
-        if one.get("Status") == "Training":
-            return _seconds(one.get("StartTime"))
+    for transition in description.get("SecondaryStatusTransitions") or ():
+        if transition.get("Status") == "Training":
+            return _seconds(transition.get("StartTime"))
     return None
 
 

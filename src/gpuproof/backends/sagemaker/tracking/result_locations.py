@@ -24,9 +24,9 @@ def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
             return Results()
         return Results(S3Prefix.parse(f"{path.rstrip('/')}/{description['TrainingJobName']}/output/"))
     found = {
-        one["OutputName"]: S3Prefix.parse(f"{one['S3Output']['S3Uri'].rstrip('/')}/")
-        for one in description.get("ProcessingOutputConfig", {}).get("Outputs", ())
-        if "S3Output" in one
+        output["OutputName"]: S3Prefix.parse(f"{output['S3Output']['S3Uri'].rstrip('/')}/")
+        for output in description.get("ProcessingOutputConfig", {}).get("Outputs", ())
+        if "S3Output" in output
     }
     verdict = found.pop(_VERDICT_OUTPUT, None)
     return Results(outputs=found, verdict=verdict)
