@@ -45,7 +45,7 @@ def test_a_calibration_that_knows_the_gpu_has_no_error_left() -> None:
     known = builtin_coefficients()
     context = {"memory": {"context_mib": {"T4": [900, 900, 900]}}}
     halves = {"float32", "tf32", "half"}
-    slow = {"time": {"gpus": {"T4": {one: {"compute": 0.3, "bandwidth": 0.3} for one in halves}}}}
+    slow = {"time": {"gpus": {"T4": {halve: {"compute": 0.3, "bandwidth": 0.3} for halve in halves}}}}
     true = known.merged(context).merged(slow)
     # What plans say with the true coefficients is what the GPU shows.
     ideal = compare(_measured(1.0, 1, 1), card, {("model", "half", 8): trace}, true, true)[0]
@@ -85,9 +85,9 @@ def test_models_are_measured_calibrated_and_compared(tmp_path: Path) -> None:
     done = run(*words, GPUPROOF_STATE_DIR=str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "rows" / "gpu_truth-CPU.json").read_text())
-    keys = {(one["model"], one["precision"], one["batch"]) for one in document["rows"]}
+    keys = {(row["model"], row["precision"], row["batch"]) for row in document["rows"]}
     assert keys == {(m, p, b) for m in ("mlp", "gru") for p in ("float32", "half") for b in (2, 4)}
-    assert all(value > 0 for one in document["rows"] for value in one["time"].values())
+    assert all(value > 0 for row in document["rows"] for value in row["time"].values())
     assert document["errors"]["time"]["after"]["rows"] == 8
     assert document["errors"]["memory"] == {}
     assert "time after calibrate: median" in done.stdout

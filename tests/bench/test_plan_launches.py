@@ -50,9 +50,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_rows_of_the_wanted_batches_are_read(folder: Path) -> None:
-    assert [(one.batch, one.seconds) for one in nvidia_convnets(folder)] == [(128, 1e-3)]
+    assert [(convnet.batch, convnet.seconds) for convnet in nvidia_convnets(folder)] == [(128, 1e-3)]
     small = nvidia_convnets(folder, batches=(1, 8))
-    assert [(one.batch, one.seconds) for one in small] == [(1, 1e-2), (8, 1 / 400)]
+    assert [(item.batch, item.seconds) for item in small] == [(1, 1e-2), (8, 1 / 400)]
 
 
 def test_a_step_that_takes_as_long_with_four_samples_is_bound_by_launches(folder: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_best_is_first_where_predictions_are_right() -> None:
 
 
 def test_a_gpu_that_is_slower_than_predicted_costs_more_than_the_best() -> None:
-    surprise = [one for one in rows() if (one.step.gpu.name, one.step.model) != ("A100-40GB", "model 5")]
+    surprise = [row for row in rows() if (row.step.gpu.name, row.step.model) != ("A100-40GB", "model 5")]
     surprise.append(row("A100-40GB", 5, factor=4.0))
     found = ranking_accuracy(surprise, CATALOGUE)["calibrated"]["time"]
     assert found["best_is_first"] == pytest.approx(5 / 6, abs=1e-4)
@@ -49,8 +49,8 @@ def test_a_gpu_that_is_slower_than_predicted_costs_more_than_the_best() -> None:
 
 
 def test_the_fastest_measured_batch_of_a_gpu_counts_for_each_unit_of_work() -> None:
-    more = [*rows(), *(replace(one, seconds=9.0) for one in rows())]
-    large = [replace(one, step=replace(one.step, units=2.0), seconds=1.5 * one.seconds) for one in rows()]
+    more = [*rows(), *(replace(row, seconds=9.0) for row in rows())]
+    large = [replace(row, step=replace(row.step, units=2.0), seconds=1.5 * row.seconds) for row in rows()]
     for others in (more, [*rows(), *large]):
         assert ranking_accuracy(others, CATALOGUE)["data-sheet"]["time"]["best_is_first"] == 1
 

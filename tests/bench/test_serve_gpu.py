@@ -138,7 +138,7 @@ def test_what_was_not_measured_stands_in_the_report_with_its_reason() -> None:
 def test_ways_measured_before_stay_and_those_measured_again_are_replaced() -> None:
     report = part("gpu_report")
     written = json.loads(json.dumps(report.as_json([table(80.0, "fp32", "compile")])))
-    before = [report.GpuTable.from_json(one) for one in written["networks"]]
+    before = [report.GpuTable.from_json(network) for network in written["networks"]]
     (found,) = report.together(before, [table(90.0, "autocast", "fp32")])
     assert found == replace(
         table(0.0),
@@ -260,7 +260,7 @@ def check_quick_mode(folder: Path, device: str) -> dict[str, Any]:
         assert [row["served"]["name"] for row in network["rows"]] == ["fp32", "autocast"]
         for row in network["rows"]:
             readings = [*row["bare"].values(), *row["served"]["readings"].values()]
-            assert all(one["rate"] > 0 and not one["failed"] for reading in readings for one in reading)
+            assert all(item["rate"] > 0 and not item["failed"] for reading in readings for item in reading)
             answers = folder / "scratch" / f"{network['name']}-{row['served']['name']}"
             wanted, served, together = (
                 np.load(answers / f"{name}.npy") for name in ("bare", "served", "together")

@@ -146,37 +146,37 @@ def test_an_unknown_type_has_no_quota() -> None:
 
 def test_a_single_v100_is_replaced_by_single_gpus_with_as_much_memory() -> None:
     found = CATALOGUE.replacements("ml.p3.2xlarge")
-    assert [one.instance.name for one in found][:3] == ["ml.g4dn.xlarge", "ml.g6.xlarge", "ml.g5.xlarge"]
-    assert all(one.instance.gpu_count == 1 and one.instance.gpu_memory >= 16 * 2**30 for one in found)
+    assert [match.instance.name for match in found][:3] == ["ml.g4dn.xlarge", "ml.g6.xlarge", "ml.g5.xlarge"]
+    assert all(match.instance.gpu_count == 1 and match.instance.gpu_memory >= 16 * 2**30 for match in found)
     assert "no BF16" in found[0].reason
 
 
 def test_four_v100s_are_replaced_by_four_gpus_or_more() -> None:
     found = CATALOGUE.replacements("p3.8xlarge")
-    assert "g5.12xlarge" in [one.instance.name for one in found]
-    assert all(4 <= one.instance.gpu_count <= 8 for one in found)
+    assert "g5.12xlarge" in [match.instance.name for match in found]
+    assert all(4 <= match.instance.gpu_count <= 8 for match in found)
 
 
 def test_sixteen_k80s_are_replaced_by_eight_of_anything() -> None:
-    assert {one.instance.gpu_count for one in CATALOGUE.replacements("p2.16xlarge")} == {8}
+    assert {replacement.instance.gpu_count for replacement in CATALOGUE.replacements("p2.16xlarge")} == {8}
 
 
 def test_a_type_without_a_gpu_gets_one_that_its_use_accepts() -> None:
     found = CATALOGUE.replacements("ml.t3.2xlarge", use="processing")
     assert found
-    assert all("processing" in CATALOGUE.accepted_for(one.instance.name) for one in found)
-    assert all(one.instance.gpu_count == 1 for one in found)
+    assert all("processing" in CATALOGUE.accepted_for(match.instance.name) for match in found)
+    assert all(match.instance.gpu_count == 1 for match in found)
 
 
 def test_a_replacement_is_offered_in_the_region_that_was_named() -> None:
     found = CATALOGUE.replacements("p3.2xlarge", region="eu-west-1")
     assert found
-    assert all(CATALOGUE.offerings(one.instance.name, "eu-west-1") for one in found)
+    assert all(CATALOGUE.offerings(match.instance.name, "eu-west-1") for match in found)
 
 
 def test_a_replacement_is_never_a_slice_nor_another_architecture() -> None:
     found = CATALOGUE.replacements("t3.micro")
-    assert all(one.instance.fraction == 1.0 and one.instance.arch == "x86_64" for one in found)
+    assert all(match.instance.fraction == 1.0 and match.instance.arch == "x86_64" for match in found)
 
 
 def test_an_unknown_type_has_no_replacement() -> None:
@@ -384,12 +384,12 @@ def test_trainium_and_inferentia_have_their_own_quotas(name: str) -> None:
 def test_a_type_without_a_gpu_has_similar_types_as_alternatives() -> None:
     found = CATALOGUE.alternatives("ml.c5.2xlarge", "training", "eu-west-1")
     assert found
-    assert all(one.instance.gpu_count == 0 for one in found)
-    assert all((one.instance.vcpus or 0) >= 8 for one in found)
-    assert len({one.instance.family for one in found}) == len(found)
+    assert all(match.instance.gpu_count == 0 for match in found)
+    assert all((match.instance.vcpus or 0) >= 8 for match in found)
+    assert len({match.instance.family for match in found}) == len(found)
 
 
 def test_a_type_with_a_gpu_has_types_with_gpus_as_alternatives() -> None:
     found = CATALOGUE.alternatives("ml.g5.xlarge", "training", "eu-west-1")
     assert found
-    assert all(one.instance.gpu_count for one in found)
+    assert all(match.instance.gpu_count for match in found)

@@ -120,45 +120,55 @@ def test_every_gpu_has_rates_and_ranges_that_can_be() -> None:
 
 
 def test_every_instance_has_a_known_gpu_and_sizes_that_can_be() -> None:
-    for one in TABLES.gpu_instances.values():
-        gpu = TABLES.gpus.get(one.gpu_model or "")
-        assert gpu is not None, one
-        assert one.gpu_count in (1, 2, 4, 8, 16), one
-        assert one.fraction in (0.125, 0.25, 0.5, 1.0), one
-        assert one.arch in ("x86_64", "arm64"), one
-        assert one.efa_interfaces >= 0
-        assert one.local_disk >= 0
-        if one.status == "capacity-block":
+    for gpu_instance in TABLES.gpu_instances.values():
+        gpu = TABLES.gpus.get(gpu_instance.gpu_model or "")
+        assert gpu is not None, gpu_instance
+        assert gpu_instance.gpu_count in (1, 2, 4, 8, 16), gpu_instance
+        assert gpu_instance.fraction in (0.125, 0.25, 0.5, 1.0), gpu_instance
+        assert gpu_instance.arch in ("x86_64", "arm64"), gpu_instance
+        assert gpu_instance.efa_interfaces >= 0
+        assert gpu_instance.local_disk >= 0
+        if gpu_instance.status == "capacity-block":
             continue
-        assert one.vcpus in range(2, 257), one
-        assert one.memory is not None
-        assert 2**32 <= one.memory <= 2**43, one
+        assert gpu_instance.vcpus in range(2, 257), gpu_instance
+        assert gpu_instance.memory is not None
+        assert 2**32 <= gpu_instance.memory <= 2**43, gpu_instance
         # What EC2 reports is the datasheet's figure in GB or GiB, or a slice of it.
-        share = one.gpu_memory / (gpu.memory_gb * 10**9) / one.fraction
-        assert 0.95 <= share <= 1.10, one
-        assert one.network_gbps is None or 1 <= one.network_gbps <= 6400, one
-        if one.network_gbps and one.network_baseline_gbps:
-            assert one.network_baseline_gbps <= one.network_gbps, one
+        share = gpu_instance.gpu_memory / (gpu.memory_gb * 10**9) / gpu_instance.fraction
+        assert 0.95 <= share <= 1.10, gpu_instance
+        assert gpu_instance.network_gbps is None or 1 <= gpu_instance.network_gbps <= 6400, gpu_instance
+        if gpu_instance.network_gbps and gpu_instance.network_baseline_gbps:
+            assert gpu_instance.network_baseline_gbps <= gpu_instance.network_gbps, gpu_instance
 
 
 def test_a_fraction_is_seen_as_one_gpu_and_only_on_g6f_and_gr6f() -> None:
-    fractional = {one.family for one in TABLES.gpu_instances.values() if one.fraction < 1}
+    fractional = {
+        gpu_instance.family for gpu_instance in TABLES.gpu_instances.values() if gpu_instance.fraction < 1
+    }
     assert fractional == {"g6f", "gr6f"}
-    assert all(one.gpu_count == 1 for one in TABLES.gpu_instances.values() if one.fraction < 1)
+    assert all(
+        gpu_instance.gpu_count == 1
+        for gpu_instance in TABLES.gpu_instances.values()
+        if gpu_instance.fraction < 1
+    )
 
 
 def test_a_retired_type_has_a_date_and_no_offerings() -> None:
-    for one in TABLES.gpu_instances.values():
-        retired = one.status == "retired"
-        assert bool(one.last_seen and one.gone_by) == retired, one
+    for gpu_instance in TABLES.gpu_instances.values():
+        retired = gpu_instance.status == "retired"
+        assert bool(gpu_instance.last_seen and gpu_instance.gone_by) == retired, gpu_instance
         if retired:
-            assert (one.last_seen or "") < (one.gone_by or ""), one
-            assert all(one.name not in region for region in TABLES.offerings.values()), one
+            assert (gpu_instance.last_seen or "") < (gpu_instance.gone_by or ""), gpu_instance
+            assert all(gpu_instance.name not in region for region in TABLES.offerings.values()), gpu_instance
 
 
 def test_every_offered_type_is_offered_somewhere() -> None:
     everywhere = {name for region in TABLES.offerings.values() for name in region}
-    offered = {one.name for one in TABLES.gpu_instances.values() if one.status in ("offered", "legacy")}
+    offered = {
+        gpu_instance.name
+        for gpu_instance in TABLES.gpu_instances.values()
+        if gpu_instance.status in ("offered", "legacy")
+    }
     assert everywhere == offered
 
 
@@ -255,7 +265,7 @@ def test_what_is_not_sold_has_no_price() -> None:
         assert key not in TABLES.prices(row["region"]).rows, row
 
 
-STORAGE = [one for tiers in TABLES.storage_prices.values() for one in tiers]
+STORAGE = [tier for tiers in TABLES.storage_prices.values() for tier in tiers]
 
 
 def gb_price(volume_type: str, region: str) -> float:
@@ -329,11 +339,11 @@ def test_every_image_is_of_a_known_kind_with_a_tag_that_can_be() -> None:
 
 
 def test_every_account_has_twelve_digits() -> None:
-    assert all(re.fullmatch(r"\d{12}", one.account) for one in TABLES.registries.values())
+    assert all(re.fullmatch(r"\d{12}", registry.account) for registry in TABLES.registries.values())
 
 
 def test_every_ami_names_families_that_exist_and_a_parameter_that_can_be() -> None:
-    families = {one.family for one in TABLES.gpu_instances.values()}
+    families = {gpu_instance.family for gpu_instance in TABLES.gpu_instances.values()}
     for ami in TABLES.amis:
         assert set(ami.families) <= families, ami
         assert ami.kernel_module in ("open", "proprietary"), ami
@@ -362,5 +372,9 @@ def test_every_code_of_a_quota_is_its_own() -> None:
 def test_every_family_with_gpus_has_its_vcpu_quotas() -> None:
     for market in ("on-demand", "spot"):
         counted = {family for row in TABLES.quotas if row.market == market for family in row.families}
-        families = {one.family for one in TABLES.gpu_instances.values() if one.status != "capacity-block"}
+        families = {
+            gpu_instance.family
+            for gpu_instance in TABLES.gpu_instances.values()
+            if gpu_instance.status != "capacity-block"
+        }
         assert families <= counted

@@ -38,14 +38,14 @@ def test_g6f_and_gr6f_types_show_one_gpu_and_have_a_fraction_of_it(
 def test_a_request_for_one_l4_is_not_answered_with_an_eighth_of_one() -> None:
     found = CATALOGUE.search(InstanceQuery(gpus=("L4",), count=CountRange(1, 1)))
     assert found
-    assert all(one.fraction == 1.0 for one in found)
+    assert all(match.fraction == 1.0 for match in found)
 
 
 def test_an_l4_has_22888_mib_which_is_24_gb_but_not_24_gib() -> None:
     assert known("g6.xlarge").gpu_memory == 22888 * MIB
     in_gb = CATALOGUE.search(InstanceQuery(gpus=("L4",), gpu_memory=MemoryRange.parse("24GB+")))
     in_gib = CATALOGUE.search(InstanceQuery(gpus=("L4",), gpu_memory=MemoryRange.parse("24GiB+")))
-    assert "g6.xlarge" in [one.name for one in in_gb]
+    assert "g6.xlarge" in [item.name for item in in_gb]
     assert in_gib == ()
 
 
@@ -98,7 +98,7 @@ def test_gpu_counts_that_size_names_mislead_about(name: str, gpu: str, count: in
 
 def test_g5g_is_arm64() -> None:
     assert known("g5g.xlarge").arch == "arm64"
-    assert all(one.family != "g5g" for one in CATALOGUE.search(InstanceQuery(arch="x86_64")))
+    assert all(instance.family != "g5g" for instance in CATALOGUE.search(InstanceQuery(arch="x86_64")))
 
 
 def test_ml_t3_2xlarge_trains_has_no_gpu_and_cannot_be_an_endpoint() -> None:
@@ -113,13 +113,13 @@ def test_p2_and_p3_are_accepted_by_the_api_and_unavailable(name: str) -> None:
     assert "training" in CATALOGUE.accepted_for(name)
     assert known(name).status == "retired"
     assert CATALOGUE.offerings(name) == ()
-    assert name not in [one.name for one in CATALOGUE.search(InstanceQuery(use="training"))]
+    assert name not in [instance.name for instance in CATALOGUE.search(InstanceQuery(use="training"))]
 
 
 def test_a_price_is_not_availability() -> None:
     assert CATALOGUE.price("p3.2xlarge") is not None
     assert CATALOGUE.offerings("p3.2xlarge") == ()
-    assert "p3.2xlarge" not in [one.name for one in CATALOGUE.search(InstanceQuery())]
+    assert "p3.2xlarge" not in [instance.name for instance in CATALOGUE.search(InstanceQuery())]
 
 
 @pytest.mark.parametrize(

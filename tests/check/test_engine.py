@@ -64,9 +64,9 @@ def test_a_rule_that_fails_loses_no_other_finding(
     assert len(expected) == 3
     with_rules(monkeypatch, broken_rule(error=error, on="a.py"))
     report = check_here()
-    assert [one for one in described(report) if one[1] != "ZZ101"] == expected
+    assert [description for description in described(report) if description[1] != "ZZ101"] == expected
     # What the rule had found before it failed is kept.
-    assert sum(one[1] == "ZZ101" for one in described(report)) == 2
+    assert sum(description[1] == "ZZ101" for description in described(report)) == 2
     (found,) = report.internal_errors
     assert (found.file, found.rules) == ("a.py", ("ZZ101",))
     assert found.error.startswith(error.__name__)
@@ -97,7 +97,7 @@ def test_a_job_whose_script_cannot_be_found_out_loses_no_other_job(
 
     monkeypatch.setattr(link, "_linked", fail)
     report = check_here(select=("SDK101",))
-    assert [one.file for one in report.internal_errors] == ["launch_1.py"]
+    assert [error.file for error in report.internal_errors] == ["launch_1.py"]
     assert {hit.span.unit.path for hit in report.hits} >= {"launch_0.py", "launch_2.py"}
 
 

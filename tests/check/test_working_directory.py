@@ -113,11 +113,13 @@ def test_a_folder_above_shows_what_the_project_shows(project: Path) -> None:
     # Of a folder without any marker of a project's root, SDK201 is reported once for everything that is checked.
     marked = project_root(str(project)) == str(project)
     expected = [
-        one for one in findings(project, ".") if one[0] != "pyproject.toml" and (marked or one[2] != "SDK201")
+        finding
+        for finding in findings(project, ".")
+        if finding[0] != "pyproject.toml" and (marked or finding[2] != "SDK201")
     ]
     above = findings(project.parent, ".")
     inside = [(path.removeprefix("project/"), *rest) for path, *rest in above if path.startswith("project/")]
-    assert [tuple(one) for one in inside] == expected
+    assert [tuple(item) for item in inside] == expected
     assert any(path.startswith("other/") for path, *_ in above)
 
 

@@ -24,11 +24,11 @@ def test_every_code_of_every_check_has_a_row_and_no_row_is_left_over() -> None:
 
 
 def test_every_row_has_a_problem_a_sentence_and_a_layer() -> None:
-    for one in doctor_codes().values():
-        assert one.problem
-        assert not one.problem.endswith(".")
-        assert one.meaning.endswith(".")
-        assert one.layer in LAYERS.values()
+    for doctor_code in doctor_codes().values():
+        assert doctor_code.problem
+        assert not doctor_code.problem.endswith(".")
+        assert doctor_code.meaning.endswith(".")
+        assert doctor_code.layer in LAYERS.values()
 
 
 @pytest.mark.parametrize("code", ["D101", "d101"])

@@ -114,8 +114,8 @@ def test_findings_have_one_order_whatever_finishes_first(machine: Machine) -> No
     ]
     wanted = ["D302 GPU 0", "D302 GPU 1", "D102 ", "D101 "]
     for order in (findings, findings[::-1]):
-        report = examine(machine, [check(Layer.ENVIRONMENT, one) for one in order])
-        assert [f"{one.code} {one.location or ''}" for one in report.findings] == wanted
+        report = examine(machine, [check(Layer.ENVIRONMENT, item) for item in order])
+        assert [f"{finding.code} {finding.location or ''}" for finding in report.findings] == wanted
 
 
 def test_the_same_finding_twice_is_one(machine: Machine) -> None:

@@ -32,10 +32,10 @@ def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: 
     wanted = expected.get("finding", [])
     found = "\n".join(describe(finding) for finding in report.findings)
     assert sorted((f.code, str(f.severity)) for f in report.findings) == sorted(
-        (one["code"], one["severity"]) for one in wanted
+        (name["code"], name["severity"]) for name in wanted
     ), found
-    for one in wanted:
-        assert any(matches(finding, one) for finding in report.findings), f"{one}\nfound:\n{found}"
+    for item in wanted:
+        assert any(matches(finding, item) for finding in report.findings), f"{item}\nfound:\n{found}"
     assert failed_layer(report) == expected.get("failed_layer"), found
     assert report.exit_code() == expected["exit_code"], found
 
@@ -56,7 +56,8 @@ def describe(finding: Finding) -> str:
 
 def failed_layer(report: Report) -> str | None:
     return next(
-        (one.layer.label for one in report.layers if one.layer.stacked and one.state is State.FAILED), None
+        (layer.layer.label for layer in report.layers if layer.layer.stacked and layer.state is State.FAILED),
+        None,
     )
 
 

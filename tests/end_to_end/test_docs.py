@@ -152,7 +152,9 @@ def leads_somewhere(page: Path, link: str) -> bool:
     if not target.exists():
         return False
     headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if anchor else []
-    return not anchor or anchor in [re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings]
+    return not anchor or anchor in [
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+    ]
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -54,7 +54,7 @@ def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: 
     (archive,) = (project.folder / "results").glob("*/output/model.tar.gz")
     assert archive.stat().st_size > 0
     listed = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
-    assert [(one["status"], one["exit_code"]) for one in listed] == [("Completed", 0)]
+    assert [(entry["status"], entry["exit_code"]) for entry in listed] == [("Completed", 0)]
     run_id = listed[0]["id"]
     assert project.run("logs", run_id).startswith("rows: 1,2,3\n")
     assert "Completed" in project.run("show", run_id)
@@ -83,7 +83,7 @@ def test_a_job_runs_in_another_region_than_its_files(project: Project, tmp_path:
     (archive,) = (project.folder / "results").glob("*/output/model.tar.gz")
     assert archive.stat().st_size > 0
     listed = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
-    (run,) = [one for one in listed if one["region"] == OTHER_REGION]
+    (run,) = [entry for entry in listed if entry["region"] == OTHER_REGION]
     assert (run["status"], run["exit_code"]) == ("Completed", 0)
     run_id = run["id"]
     assert project.run("logs", run_id).startswith("rows: 1,2,3\n")
@@ -104,7 +104,7 @@ def test_a_job_in_another_region_is_stopped(project: Project) -> None:
     run_id = json.loads(printed[printed.index("{") :])["id"]
     project.wait_for(lambda: "waiting" in project.run("logs", run_id))
     listed = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
-    assert [one["status"] for one in listed if one["id"] == run_id] == ["InProgress"]
+    assert [entry["status"] for entry in listed if entry["id"] == run_id] == ["InProgress"]
     project.run("stop", run_id)
     assert "Stopped" in project.run("wait", run_id, code=1)
     project.wait_until_terminated(OTHER_REGION)

@@ -84,7 +84,7 @@ def started(project: Project, output: Path, *words: str) -> tuple[subprocess.Pop
 
 def statuses(project: Project) -> dict[str, str]:
     runs = json.loads(project.run("ps", "--on", "ec2", "--format", "json"))["runs"]
-    return {one["id"]: one["status"] for one in runs}
+    return {run["id"]: run["status"] for run in runs}
 
 
 def test_a_job_ends_by_itself_when_the_laptop_is_gone(project: Project, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_machine_opens_jupyter_keeps_running_after_ctrl_c_and_is_stopped(
     assert found is not None, f"{output.read_text()}\n{project.consoles()}"
     address, token = found[1], found[2]
     with urllib.request.urlopen(f"{address}/api/contents?token={token}", timeout=_PATIENCE_S) as answer:
-        files = [one["name"] for one in json.load(answer)["content"]]
+        files = [item["name"] for item in json.load(answer)["content"]]
     assert "train.py" in files
     client.send_signal(signal.SIGINT)
     assert client.wait(_PATIENCE_S) == 130

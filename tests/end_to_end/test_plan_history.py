@@ -53,7 +53,7 @@ def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     assert (empty.returncode, "No run has been compared" in empty.stdout) == (0, True), empty.stderr
     planned = sandbox.gpuproof("plan", "train.py", "--on", "ec2", "--format", "json", "--", "0.1")
     assert planned.returncode == 0, planned.stderr
-    before = next(one for one in json.loads(planned.stdout)["gpus"] if one["gpu"] == "A10G")
+    before = next(item for item in json.loads(planned.stdout)["gpus"] if item["gpu"] == "A10G")
 
     done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.1")
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     table = sandbox.gpuproof("plan", "--history").stdout
     assert "corrected: memory on A10G" in table
     again = sandbox.gpuproof("plan", "train.py", "--on", "ec2", "--format", "json", "--", "0.1")
-    after = next(one for one in json.loads(again.stdout)["gpus"] if one["gpu"] == "A10G")
+    after = next(item for item in json.loads(again.stdout)["gpus"] if item["gpu"] == "A10G")
     old, new = before["memory"]["required"], after["memory"]["required"]
     assert old["value"] < new["value"] < 3000 << 20
     assert new["high"] / new["low"] < old["high"] / old["low"]

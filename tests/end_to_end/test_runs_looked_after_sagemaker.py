@@ -86,7 +86,7 @@ class TestPs:
         assert {run["backend"] for run in here} == {"local"}
 
     def test_a_run_that_goes_on_shows_what_it_costs(self, aws: CliSandbox, running: str) -> None:
-        (line,) = [one for one in aws.gpuproof("ps").stdout.splitlines() if one.startswith(running)]
+        (line,) = [line for line in aws.gpuproof("ps").stdout.splitlines() if line.startswith(running)]
         assert "InProgress" in line
         assert line.split()[-1].startswith("$")
 

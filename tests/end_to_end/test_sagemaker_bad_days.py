@@ -49,9 +49,9 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
     pages = emulator.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
     jobs = emulator.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
     return {
-        "buckets": {one["Name"] for one in emulator.client("s3").list_buckets()["Buckets"]},
+        "buckets": {bucket["Name"] for bucket in emulator.client("s3").list_buckets()["Buckets"]},
         "objects": {item["Key"] for page in pages for item in page.get("Contents", ())},
-        "jobs": {one["TrainingJobName"] for one in jobs},
+        "jobs": {job["TrainingJobName"] for job in jobs},
     }
 
 
@@ -135,7 +135,7 @@ def test_no_capacity_is_reported_once_with_other_types_and_json_has_the_run(
     done = on_sagemaker(cloud, *GPU, "--fallback", "ml.g6.xlarge", "--format", "json")
     assert done.returncode == 5, done.stderr
     document = json.loads(done.stdout)
-    assert [one["name"] for one in document["tried"]] == ["ml.g5.xlarge", "ml.g6.xlarge"]
+    assert [attempt["name"] for attempt in document["tried"]] == ["ml.g5.xlarge", "ml.g6.xlarge"]
     assert (document["exit_code"], document["run"]["instance_type"]) == (5, "ml.g6.xlarge")
     assert "--fallback ml.g5.2xlarge" in done.stderr
     assert "InstancePreferences" not in done.stderr

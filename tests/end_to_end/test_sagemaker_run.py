@@ -126,7 +126,9 @@ def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: CliSandbox, emulato
     assert "s3cret-value" not in done.stderr + done.stdout
     assert '"GREETING": "***"' in done.stderr
     assert keys(emulator) == before
-    assert [one for one in emulator.operations() if one.startswith(("Create", "Put", "Copy"))] == []
+    assert [
+        operation for operation in emulator.operations() if operation.startswith(("Create", "Put", "Copy"))
+    ] == []
 
 
 def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: CliSandbox) -> None:

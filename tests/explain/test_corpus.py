@@ -49,7 +49,7 @@ def test_every_public_text_has_its_source_and_none_is_there_twice() -> None:
 @pytest.mark.parametrize("number", range(len(PUBLIC)))
 def test_a_public_text_is_recognized(number: int, context: Context) -> None:
     row = PUBLIC[number]
-    found = [one.code for one in explain_lines(row["text"].splitlines(), context)]
+    found = [explain_line.code for explain_line in explain_lines(row["text"].splitlines(), context)]
     assert found[:1] == [row["code"]], row["source"]
 
 
@@ -74,7 +74,7 @@ def test_what_the_installed_packages_raise_is_recognized(name: str, package: str
     wrong = {
         case: (found, text[-300:])
         for case, text in texts.items()
-        if (found := [one.code for one in explain_lines(text.splitlines(), context)])[:1]
+        if (found := [explain_line.code for explain_line in explain_lines(text.splitlines(), context)])[:1]
         != [wanted_code(case)]
     }
     assert wrong == {}

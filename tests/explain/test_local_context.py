@@ -66,7 +66,9 @@ def test_a_gzipped_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path,
     packed = tmp_path / "cut.gz"
     whole = gzip.compress(LOG.read_bytes() + bytes(range(256)) * 40)
     packed.write_bytes(whole[:-40])
-    assert [one.code for one in explain_file(packed, context).explanations] == ["torch-out-of-memory"]
+    assert [explanation.code for explanation in explain_file(packed, context).explanations] == [
+        "torch-out-of-memory"
+    ]
 
 
 def test_a_pipe_is_read_once_from_its_first_byte(tmp_path: Path, context: Context) -> None:

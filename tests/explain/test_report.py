@@ -36,7 +36,7 @@ def test_no_log_is_the_bare_message() -> None:
 def test_the_root_cause_of_a_log_is_recognised_alone_and_first(path: Path, context: Context) -> None:
     lines = path.read_text().splitlines()
     found = explain_lines(lines, context, "train.log")
-    assert [one.code for one in found] == [path.stem]
+    assert [match.code for match in found] == [path.stem]
     (root,) = found
     assert root.line is not None
     assert root.text[:40] in lines[root.line - 1].replace("\t", " ")
@@ -45,13 +45,13 @@ def test_the_root_cause_of_a_log_is_recognised_alone_and_first(path: Path, conte
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_no_text_is_left_with_an_unfilled_place(path: Path, context: Context) -> None:
-    for one in explain_lines(path.read_text().splitlines(), context):
-        output = f"{one.cause} {one.here or ''}"
+    for explain_line in explain_lines(path.read_text().splitlines(), context):
+        output = f"{explain_line.cause} {explain_line.here or ''}"
         assert "[[" not in output
         assert "]]" not in output.replace("[[gpu]]", "")
         assert "None" not in output
-        assert one.cause.endswith((".", ")", "?"))
-        assert one.remedy
+        assert explain_line.cause.endswith((".", ")", "?"))
+        assert explain_line.remedy
 
 
 def _json_line(line: str) -> str:
@@ -76,8 +76,8 @@ def test_what_a_collector_puts_around_the_lines_changes_nothing(
     wrong: list[tuple[str, list[str]]] = []
     for path in LOGS:
         found = explain_lines(map(wrapper, path.read_text().split("\n")), context)
-        if [one.code for one in found] != [path.stem]:
-            wrong.append((path.stem, [one.code for one in found]))
+        if [match.code for match in found] != [path.stem]:
+            wrong.append((path.stem, [match.code for match in found]))
     assert wrong == []
 
 
@@ -94,7 +94,7 @@ def test_tensorflow_without_a_driver_is_a_warning_where_a_gpu_was_expected(catal
     (found,) = explain_lines(log, expected)
     assert (found.code, found.severity.value) == ("tf-no-driver", "warning")
     assert "ml.g4dn.xlarge has 1 x T4" in (found.here or "")
-    assert [one.code for one in found.consequences] == ["cuda-init-no-device"]
+    assert [consequence.code for consequence in found.consequences] == ["cuda-init-no-device"]
     assert explain_lines(log, Context(catalogue=catalogue).on_instance("ml.m5.xlarge")) == []
 
 

@@ -11,7 +11,7 @@ ALGORITHM = "Failed. Reason: AlgorithmError: framework error, exit code: 1"
 
 
 def shape(found: list[Explanation]) -> list[tuple[str, list[str]]]:
-    return [(one.code, [other.code for other in one.consequences]) for one in found]
+    return [(match.code, [other.code for other in match.consequences]) for match in found]
 
 
 def test_torchrun_and_sagemaker_only_forward_the_error_of_a_rank(context: Context) -> None:
@@ -87,7 +87,7 @@ def test_a_warning_does_not_explain_an_error_away(context: Context) -> None:
 
 def test_two_causes_stand_in_the_order_of_the_log(context: Context) -> None:
     found = explain_lines(["KeyError: 'SM_CHANNEL_TRAIN'", OOM], context)
-    assert [one.code for one in found] == ["sm-variable-missing", "torch-out-of-memory"]
+    assert [match.code for match in found] == ["sm-variable-missing", "torch-out-of-memory"]
 
 
 def test_two_hundred_of_them_are_one_with_a_count(context: Context) -> None:

@@ -188,7 +188,7 @@ def test_a_clue_that_overlaps_another_one_is_not_hidden_by_it() -> None:
     prefilter = Prefilter(clues)
     for clue in clues:
         block = f"... {clue} ...".encode()
-        possible = {one for _, found in prefilter.find(block, 0, len(block)) for one in found}
+        possible = {match for _, found in prefilter.find(block, 0, len(block)) for match in found}
         assert {other.encode() for other in clues if other in clue} <= possible
 
 

@@ -145,7 +145,7 @@ class Project:
         """The instances that run, as EC2 describes them."""
         filters = [{"Name": "instance-state-name", "Values": ["running"]}]
         pages = self.account.client("ec2").describe_instances(Filters=filters)["Reservations"]
-        return [one for page in pages for one in page["Instances"]]
+        return [instance for page in pages for instance in page["Instances"]]
 
     def wait_for(self, is_true: Callable[[], bool]) -> None:
         """Wait until a condition holds."""
@@ -158,7 +158,7 @@ class Project:
         """The ids of the instances of a region in a state."""
         filters = [{"Name": "instance-state-name", "Values": [state]}]
         pages = self.account.client("ec2", region).describe_instances(Filters=filters)["Reservations"]
-        return [one["InstanceId"] for page in pages for one in page["Instances"]]
+        return [instance["InstanceId"] for page in pages for instance in page["Instances"]]
 
     def wait_until_terminated(self, region: str = REGION) -> None:
         """Wait until no instance runs: the command ends as soon as the instance has reported the end of the job."""
@@ -171,10 +171,12 @@ class Project:
         """All keys in GPUproof's bucket."""
         s3 = self.account.client("s3")
         (bucket,) = [
-            one["Name"] for one in s3.list_buckets()["Buckets"] if one["Name"].startswith("gpuproof-")
+            bucket["Name"]
+            for bucket in s3.list_buckets()["Buckets"]
+            if bucket["Name"].startswith("gpuproof-")
         ]
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        return [one["Key"] for page in pages for one in page.get("Contents", ())]
+        return [content["Key"] for page in pages for content in page.get("Contents", ())]
 
     def assert_only_runs_are_left(self) -> None:
         """Nothing runs, and there are no volumes, schedules or objects but those of runs that `gpuproof ps` lists.
@@ -185,7 +187,7 @@ class Project:
             self.wait_until_terminated(region)
             ec2 = self.account.client("ec2", region)
             assert ec2.describe_volumes()["Volumes"] == []
-            groups = [one["GroupName"] for one in ec2.describe_security_groups()["SecurityGroups"]]
+            groups = [group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]]
             assert groups.count("gpuproof") <= 1
             assert set(groups) <= {"default", "gpuproof"}
         assert self.account.client("scheduler").list_schedules()["Schedules"] == []
@@ -196,8 +198,8 @@ class Project:
     def consoles(self) -> str:
         """What all instances have printed."""
         return "\n".join(
-            self.account.client("ec2", region).get_console_output(InstanceId=one)["Output"]
+            self.account.client("ec2", region).get_console_output(InstanceId=instance)["Output"]
             for region in (REGION, OTHER_REGION)
             for state in ("running", "terminated")
-            for one in self.instances(state, region)
+            for instance in self.instances(state, region)
         )

@@ -81,7 +81,9 @@ def named(found: Iterable[Facts], names: Iterable[str]) -> set[str] | None:
     chosen: set[str] = set()
     for name in names:
         matching = [
-            one for one in those if name and name in (one.name, f"{one.kind}/{one.name}", one.key, one.arn)
+            entry
+            for entry in those
+            if name and name in (entry.name, f"{entry.kind}/{entry.name}", entry.key, entry.arn)
         ]
         if len(matching) != 1 or not matching[0].deletable:
             return None

@@ -108,8 +108,8 @@ def create(account: EmulatedAccount, those: list[Item]) -> list[Existing]:
 
 def expected(before: Mapping[str, Any], covered: list[Existing]) -> dict[str, Any]:
     """The state after all that is covered was deleted or stopped, by `settled`."""
-    gone = {key for one in covered for key in one.gone}
-    halted = {key for one in covered for key in one.halted}
+    gone = {key for item in covered for key in item.gone}
+    halted = {key for item in covered for key in item.halted}
     return {key: "stopped" if key in halted else value for key, value in before.items() if key not in gone}
 
 
@@ -221,7 +221,7 @@ def _instance(account: EmulatedAccount, item: Item) -> list[Existing]:
     )
     if not terminated:
         return [Existing(facts, halted=(key,))]
-    return [Existing(facts, (key, *(f"{region}/volume/{one['VolumeId']}" for one in disks)))]
+    return [Existing(facts, (key, *(f"{region}/volume/{disk['VolumeId']}" for disk in disks)))]
 
 
 def _volume(account: EmulatedAccount, item: Item) -> list[Existing]:

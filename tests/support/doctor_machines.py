@@ -48,7 +48,7 @@ class Readings:
 
     def list_files(self, name: str) -> list[Path]:
         """Files in the folders of that name, the scenario's own last."""
-        return [one for folder in reversed(self.folders) for one in sorted((folder / name).glob("*"))]
+        return [path for folder in reversed(self.folders) for path in sorted((folder / name).glob("*"))]
 
 
 def read_scenario(folder: Path) -> Readings:

@@ -120,7 +120,9 @@ class HostJobs:
         ec2 = self.emulator.client("ec2")
         assert ec2.describe_instances()["Reservations"] == []
         assert ec2.describe_volumes()["Volumes"] == []
-        assert {one["GroupName"] for one in ec2.describe_security_groups()["SecurityGroups"]} == {"default"}
+        assert {group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]} == {
+            "default"
+        }
         assert self.emulator.client("scheduler").list_schedules()["Schedules"] == []
         keys = self.keys("gpuproof/")
         assert [key for key in keys if not re.fullmatch(_OF_A_RUN, key)] == []

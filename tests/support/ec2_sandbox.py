@@ -194,7 +194,7 @@ class EC2Sandbox:
         )
         states = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
         found = self.ec2_in(region).describe_instances(Filters=[wanted, states])
-        return [one for each in found["Reservations"] for one in each["Instances"]]
+        return [instance for each in found["Reservations"] for instance in each["Instances"]]
 
     def volumes(self, run_id: str, region: str = REGION) -> list[dict[str, Any]]:
         """The volumes of a run in a region."""
@@ -205,7 +205,7 @@ class EC2Sandbox:
         """Names of the security groups of the VPC of a region, without its default one."""
         vpc = {"Name": "vpc-id", "Values": [self.zones_in(region)[0].vpc]}
         found = self.ec2_in(region).describe_security_groups(Filters=[vpc])
-        return [one["GroupName"] for one in found["SecurityGroups"] if one["GroupName"] != "default"]
+        return [group["GroupName"] for group in found["SecurityGroups"] if group["GroupName"] != "default"]
 
     def objects(self, prefix: str = "", bucket: str | None = None) -> set[str]:
         """Keys in the bucket."""
@@ -235,7 +235,7 @@ class EC2Sandbox:
     def _words(self, where: Mapping[str, str | None]) -> list[str]:
         """What the bodies of requests contain that are refused."""
         region = where.get("region") or REGION
-        words = [one.subnet for one in self.zones_in(region) if one.name == where.get("zone")]
+        words = [item.subnet for item in self.zones_in(region) if item.name == where.get("zone")]
         if where.get("region") is not None:
             words.append(f"&{_IN_REGION}={region}&")
         if (instance := where.get("instance")) is not None:

@@ -77,15 +77,15 @@ class EmulatedAccount:
 
     def requests(self, operation: str) -> int:
         """How many requests were made for an operation."""
-        return sum(one["operation"] == operation for one in self.application._requests)
+        return sum(request["operation"] == operation for request in self.application._requests)
 
     def changes(self) -> list[str]:
         """The operations that were requested, but for those that only read."""
         reading = ("List", "Describe", "Get", "Search", "Head")
         return [
-            one["operation"]
-            for one in self.application._requests
-            if not one["operation"].startswith(reading) and "gpuproof/" in one["user_agent"]
+            request["operation"]
+            for request in self.application._requests
+            if not request["operation"].startswith(reading) and "gpuproof/" in request["user_agent"]
         ]
 
     def endpoint(
@@ -295,18 +295,18 @@ class EmulatedAccount:
             regions: of EC2 instances, volumes and schedules; those of all other resources and us-east-1 are added.
         """
         found: dict[str, Any] = {
-            f"{one.region}/{one.kind}/{one.name}": dict(one.document) | {"extra": dict(one.extra)}
-            for one in self.emulator.context.store.all()
+            f"{entry.region}/{entry.kind}/{entry.name}": dict(entry.document) | {"extra": dict(entry.extra)}
+            for entry in self.emulator.context.store.all()
         }
         for region in {key.partition("/")[0] for key in found} | {"us-east-1", *regions}:
             ec2 = self.client("ec2", region)
             for reservation in ec2.describe_instances()["Reservations"]:
-                for one in reservation["Instances"]:
-                    found[f"{region}/instance/{one['InstanceId']}"] = one["State"]["Name"]
-            for one in ec2.describe_volumes()["Volumes"]:
-                found[f"{region}/volume/{one['VolumeId']}"] = one["State"]
-            for one in self.client("scheduler", region).list_schedules()["Schedules"]:
-                found[f"{region}/schedule/{one['Name']}"] = one["State"]
+                for entry in reservation["Instances"]:
+                    found[f"{region}/instance/{entry['InstanceId']}"] = entry["State"]["Name"]
+            for entry in ec2.describe_volumes()["Volumes"]:
+                found[f"{region}/volume/{entry['VolumeId']}"] = entry["State"]
+            for entry in self.client("scheduler", region).list_schedules()["Schedules"]:
+                found[f"{region}/schedule/{entry['Name']}"] = entry["State"]
         s3 = self.client("s3", "us-east-1")
         for bucket in s3.list_buckets()["Buckets"]:
             for item in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ()):

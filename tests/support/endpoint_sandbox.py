@@ -101,18 +101,18 @@ class EndpointSandbox:
 
     def left(self) -> list[str]:
         """Everything of this test's endpoint that exists."""
-        found = [f"endpoint {one['EndpointName']}" for one in self._list("list_endpoints", "Endpoints")]
+        found = [f"endpoint {item['EndpointName']}" for item in self._list("list_endpoints", "Endpoints")]
         configs = self._list("list_endpoint_configs", "EndpointConfigs")
-        found += [f"config {one['EndpointConfigName']}" for one in configs]
-        found += [f"model {one['ModelName']}" for one in self._list("list_models", "Models")]
+        found += [f"config {config['EndpointConfigName']}" for config in configs]
+        found += [f"model {item['ModelName']}" for item in self._list("list_models", "Models")]
         found += [f"file {key}" for key in sorted(self.sandbox.objects(f"gpuproof/endpoints/{self.name}-"))]
         schedules = self.emulator.client("scheduler").list_schedules(NamePrefix=f"gpuproof-{self.name}")
-        found += [f"schedule {one['Name']}" for one in schedules["Schedules"]]
+        found += [f"schedule {schedule['Name']}" for schedule in schedules["Schedules"]]
         scaling = self.emulator.client("application-autoscaling")
         targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
         mine = f"endpoint/{self.name}/"
         return found + [
-            f"scaling {one['ResourceId']}" for one in targets if one["ResourceId"].startswith(mine)
+            f"scaling {target['ResourceId']}" for target in targets if target["ResourceId"].startswith(mine)
         ]
 
     def serving(self) -> tuple[str, str]:

@@ -193,7 +193,7 @@ def zombies(pid: int) -> list[int]:
         except OSError:
             return ""
 
-    return [one for one in below(pid) if state(one) == "Z"]
+    return [item for item in below(pid) if state(item) == "Z"]
 
 
 def _command(pid: int) -> str:

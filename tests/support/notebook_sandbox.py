@@ -60,10 +60,10 @@ class NotebookSandbox:
         configs = api.list_notebook_instance_lifecycle_configs()["NotebookInstanceLifecycleConfigs"]
         return {
             "notebooks": {
-                one["NotebookInstanceName"]: one["NotebookInstanceStatus"]
-                for one in api.list_notebook_instances()["NotebookInstances"]
+                instance["NotebookInstanceName"]: instance["NotebookInstanceStatus"]
+                for instance in api.list_notebook_instances()["NotebookInstances"]
             },
-            "configs": [one["NotebookInstanceLifecycleConfigName"] for one in configs],
+            "configs": [config["NotebookInstanceLifecycleConfigName"] for config in configs],
             "objects": [
                 item["Key"]
                 for bucket in s3.list_buckets()["Buckets"]

@@ -25,7 +25,7 @@ def listed(cli: CliSandbox, *words: str, code: int | None = None) -> dict[str, A
 
 
 def by_key(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {one["key"]: one for one in document["resources"]}
+    return {resource["key"]: resource for resource in document["resources"]}
 
 
 def test_an_empty_account_costs_nothing(cli: CliSandbox) -> None:
@@ -53,7 +53,7 @@ def test_each_kind_is_listed_with_its_cost(account: EmulatedAccount, cli: CliSan
     total = listed(cli)["total"]
     assert (total["unknown_prices"], total["is_derived"]) == (0, False)
     assert total["usd_per_hour"] == pytest.approx(
-        sum(one["usd_per_hour"] for one in found.values()), abs=1e-3
+        sum(match["usd_per_hour"] for match in found.values()), abs=1e-3
     )
 
 
@@ -242,7 +242,9 @@ def test_a_missing_permission_is_named_and_the_rest_is_listed(
     assert "eu-west-1: no permission" not in done.stderr
     assert "chat" in done.stdout
     document = listed(cli, *REGIONS, code=5)
-    assert {one["permission"] for one in document["problems"] if one["permission"]} == {permission}
+    assert {problem["permission"] for problem in document["problems"] if problem["permission"]} == {
+        permission
+    }
 
 
 def test_without_tags_nothing_counts_as_gpuproofs(account: EmulatedAccount, cli: CliSandbox) -> None:
@@ -327,9 +329,9 @@ def test_json_says_what_was_done(account: EmulatedAccount, cli: CliSandbox) -> N
 def test_500_endpoints_in_20_regions_take_few_requests_although_some_are_throttled(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:
-    regions = [one["RegionName"] for one in account.client("ec2", "us-east-1").describe_regions()["Regions"]][
-        :20
-    ]
+    regions = [
+        region["RegionName"] for region in account.client("ec2", "us-east-1").describe_regions()["Regions"]
+    ][:20]
     for region in regions:
         account.endpoint("first", region)
         for number in range(24):

@@ -45,9 +45,9 @@ def test_every_request_of_the_inventory_is_listed() -> None:
 
 
 def test_nothing_but_reading_is_allowed_without_the_deleting_statement() -> None:
-    for one in cleanup_policy()["Statement"]:
-        if one["Sid"] != "CleanupDelete":
-            assert all(re.search(r":(List|Describe|Get|Search)", action) for action in one["Action"])
+    for item in cleanup_policy()["Statement"]:
+        if item["Sid"] != "CleanupDelete":
+            assert all(re.search(r":(List|Describe|Get|Search)", action) for action in item["Action"])
 
 
 def test_actions_belong_to_their_operation() -> None:

@@ -86,12 +86,12 @@ def done(cli: CliSandbox, *words: str) -> str:
 def listed(cli: CliSandbox, *words: str) -> dict[str, dict[str, Any]]:
     """What `gpuproof cleanup` lists, by kind and name."""
     document = json.loads(done(cli, "cleanup", "--all", *words, "--format", "json"))
-    return {one["key"].removeprefix("us-east-1/"): one for one in document["resources"]}
+    return {resource["key"].removeprefix("us-east-1/"): resource for resource in document["resources"]}
 
 
 def costs(cli: CliSandbox) -> dict[str, dict[str, Any]]:
     """What `gpuproof cost` counts, by name."""
-    return {one["id"]: one for one in json.loads(done(cli, "cost", "--format", "json"))["entries"]}
+    return {entry["id"]: entry for entry in json.loads(done(cli, "cost", "--format", "json"))["entries"]}
 
 
 def deploy(cli: CliSandbox, emulator: RunningEmulator, name: str, *words: str) -> None:
@@ -120,24 +120,26 @@ def account_of(emulator: RunningEmulator) -> dict[str, list[str]]:
         for item in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ())
     ]
     found = {
-        "endpoint": [one["EndpointName"] for one in api.list_endpoints()["Endpoints"]],
-        "config": [one["EndpointConfigName"] for one in api.list_endpoint_configs()["EndpointConfigs"]],
-        "model": [one["ModelName"] for one in api.list_models()["Models"]],
-        "schedule": [one["Name"] for one in scheduler.list_schedules()["Schedules"]],
-        "scaling": [one["ResourceId"] for one in targets],
+        "endpoint": [endpoint["EndpointName"] for endpoint in api.list_endpoints()["Endpoints"]],
+        "config": [config["EndpointConfigName"] for config in api.list_endpoint_configs()["EndpointConfigs"]],
+        "model": [model["ModelName"] for model in api.list_models()["Models"]],
+        "schedule": [schedule["Name"] for schedule in scheduler.list_schedules()["Schedules"]],
+        "scaling": [target["ResourceId"] for target in targets],
         "notebook": [
-            f"{one['NotebookInstanceName']} {one['NotebookInstanceStatus']}"
-            for one in api.list_notebook_instances()["NotebookInstances"]
+            f"{instance['NotebookInstanceName']} {instance['NotebookInstanceStatus']}"
+            for instance in api.list_notebook_instances()["NotebookInstances"]
         ],
         "lifecycle": [
-            one["NotebookInstanceLifecycleConfigName"]
-            for one in api.list_notebook_instance_lifecycle_configs()["NotebookInstanceLifecycleConfigs"]
+            config["NotebookInstanceLifecycleConfigName"]
+            for config in api.list_notebook_instance_lifecycle_configs()["NotebookInstanceLifecycleConfigs"]
         ],
-        "instance": [one["InstanceId"] for group in instances["Reservations"] for one in group["Instances"]],
+        "instance": [
+            instance["InstanceId"] for group in instances["Reservations"] for instance in group["Instances"]
+        ],
         "group": [
-            one["GroupId"]
-            for one in ec2.describe_security_groups()["SecurityGroups"]
-            if one["GroupName"] == "gpuproof"
+            group["GroupId"]
+            for group in ec2.describe_security_groups()["SecurityGroups"]
+            if group["GroupName"] == "gpuproof"
         ],
         "file": [key for key in keys if "/endpoints/" in key],
     }
@@ -183,7 +185,7 @@ def test_what_the_schedule_leaves_is_listed_and_deleted(cli: CliSandbox, emulato
     assert ran["error"] == ""
     until(lambda: "endpoint" not in account_of(emulator), "the deletion of the endpoint")
     found = listed(cli)
-    kinds = sorted(one["kind"] for one in found.values())
+    kinds = sorted(match["kind"] for match in found.values())
     assert kinds == ["endpoint-config", "model"]
     done(cli, "cleanup", "--gpuproof", "--delete", "--yes")
     assert account_of(emulator) == {}
@@ -197,7 +199,7 @@ def test_a_notebook_instance_is_stopped_then_deleted(cli: CliSandbox, emulator: 
     assert found["notebook/nb"]["usd_per_day"] == pytest.approx(33.84)
     assert found["notebook/nb"]["by_gpuproof"]
     counted = costs(cli)
-    assert {(one["backend"], one["running"]) for one in counted.values()} == {("notebook", True)}
+    assert {(item["backend"], item["running"]) for item in counted.values()} == {("notebook", True)}
     assert sorted(counted) == ["nb", "other"]
     assert counted["nb"]["usd"] == pytest.approx(33.84 * counted["nb"]["billed_seconds"] / 86_400)
     done(cli, "cleanup", "nb", "--delete", "--yes")
@@ -208,7 +210,7 @@ def test_a_notebook_instance_is_stopped_then_deleted(cli: CliSandbox, emulator: 
     assert "it holds data" in done(cli, "cleanup", "--gpuproof", "--kind", "notebook", "--delete", "--yes")
     until(lambda: "nb Stopped" in account_of(emulator)["notebook"], "nb")
     done(cli, "cleanup", "nb", "--delete", "--yes")
-    until(lambda: not any("nb " in one for one in account_of(emulator)["notebook"]), "the deletion")
+    until(lambda: not any("nb " in item for item in account_of(emulator)["notebook"]), "the deletion")
     (lifecycle,) = [key for key in listed(cli) if key.startswith("lifecycle-config/")]
     done(cli, "cleanup", lifecycle, "--delete", "--yes")
     assert len(account_of(emulator)["lifecycle"]) == 1  # that of the other notebook instance
@@ -227,8 +229,8 @@ def test_runs_and_machines_on_ec2_are_terminated_by_name(
         cli.write("gpuproof.yaml", job)
         done(cli, "run", "--on", "ec2", "--detach", "--format", "json")
     found = listed(cli)
-    assert sorted(one["kind"] for one in found.values()) == ["instance", "instance"]
-    machine = next(one for one in found.values() if one["tags"]["gpuproof:kind"] == "machine")
+    assert sorted(match["kind"] for match in found.values()) == ["instance", "instance"]
+    machine = next(match for match in found.values() if match["tags"]["gpuproof:kind"] == "machine")
     assert machine["usd_per_day"] == pytest.approx(24 * 1.006)
     assert "gpuproof stop" in machine["note"]
     # Both end by themselves.

@@ -30,15 +30,18 @@ def listed(cli: CliSandbox, *words: str, code: int = 0) -> dict[str, dict[str, A
     """What `gpuproof cleanup` lists, by kind and name."""
     done = cli.gpuproof("cleanup", *words, "--format", "json")
     assert done.returncode == code, done.stdout + done.stderr
-    return {one["key"].removeprefix(f"{REGION}/"): one for one in json.loads(done.stdout)["resources"]}
+    return {
+        resource["key"].removeprefix(f"{REGION}/"): resource
+        for resource in json.loads(done.stdout)["resources"]
+    }
 
 
 def tuning_jobs(account: EmulatedAccount) -> dict[str, str]:
     """The tuning jobs' statuses by their names."""
     found = account.client("sagemaker", REGION).list_hyper_parameter_tuning_jobs()
     return {
-        one["HyperParameterTuningJobName"]: one["HyperParameterTuningJobStatus"]
-        for one in found["HyperParameterTuningJobSummaries"]
+        summary["HyperParameterTuningJobName"]: summary["HyperParameterTuningJobStatus"]
+        for summary in found["HyperParameterTuningJobSummaries"]
     }
 
 
@@ -154,7 +157,7 @@ def cluster(account: EmulatedAccount, name: str, **groups: int) -> None:
 
 def clusters(account: EmulatedAccount) -> list[str]:
     found = account.client("sagemaker", REGION).list_clusters()["ClusterSummaries"]
-    return sorted(one["ClusterName"] for one in found)
+    return sorted(match["ClusterName"] for match in found)
 
 
 def test_a_cluster_is_listed_with_its_cost_and_never_deleted(

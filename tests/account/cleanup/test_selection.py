@@ -73,7 +73,7 @@ def inventories(draw: st.DrawFn) -> Inventory:
 
 
 def keys(found: Iterable[Resource]) -> set[str]:
-    return {one.key for one in found}
+    return {match.key for match in found}
 
 
 _SELECTIONS = st.builds(
@@ -107,7 +107,9 @@ def facts(one: Resource) -> Facts:
 @given(inventories(), _SELECTIONS)
 def test_filters_select_exactly_what_meets_all_of_them(inventory: Inventory, selection: Selection) -> None:
     chosen = selected(inventory, selection)
-    assert keys(chosen) == {one.key for one in inventory.resources if meets_filters(facts(one), selection)}
+    assert keys(chosen) == {
+        resource.key for resource in inventory.resources if meets_filters(facts(resource), selection)
+    }
 
 
 @given(inventories(), _SELECTIONS)
@@ -125,7 +127,7 @@ def test_without_a_selection_nothing_is_selected(inventory: Inventory) -> None:
 def test_a_kind_alone_only_narrows_the_list(inventory: Inventory, kind: Kind) -> None:
     selection = Selection(kinds=(kind,))
     assert selected(inventory, selection) == ()
-    assert {one.kind for one in shown(inventory, selection)} <= {kind}
+    assert {entry.kind for entry in shown(inventory, selection)} <= {kind}
 
 
 @given(inventories(), st.lists(_NAMES, min_size=1, max_size=3))
@@ -138,7 +140,7 @@ def test_names_select_exactly_the_resources_that_have_them(inventory: Inventory,
         return
     chosen = selected(inventory, Selection(names=tuple(names)))
     assert keys(chosen) == expected
-    assert {one.id for one in chosen} == set(names)
+    assert {choice.id for choice in chosen} == set(names)
 
 
 @given(inventories(), st.text("0123456789 ,-abl", max_size=12))
@@ -158,12 +160,12 @@ def test_numbers_select_those_entries_of_the_list(inventory: Inventory, text: st
 def test_the_calls_of_a_selection_name_only_what_is_selected(
     inventory: Inventory, selection: Selection
 ) -> None:
-    for one in selected(inventory, selection):
-        calls = calls_for(one)
+    for choice in selected(inventory, selection):
+        calls = calls_for(choice)
         assert calls
         for call in calls:
             values = {str(value) for value in call.request.values()}
-            assert any(one.id in value or "k1" in value for value in values), call
+            assert any(choice.id in value or "k1" in value for value in values), call
             assert call.operation.startswith(("delete_", "stop_", "terminate_", "update_training_job"))
 
 

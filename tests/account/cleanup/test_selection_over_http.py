@@ -119,8 +119,8 @@ def words_of(selection: Selection, regions: Sequence[str], *, everything: bool) 
 
 def check(account: EmulatedAccount, before: dict[str, Any], found: list[Existing], keys: set[str]) -> None:
     """The account differs from before by exactly what these resources are, with their dependents."""
-    covered = [one for one in found if one.facts.key in keys]
-    halted = {key for one in covered for key in one.halted}
+    covered = [match for match in found if match.facts.key in keys]
+    halted = {key for item in covered for key in item.halted}
     event(f"{len(covered)} deleted")
     assert settled(account.state(*REGIONS), halted) == expected(before, covered)
 
@@ -155,11 +155,11 @@ def test_filters_delete_exactly_what_they_cover(
     code, output = cleanup(*words_of(selection, regions, everything=everything), "--delete", "--yes")
     shown = everything or bool(selection.kinds)
     covered = {
-        one.facts.key
-        for one in found
-        if one.facts.region in regions
-        and one.facts.is_listed(everything=shown)
-        and meets_filters(one.facts, selection)
+        match.facts.key
+        for match in found
+        if match.facts.region in regions
+        and match.facts.is_listed(everything=shown)
+        and meets_filters(match.facts, selection)
     }
     assert code == 0, output
     check(account, before, found, covered)
@@ -171,9 +171,9 @@ def test_names_delete_exactly_what_has_them(
     account: EmulatedAccount, those: list[Item], data: st.DataObject, regions: Sequence[str]
 ) -> None:
     found, before = begin(account, those)
-    searched = [one.facts for one in found if one.facts.region in regions]
-    exact = [name for one in searched for name in (one.key, one.arn) if name]
-    short = [name for one in found for name in (one.facts.name, f"{one.facts.kind}/{one.facts.name}")]
+    searched = [match.facts for match in found if match.facts.region in regions]
+    exact = [name for item in searched for name in (item.key, item.arn) if name]
+    short = [name for match in found for name in (match.facts.name, f"{match.facts.kind}/{match.facts.name}")]
     some = st.lists(st.sampled_from(exact or short), min_size=1, max_size=4)
     names = data.draw(some | st.builds(lambda those, one: [*those, one], some, st.sampled_from(short)))
     covered = named(searched, names)
@@ -197,8 +197,8 @@ def test_whatever_aws_refuses_nothing_else_is_deleted(
     account.fault(f"access-denied,{refused}")
     cleanup(*words_of(selection, REGIONS, everything=everything), "--delete", "--yes")
     account.emulator.context.faults.clear()
-    covered = [one for one in found if meets_filters(one.facts, selection)]
-    after = settled(account.state(*REGIONS), {key for one in covered for key in one.halted})
+    covered = [match for match in found if meets_filters(match.facts, selection)]
+    after = settled(account.state(*REGIONS), {key for item in covered for key in item.halted})
     allowed = expected(before, covered)
     assert {key: after.get(key) for key, value in allowed.items() if value != "stopped"} == {
         key: value for key, value in allowed.items() if value != "stopped"
@@ -225,7 +225,9 @@ def test_without_delete_and_without_an_answer_nothing_changes(account: EmulatedA
     )
     code, output = cleanup("--all", "--format=json")
     assert code == 0
-    assert {one["key"] for one in json.loads(output)["resources"]} == {one.facts.key for one in found}
+    assert {resource["key"] for resource in json.loads(output)["resources"]} == {
+        match.facts.key for match in found
+    }
     assert cleanup("--all", "--gpuproof", "--older-than=1s")[0] == 0
     assert account.state(*REGIONS) == before
     assert account.changes() == []

@@ -17,7 +17,7 @@ HOURS = 730
 
 def listed(cli: CliSandbox, *words: str) -> dict[str, dict[str, Any]]:
     done = cli.gpuproof("cleanup", *words, "--format", "json")
-    return {one["key"]: one for one in json.loads(done.stdout)["resources"]}
+    return {resource["key"]: resource for resource in json.loads(done.stdout)["resources"]}
 
 
 def volume(account: EmulatedAccount, region: str = "us-east-1", **settings: Any) -> str:
@@ -65,7 +65,7 @@ def test_a_volume_that_is_attached_belongs_to_its_instance(account: EmulatedAcco
     ec2.stop_instances(InstanceIds=[instance])
     (stopped,) = listed(cli).values()
     root = ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [instance]}])["Volumes"]
-    sizes = {one["VolumeType"]: one["Size"] for one in root}
+    sizes = {item["VolumeType"]: item["Size"] for item in root}
     assert stopped["usd_per_hour"] == pytest.approx((100 * 0.08 + sizes["gp2"] * 0.10) / HOURS)
     assert "only its volumes are billed" in stopped["note"]
     assert (stopped["action"], stopped["loses_data"]) == ("terminate", True)
@@ -93,6 +93,6 @@ def test_a_price_that_may_not_be_read_is_unknown_and_named(
     account.fault(f"access-denied,operation={operation}")
     done = cli.gpuproof("cleanup", "--format", "json")
     document = json.loads(done.stdout)
-    unknown = [one["kind"] for one in document["resources"] if one["usd_per_hour"] is None]
+    unknown = [resource["kind"] for resource in document["resources"] if resource["usd_per_hour"] is None]
     assert (done.returncode, unknown, document["total"]["unknown_prices"]) == (5, [key], 1)
-    assert operation in {one["operation"] for one in document["problems"]}
+    assert operation in {problem["operation"] for problem in document["problems"]}

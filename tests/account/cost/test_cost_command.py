@@ -47,7 +47,7 @@ def test_runs_are_summed_by_job_with_what_spot_saved(account: EmulatedAccount, c
     ] = 6000
     account.job("others")
     document = cost(cli)
-    groups = {one["key"]: one for one in document["groups"]}
+    groups = {group["key"]: group for group in document["groups"]}
     assert groups["small"]["usd"] == pytest.approx(0.704)
     assert groups["large"]["usd"] == pytest.approx(4 * 0.704)
     # 1800 of 6000 s were billed.
@@ -59,7 +59,7 @@ def test_runs_are_summed_by_job_with_what_spot_saved(account: EmulatedAccount, c
 def test_only_runs_of_the_period_count(account: EmulatedAccount, cli: CliSandbox) -> None:
     ended(account, "new", 1)
     ended(account, "old", 9)
-    assert [one["key"] for one in cost(cli, "--since", "7d")["groups"]] == ["new"]
+    assert [group["key"] for group in cost(cli, "--since", "7d")["groups"]] == ["new"]
     assert len(cost(cli, "--since", "30d", "--by", "day")["groups"]) == 2
 
 
@@ -67,7 +67,7 @@ def test_an_endpoint_of_gpuproof_counts_so_far(account: EmulatedAccount, cli: Cl
     account.endpoint("chat", tags=OWN, age=2 * DAY)
     account.endpoint("theirs", age=2 * DAY)
     document = cost(cli, "--by", "backend")
-    assert [one["key"] for one in document["groups"]] == ["endpoint"]
+    assert [group["key"] for group in document["groups"]] == ["endpoint"]
     assert document["total"]["usd"] == pytest.approx(48 * 1.408, rel=0.02)
     assert document["total"]["running"] == 1
 
@@ -84,7 +84,7 @@ def test_transform_jobs_of_gpuproof_count_with_their_billed_time(
     account.transform("theirs", tags={"team": "x"}, seconds=1800)
     account.transform("elsewhere", "eu-west-1", tags=mine, seconds=1800)
     document = cost(cli)
-    entries = {one["id"]: one for one in document["entries"]}
+    entries = {entry["id"]: entry for entry in document["entries"]}
     # Neither what has not begun, nor what is older, of somebody else or in another region.
     assert sorted(entries) == ["done", "failed", "running"]
     assert entries["done"]["usd"] == pytest.approx(2 * 1.408 / 2)
@@ -94,7 +94,7 @@ def test_transform_jobs_of_gpuproof_count_with_their_billed_time(
     assert (entries["running"]["running"], entries["done"]["running"]) == (True, False)
     (group,) = cost(cli, "--by", "backend")["groups"]
     assert (group["key"], group["count"]) == ("transform", 3)
-    assert [one["key"] for one in cost(cli, "--since", "25h")["groups"]] == ["running", "failed"]
+    assert [group["key"] for group in cost(cli, "--since", "25h")["groups"]] == ["running", "failed"]
 
 
 def test_a_transform_job_of_unknown_price_is_not_0(account: EmulatedAccount, cli: CliSandbox) -> None:
@@ -114,7 +114,7 @@ def test_a_notebook_instance_of_gpuproof_counts_since_its_start(
     account.notebook("stopped", tags=mine, age=20 * DAY, changed=7200, status="Stopped")
     account.notebook("theirs", age=20 * DAY, changed=7200)
     document = cost(cli)
-    entries = {one["id"]: one for one in document["entries"]}
+    entries = {entry["id"]: entry for entry in document["entries"]}
     assert sorted(entries) == ["left-on", "nb"]
     # Its time before the last start is not kept by AWS.
     assert entries["nb"]["usd"] == pytest.approx(2 * 1.41, rel=0.1)
@@ -153,7 +153,7 @@ def test_a_kind_that_cannot_be_read_is_named_and_the_rest_is_counted(
 def test_throttled_requests_are_repeated(account: EmulatedAccount, cli: CliSandbox) -> None:
     account.transform("done", tags={"gpuproof:transform": "done"}, seconds=1800)
     account.fault("throttling,service=sagemaker,operation=ListTransformJobs,count=8")
-    assert [one["id"] for one in cost(cli)["entries"]] == ["done"]
+    assert [entry["id"] for entry in cost(cli)["entries"]] == ["done"]
 
 
 def test_without_permission_the_rest_is_counted(account: EmulatedAccount, cli: CliSandbox) -> None:

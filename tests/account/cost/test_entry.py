@@ -97,10 +97,10 @@ def test_an_endpoint_counts_since_its_creation_but_not_before_the_period() -> No
 )
 def test_groups_add_up_to_the_total(entries: list[CostEntry], by: Grouping) -> None:
     groups, total = sums_of(entries, by), sum_of("total", entries)
-    assert sum(one.usd for one in groups) == pytest.approx(total.usd)
-    assert sum(one.count for one in groups) == total.count == len(entries)
-    assert sum(one.unknown for one in groups) == total.unknown
-    assert len({one.key for one in groups}) == len(groups)
+    assert sum(group.usd for group in groups) == pytest.approx(total.usd)
+    assert sum(group.count for group in groups) == total.count == len(entries)
+    assert sum(group.unknown for group in groups) == total.unknown
+    assert len({group.key for group in groups}) == len(groups)
 
 
 def test_the_bill_has_days_and_jobs_only_and_no_untagged_costs() -> None:

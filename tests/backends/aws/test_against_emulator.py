@@ -68,7 +68,9 @@ def test_a_job_whose_creation_lost_its_answer_is_found_and_can_be_looked_after(
     assert caught.value.maybe_done
     found = aws.describe_job("processing", "lost")
     assert found is not None
-    assert [one["ProcessingJobName"] for one in aws.list_jobs("processing", name_contains="lost")] == ["lost"]
+    assert [
+        list_job["ProcessingJobName"] for list_job in aws.list_jobs("processing", name_contains="lost")
+    ] == ["lost"]
     arn = found["ProcessingJobArn"]
     assert aws.tags(arn)["gpuproof:run"] == "lost"
     assert dict(aws.tagged("gpuproof:run", ["lost"])).keys() == {arn}

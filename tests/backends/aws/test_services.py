@@ -113,7 +113,7 @@ def test_a_search_is_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
 
     faulty.fault("Search", page("newer", NextToken="more"))
     faulty.fault("Search", page("older"))
-    found = [one["TrainingJobName"] for one in aws.search_training_jobs("gpuproof:run")]
+    found = [job["TrainingJobName"] for job in aws.search_training_jobs("gpuproof:run")]
     assert found == ["newer", "older"]
     assert faulty.requests[1].json()["NextToken"] == "more"
 
@@ -148,7 +148,7 @@ def test_a_log_is_read_on_from_where_it_was(aws: Aws) -> None:
     put = {"logGroupName": group, "logStreamName": stream}
     now = int(time.time()) * 1000  # CloudWatch takes no lines from the future
     aws.call("logs", "put_log_events", **put, logEvents=[{"timestamp": now, "message": "one"}])
-    assert [one.name for one in aws.log_streams(group, "job-a/")] == [stream]
+    assert [log_stream.name for log_stream in aws.log_streams(group, "job-a/")] == [stream]
     events, token = aws.log_events(group, stream)
     assert events == [LogEvent(now / 1000, "one")]
     aws.call("logs", "put_log_events", **put, logEvents=[{"timestamp": now + 1, "message": "two"}])

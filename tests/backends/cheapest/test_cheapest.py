@@ -38,7 +38,7 @@ def choose(sandbox: EC2PlanningSandbox, *, kind: str = "training", **keys: Any) 
 
 def by_name(choice: Choice) -> dict[tuple[str, bool], Candidate]:
     """The candidates by backend and market."""
-    return {(one.backend, one.spot): one for one in choice.candidates}
+    return {(candidate.backend, candidate.spot): candidate for candidate in choice.candidates}
 
 
 def test_ec2_on_demand_is_cheaper_than_sagemaker(sandbox: EC2PlanningSandbox) -> None:
@@ -55,7 +55,7 @@ def test_ec2_on_demand_is_cheaper_than_sagemaker(sandbox: EC2PlanningSandbox) ->
     assert (chosen.offer.instance_type, other.offer.instance_type) == ("g5.xlarge", "ml.g5.xlarge")
     assert 0 < (chosen.offer.usd_per_hour or 0) < (other.offer.usd_per_hour or 0)
     assert other.reason.endswith("% more")
-    assert [one.chosen for one in choice.candidates].count(True) == 1
+    assert [candidate.chosen for candidate in choice.candidates].count(True) == 1
 
 
 def test_the_names_of_either_service_mean_the_same_type(sandbox: EC2PlanningSandbox) -> None:

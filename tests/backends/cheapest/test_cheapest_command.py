@@ -68,7 +68,7 @@ def test_a_dry_run_for_programs_lists_the_candidates(typed: Typed) -> None:
     assert first["predicted_seconds"] is None
     assert (first["backend"], first["instance_type"], first["spot"]) == ("ec2", "g5.xlarge", False)
     assert (first["chosen"], first["reason"]) == (True, "the lowest price")
-    assert {(one["backend"], one["spot"], one["chosen"]) for one in others} == {
+    assert {(other["backend"], other["spot"], other["chosen"]) for other in others} == {
         ("ec2", True, False),
         ("sagemaker", False, False),
         ("sagemaker", True, False),
@@ -81,7 +81,9 @@ def test_the_job_is_submitted_to_the_chosen_backend(typed: Typed, sandbox: EC2Pl
     document = json.loads(out)
     try:
         assert document["instance_type"] == "g5.xlarge"
-        assert [one["backend"] for one in document["candidates"] if one["chosen"]] == ["ec2"]
+        assert [candidate["backend"] for candidate in document["candidates"] if candidate["chosen"]] == [
+            "ec2"
+        ]
         assert "choice     on EC2, g5.xlarge" in err
     finally:
         _terminate(sandbox, document["id"])
@@ -111,7 +113,7 @@ def test_no_quota_at_all_lists_the_candidates(typed: Typed, sandbox: EC2Planning
     assert "No backend can run the job" in err
     document = json.loads(out)
     assert document["exit_code"] == ExitCode.AWS_REFUSED
-    assert not any(one["chosen"] for one in document["candidates"])
+    assert not any(candidate["chosen"] for candidate in document["candidates"])
     assert any("L-DB2E81BA" in line for line in err.splitlines())
 
 
@@ -125,6 +127,6 @@ def _terminate(sandbox: EC2PlanningSandbox, run_id: str) -> None:
     ec2 = sandbox.emulator.client("ec2")
     tagged = [{"Name": "tag:gpuproof:run", "Values": [run_id]}]
     pages = ec2.describe_instances(Filters=tagged)["Reservations"]
-    ids = [one["InstanceId"] for page in pages for one in page["Instances"]]
+    ids = [instance["InstanceId"] for page in pages for instance in page["Instances"]]
     assert len(ids) == 1
     ec2.terminate_instances(InstanceIds=ids)

@@ -63,7 +63,9 @@ def test_a_faster_type_may_cost_less_than_a_cheaper_one(sandbox: EC2PlanningSand
     assert "the lowest predicted cost, $" in chosen.reason
     assert "in 30 min" in chosen.reason
     assert chosen.to_json()["predicted_seconds"] == 1800.0
-    (other,) = (one for one in choice.candidates if one.backend == "ec2" and not one.spot)
+    (other,) = (
+        candidate for candidate in choice.candidates if candidate.backend == "ec2" and not candidate.spot
+    )
     assert other.offer is not None
     assert other.to_json()["predicted_usd"] == pytest.approx(2 * (other.offer.usd_per_hour or 0))
     assert "% more, $" in other.reason
@@ -123,7 +125,7 @@ def test_the_script_is_planned_for_the_types_of_both_backends(typed: Typed) -> N
     assert code == ExitCode.OK, err
     candidates = json.loads(out)["candidates"]
     assert "the lowest predicted cost" in candidates[0]["reason"]
-    times = {one["instance_type"]: one["predicted_seconds"] for one in candidates}
+    times = {candidate["instance_type"]: candidate["predicted_seconds"] for candidate in candidates}
     assert times["g5.xlarge"] > 0
     assert times["ml.g6.2xlarge"] > 0
 

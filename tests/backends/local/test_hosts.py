@@ -179,7 +179,7 @@ def test_a_stop_request_reaches_all_hosts(backend: LocalBackend, script: Script)
     run.stop()
     record = run.wait()
     assert (record.status, record.failure_reason) == ("Stopped", "stopped on request")
-    assert {one["status"] for one in record.document["hosts"].values()} == {"Stopped"}
+    assert {host["status"] for host in record.document["hosts"].values()} == {"Stopped"}
     assert alive(run) == []
 
 
@@ -261,7 +261,7 @@ except OSError:
     assert any("the names of the hosts do not resolve" in note for note in record.notes)
     assert sorted(output_of(run)) == ["algo-1 | algo-2 is unknown", "algo-2 | algo-2 is unknown"]
     jobs = [read_state(run.paths.host(host).job) for host in record.hosts]
-    assert [one["shared_network"] for one in jobs if one] == [True, True]
+    assert [job["shared_network"] for job in jobs if job] == [True, True]
 
 
 def test_outputs_of_a_processing_job_are_merged(

@@ -219,4 +219,4 @@ def test_errors_that_followed_from_a_ranks_own_failure_explain_nothing(
     reason = "algo-2, rank 1: ValueError: bad sample"
     paths = runs.make("train-1", status="Failed", failure_reason=reason, failure_cause=cause)
     paths.log("algo-1").write_text(PEER_IS_GONE)
-    assert [one.code for one in LocalRun(runs.store, "train-1").explanations()] == explained
+    assert [explanation.code for explanation in LocalRun(runs.store, "train-1").explanations()] == explained

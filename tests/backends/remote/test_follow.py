@@ -46,7 +46,7 @@ class SimulatedJob:
     def sleep(self, seconds: float) -> None:
         assert seconds > 0
         self.now += seconds
-        for event in [one for one in self.events if one[0] <= self.now]:
+        for event in [event for event in self.events if event[0] <= self.now]:
             self.events.remove(event)
             event[1]()
 
@@ -112,7 +112,7 @@ def test_states_lines_and_the_end_come_in_their_order(simulated: SimulatedJob) -
 def test_a_job_that_stays_as_it_is_is_looked_at_less_and_less(simulated: SimulatedJob) -> None:
     simulated.states.append((3600, "Completed", "Completed"))
     list(simulated.follow(logs=False))
-    assert len([one for one in simulated.descriptions if one < 10]) <= 10
+    assert len([description for description in simulated.descriptions if description < 10]) <= 10
     assert len(simulated.descriptions) < 3600 / 10 + 40
     assert simulated.now < 3600 + 11
 

@@ -34,7 +34,7 @@ def test_planning_reads_and_makes_nothing(sandbox: SageMakerSandbox) -> None:
     sandbox.emulator.forget_requests()
     plan = sandbox.backend().plan(job)
     assert plan.bucket.calls
-    assert [one for one in sandbox.emulator.operations() if not one.startswith(READS)] == []
+    assert [operation for operation in sandbox.emulator.operations() if not operation.startswith(READS)] == []
 
 
 def test_the_calls_are_data_in_the_order_of_their_execution(sandbox: SageMakerSandbox) -> None:
@@ -293,7 +293,9 @@ class TestSecrets:
         refusal = refused(sandbox, sandbox.training())
         assert ".env (by its name)" in refusal.message
         assert "--include '.env'" in str(refusal.remedy)
-        assert [one for one in sandbox.emulator.operations() if not one.startswith(READS)] == []
+        assert [
+            operation for operation in sandbox.emulator.operations() if not operation.startswith(READS)
+        ] == []
 
     def test_in_an_input(self, sandbox: SageMakerSandbox) -> None:
         (sandbox.folder / "data" / "deep" / "id_rsa").write_text("x")

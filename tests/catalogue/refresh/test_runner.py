@@ -170,7 +170,7 @@ def test_check_reports_a_changed_storage_price_and_no_equal_one() -> None:
 
     rows = [row("gp3", "0.07"), row("gp2", "0.1"), row("gp9", "0.01")]
     found = differences(Tables(), [Outcome(Scope("storage-prices", "us-east-1"), rows, None)])
-    assert [one.text for one in found] == [
+    assert [match.text for match in found] == [
         "gp3: $0.08 a month (2026-09-27) is now $0.07",
         "gp9: $0.01 a month, not shipped",
     ]
@@ -267,7 +267,7 @@ def test_check_reports_new_and_removed_offerings() -> None:
         "as_of": "2026",
     }
     found = differences(Tables(), [Outcome(Scope("offerings", "us-east-1"), [row], None)])
-    texts = [one.text for one in found]
+    texts = [match.text for match in found]
     assert "p9.large: now offered" in texts
     assert "g5.xlarge: no longer offered" in texts
 

@@ -77,7 +77,7 @@ def test_a_clean_report_states_that_nothing_was_found(here: Path) -> None:
 def test_json_has_a_version_and_every_place(report: CheckReport) -> None:
     document = json.loads(json_format.render(report))
     assert document["version"] == 1
-    finding = next(one for one in document["findings"] if one["code"] == "IN103")
+    finding = next(finding for finding in document["findings"] if finding["code"] == "IN103")
     assert finding["location"] == {
         "file": "launch.py",
         "line": 3,
@@ -85,25 +85,27 @@ def test_json_has_a_version_and_every_place(report: CheckReport) -> None:
         "end_line": 3,
         "end_column": 58,
     }
-    cell = next(one for one in document["findings"] if one["location"]["file"] == "nb.ipynb")
+    cell = next(finding for finding in document["findings"] if finding["location"]["file"] == "nb.ipynb")
     assert (cell["location"]["cell"], cell["location"]["line"]) == (2, 2)
 
 
 def test_sarif_contains_what_code_scanning_needs(report: CheckReport) -> None:
     (run,) = json.loads(sarif.render(report))["runs"]
-    result = next(one for one in run["results"] if one["ruleId"] == "IN103")
+    result = next(result for result in run["results"] if result["ruleId"] == "IN103")
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "IN103"
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "launch.py"
     assert place["region"]["startLine"] == 3
-    uris = {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]}
+    uris = {
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]
+    }
     assert "a%2Cb%3Ac%25d%20%3C%26%3E.py" in uris
 
 
 def test_sarif_fingerprints_do_not_move_with_lines(here: Path) -> None:
     def prints() -> set[str]:
         (run,) = json.loads(sarif.render(check_here("a.py")))["runs"]
-        return {one["partialFingerprints"]["gpuproof/v1"] for one in run["results"]}
+        return {result["partialFingerprints"]["gpuproof/v1"] for result in run["results"]}
 
     write_files(here, {"a.py": "x = ("})
     before = prints()

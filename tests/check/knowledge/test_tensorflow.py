@@ -39,8 +39,8 @@ def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> N
     assert module is not None
     calls = pipeline_calls(module, calls_named(module, "fit")[0].expression("x", 0))
     assert calls is not None
-    assert [one.method for one in calls] == ["batch", "map", "range"]
+    assert [call.method for call in calls] == ["batch", "map", "range"]
 
 
 def test_what_keras_removed_has_a_source_for_each_row() -> None:
-    assert {one.kind for one in removed_from_keras()} == {"method", "function", "optimizer", "fit"}
+    assert {kera.kind for kera in removed_from_keras()} == {"method", "function", "optimizer", "fit"}

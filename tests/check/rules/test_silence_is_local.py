@@ -39,7 +39,7 @@ torch.save(model.cpu().state_dict(), "/opt/ml/model/model.pth")
 def codes(folder: Path, files: dict[str, str], *select: str) -> list[tuple[str, int | None]]:
     write_files(folder, files)
     report = check_paths([str(folder)], CheckOptions(Selection(select=select)))
-    return [(one.code, one.finding.location.line) for one in report.hits if one.finding.location is not None]
+    return [(hit.code, hit.finding.location.line) for hit in report.hits if hit.finding.location is not None]
 
 
 def test_a_move_to_the_cpu_in_another_script_does_not_silence_pt106(tmp_path: Path) -> None:

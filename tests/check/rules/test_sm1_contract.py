@@ -176,7 +176,7 @@ def test_a_cell_that_writes_the_script_is_the_script(look: Look) -> None:
         f'{PYTORCH}PyTorch(entry_point="train.py", source_dir="code", instance_type="ml.g5.xlarge")',
     ]
     notebook = {
-        "cells": [{"cell_type": "code", "source": one, "metadata": {}} for one in cells],
+        "cells": [{"cell_type": "code", "source": cell, "metadata": {}} for cell in cells],
         "metadata": {},
         "nbformat": 4,
     }

@@ -88,14 +88,14 @@ def test_a_finding_in_an_indented_cell_has_the_column_of_the_notebook() -> None:
 def test_a_misspelt_statement_is_no_magic() -> None:
     (unit,) = read("pip instal(", "imprt torch", "run = 1\nrun = 2")
     _, broken = parse(unit)
-    assert [unit.file_position(one.span.line, 1)[0] for one in broken] == [2]
+    assert [unit.file_position(item.span.line, 1)[0] for item in broken] == [2]
     assert "run = 2" in unit.source
 
 
 def test_one_broken_cell_does_not_hide_the_others() -> None:
     (unit,) = read("x = (", "import torch", "def f(:")
     tree, broken = parse(unit)
-    assert [unit.file_position(one.span.line, 1)[0] for one in broken] == [1, 3]
+    assert [unit.file_position(item.span.line, 1)[0] for item in broken] == [1, 3]
     assert tree is not None
     assert len(tree.body) == 1
 

@@ -110,7 +110,7 @@ output "o" { value = aws_sagemaker_notebook_instance.n[*].arn }
 def test_a_template_that_does_not_parse_is_reported_with_its_line(case: str, tmp_path: Path) -> None:
     name, text, line, expected = BROKEN[case]
     (tmp_path / name).write_text(text)
-    [hit] = [one for one in check_paths([str(tmp_path)]).hits if one.code == "E901"]
+    [hit] = [hit for hit in check_paths([str(tmp_path)]).hits if hit.code == "E901"]
     assert expected in hit.finding.message
     assert hit.span.line == line
 

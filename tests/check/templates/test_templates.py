@@ -67,7 +67,7 @@ def test_lists_objects_and_nested_blocks() -> None:
     )
     assert resource.get("list").plain() == ["a", "b", "c"]
     assert resource.get("map").plain() == {"a": 1, "b": 2, "c": [1]}
-    assert [one.at("x").value for one in resource.get("block").items or ()] == [1, 2]
+    assert [item.at("x").value for item in resource.get("block").items or ()] == [1, 2]
     assert resource.get("many").is_unknown
     assert resource.get("policy", "Statement", 0, "Action").text == "*"
     assert (resource.get("text").text or "").strip() == "hello"

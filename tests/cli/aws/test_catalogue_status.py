@@ -15,7 +15,7 @@ TODAY = date(2026, 11, 23)
 
 
 def parts(folder: Path) -> dict[str, PartStatus]:
-    return {one.part: one for one in read_status(Tables(), Store(folder), TODAY)}
+    return {item.part: item for item in read_status(Tables(), Store(folder), TODAY)}
 
 
 def test_shipped_facts_have_the_span_of_their_dates(tmp_path: Path) -> None:
@@ -41,4 +41,4 @@ def test_status_is_printed_as_a_table_or_as_json(
     assert main(["catalogue", "status", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1
-    assert {"instances", "builds"} <= {one["part"] for one in document["parts"]}
+    assert {"instances", "builds"} <= {part["part"] for part in document["parts"]}

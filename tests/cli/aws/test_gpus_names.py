@@ -61,7 +61,7 @@ def test_a_gpu_can_be_shown_with_its_rates_and_types(gpuproof) -> None:
     assert "312 bf16" in out
     assert "p4de.24xlarge" in out
     _, out, _ = gpuproof("show", "H100", "--json")
-    assert [one["type"] for one in json.loads(out)["instances"]] == ["p5.4xlarge", "p5.48xlarge"]
+    assert [instance["type"] for instance in json.loads(out)["instances"]] == ["p5.4xlarge", "p5.48xlarge"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_several_regions_are_compared(gpuproof, words: tuple[str, ...]) -> None:
     _, out, _ = gpuproof("H100", *words, "--json")
     document = json.loads(out)
     assert document["regions"] == ["us-east-1", "eu-west-2"]
-    assert {one["region"] for one in document["instances"]} == {"us-east-1", "eu-west-2"}
+    assert {instance["region"] for instance in document["instances"]} == {"us-east-1", "eu-west-2"}
 
 
 def test_all_regions_find_the_cheapest(gpuproof) -> None:
@@ -194,15 +194,15 @@ def test_a_type_without_a_price_on_sagemaker_is_ordered_by_ec2s(gpuproof) -> Non
     _, out, _ = gpuproof("--on", "sagemaker", "--json", "--include-retired")
     rows = json.loads(out)["instances"]
     prices = [
-        (one["sagemaker_price"] or one["ec2_price"] or {"usd_per_hour": 1e9})["usd_per_hour"] for one in rows
+        (row["sagemaker_price"] or row["ec2_price"] or {"usd_per_hour": 1e9})["usd_per_hour"] for row in rows
     ]
     assert prices == sorted(prices)
-    assert any(one["sagemaker_price"] is None and one["ec2_price"] for one in rows)
+    assert any(row["sagemaker_price"] is None and row["ec2_price"] for row in rows)
 
 
 def test_there_is_no_price_of_bare_metal_on_sagemaker(gpuproof) -> None:
     _, out, _ = gpuproof("T4", "--json")
-    metal = next(one for one in json.loads(out)["instances"] if one["type"] == "g4dn.metal")
+    metal = next(instance for instance in json.loads(out)["instances"] if instance["type"] == "g4dn.metal")
     assert metal["sagemaker_price"] is None
 
 

@@ -218,8 +218,8 @@ def test_an_internal_error_has_its_own_code_and_every_format_stays_valid(
     assert "1 error, 1 internal error." in out
     assert gpuproof("check", "--select", "DS101", "--exit-zero")[0] == 70
     document = json.loads(gpuproof("check", "--format", "json")[1])
-    assert "DS101" in {one["code"] for one in document["findings"]}
-    assert [one["rules"] for one in document["internal_errors"]] == [["DS101"]]
+    assert "DS101" in {finding["code"] for finding in document["findings"]}
+    assert [error["rules"] for error in document["internal_errors"]] == [["DS101"]]
     assert gpuproof("check", "--ignore", "DS101")[0] != 70
     code, _, err = gpuproof("check", "--diff")
     assert code == 70

@@ -74,7 +74,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     def run(*words: str) -> tuple[int, list[dict[str, Any]]]:
         code = main(["check", "--format", "json", *words])
         found = json.loads(capsys.readouterr().out)["findings"]
-        return code, [one for one in found if one["code"].startswith("MEM")]
+        return code, [match for match in found if match["code"].startswith("MEM")]
 
     return run
 

@@ -94,8 +94,8 @@ def test_captured_requests_and_answers_outlive_the_endpoint(program: Program) ->
     assert everything(program, "captured") == []
     records = "".join(text(program, key) for key in objects(program, "captured/captured/"))
     captured = [json.loads(line)["captureData"] for line in records.splitlines()]
-    assert any("[41, 42]" in one["endpointInput"]["data"] for one in captured)
-    assert any("[41, 42]" in one["endpointOutput"]["data"] for one in captured)
+    assert any("[41, 42]" in item["endpointInput"]["data"] for item in captured)
+    assert any("[41, 42]" in item["endpointOutput"]["data"] for item in captured)
 
 
 def succeeds(done: tuple[int, str, str]) -> None:
@@ -119,19 +119,19 @@ def everything(program: Program, name: str) -> list[str]:
 def targets(program: Program, name: str) -> list[dict[str, Any]]:
     client = program.emulator.client("application-autoscaling")
     found = client.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-    return [one for one in found if one["ResourceId"].startswith(f"endpoint/{name}/")]
+    return [match for match in found if match["ResourceId"].startswith(f"endpoint/{name}/")]
 
 
 def policies(program: Program, name: str) -> list[dict[str, Any]]:
     client = program.emulator.client("application-autoscaling")
     found = client.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
-    return [one for one in found if one["ResourceId"].startswith(f"endpoint/{name}/")]
+    return [match for match in found if match["ResourceId"].startswith(f"endpoint/{name}/")]
 
 
 def objects(program: Program, prefix: str) -> list[str]:
     client = program.emulator.client("s3")
     found = client.list_objects_v2(Bucket=program.bucket, Prefix=prefix)
-    return [one["Key"] for one in found.get("Contents", ())]
+    return [content["Key"] for content in found.get("Contents", ())]
 
 
 def text(program: Program, key: str) -> str:

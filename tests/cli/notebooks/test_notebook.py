@@ -50,7 +50,7 @@ def exists(emulator: RunningEmulator) -> tuple[dict[str, str], int]:
     api = emulator.client("sagemaker")
     found = api.list_notebook_instances()["NotebookInstances"]
     configs = api.list_notebook_instance_lifecycle_configs()["NotebookInstanceLifecycleConfigs"]
-    return {one["NotebookInstanceName"]: one["NotebookInstanceStatus"] for one in found}, len(configs)
+    return {match["NotebookInstanceName"]: match["NotebookInstanceStatus"] for match in found}, len(configs)
 
 
 def test_the_whole_life_on_the_command_line(cli: CliSandbox, emulator: RunningEmulator) -> None:
@@ -62,7 +62,9 @@ def test_the_whole_life_on_the_command_line(cli: CliSandbox, emulator: RunningEm
     again = cli.gpuproof(*CREATE)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
     listed = json.loads(cli.gpuproof("notebook", "list", "--json").stdout)
-    assert [(one["name"], one["status"]) for one in listed["notebooks"]] == [("nb", "InService")]
+    assert [(notebook["name"], notebook["status"]) for notebook in listed["notebooks"]] == [
+        ("nb", "InService")
+    ]
     table = cli.gpuproof("notebook", "list").stdout
     assert "$34.07" in table  # 50 GB of storage are $0.23 a day
     assert cli.gpuproof("notebook", "stop", "nb").stdout == "nb: Stopped\n"

@@ -29,9 +29,9 @@ def test_the_cpu_is_measured_traced_and_fitted(state: Path, capfd: pytest.Captur
     assert main(["calibrate", *words]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["version"], document["gpu"], document["file"]) == (1, "CPU", str(state / "CPU.json"))
-    models = {(one["model"], one["precision"]) for one in document["steps"]}
+    models = {(step["model"], step["precision"]) for step in document["steps"]}
     assert len(models) == 12
-    assert all(one["seconds"] > 0 and one["before"] > 0 and one["after"] > 0 for one in document["steps"])
+    assert all(step["seconds"] > 0 and step["before"] > 0 and step["after"] > 0 for step in document["steps"])
     rates = document["coefficients"]["time"]["gpus"]["CPU"]["half"]
     assert rates["tier"] == "calibrated"
     # The file that was kept says the same on another machine, and the table is for people.
@@ -50,7 +50,7 @@ def test_the_script_runs_alone_where_only_pytorch_is(
     words = [sys.executable, "-I", "measure_gpu.py", "--device", "cpu", "--small", "--budget", "0"]
     subprocess.run([*words, "--output", "out/calibration.json"], check=True, cwd=tmp_path)
     document = json.loads((tmp_path / "out" / "calibration.json").read_text())
-    assert all(one["skipped"] == "no time was left (--budget)" for one in document["steps"])
+    assert all(step["skipped"] == "no time was left (--budget)" for step in document["steps"])
     assert len(document["products"]) == 6
     assert main(["calibrate", "--import", "out/calibration.json"]) == 1
     assert "Fewer than two models" in capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_the_script_is_python_3_9_and_needs_only_pytorch() -> None:
         for node in ast.walk(tree)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for name in (
-            [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            [name.name for name in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         )
     }
     assert imported - set(sys.stdlib_module_names) == {"torch"}

@@ -10,7 +10,7 @@ from gpuproof.jobs.distribution.launchers import LAUNCHERS
 
 def chosen(gpus: int, hosts: int, *launchers: str) -> str:
     return choose(
-        [ScriptUse(one, "uses it", "train.py") for one in launchers], "train.py", gpus, hosts
+        [ScriptUse(launcher, "uses it", "train.py") for launcher in launchers], "train.py", gpus, hosts
     ).launcher
 
 

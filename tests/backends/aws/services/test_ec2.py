@@ -108,7 +108,7 @@ def test_parameters_of_systems_manager_are_read(faulty: FaultyAws, aws: Aws) -> 
 def test_zones_and_subnets_are_listed(aws: Aws) -> None:
     assert "us-east-1a" in aws.zones_with("g5.xlarge")
     subnets = aws.subnets(default=True)
-    assert {one["AvailabilityZone"] for one in subnets} >= {"us-east-1a", "us-east-1b"}
+    assert {subnet["AvailabilityZone"] for subnet in subnets} >= {"us-east-1a", "us-east-1b"}
     vpc = subnets[0]["VpcId"]
     assert aws.security_group("no such group", vpc) is None
     assert (aws.security_group("default", vpc) or "").startswith("sg-")

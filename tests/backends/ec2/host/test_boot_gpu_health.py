@@ -23,7 +23,7 @@ def test_memory_errors_fail_the_run_before_the_downloads(jobs: HostJobs, tmp_pat
     assert job.end["status"] == "Failed"
     assert "D601: GPU 0 (NVIDIA A10G) has had 3 uncorrectable" in job.end["failure_reason"]
     assert "it gets another instance" in job.end["failure_reason"]
-    assert [one["code"] for one in job.end["findings"]] == ["D601"]
+    assert [finding["code"] for finding in job.end["findings"]] == ["D601"]
     assert "gpuproof: Downloading" not in instance.console
 
 
@@ -39,4 +39,4 @@ def test_a_warning_is_in_the_log_and_among_the_notes(jobs: HostJobs, tmp_path: P
     assert note in jobs.output(job)
     boot = job.report("boot.json")
     assert boot is not None
-    assert [one["code"] for one in boot["findings"]] == ["D703"]
+    assert [finding["code"] for finding in boot["findings"]] == ["D703"]

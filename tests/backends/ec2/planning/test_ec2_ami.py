@@ -69,13 +69,15 @@ def test_a_type_without_a_gpu_has_images_too() -> None:
 def test_sagemakers_name_of_a_type_is_accepted(given: str) -> None:
     job = TrainingJob(entry_point="train.py", instance_type=given, fallbacks=("ml.g5.xlarge", "g6.xlarge"))
     choice = choose_instance_types(job, CATALOGUE, "us-east-1")
-    assert [one.name for one in choice.candidates] == ["g5.xlarge", "g6.xlarge"]
+    assert [candidate.name for candidate in choice.candidates] == ["g5.xlarge", "g6.xlarge"]
     assert choice.candidates[0].price is not None
 
 
 def test_a_type_that_is_sold_by_reservation_only_is_rejected() -> None:
     reserved = next(
-        one.name for one in CATALOGUE.tables.gpu_instances.values() if one.usage == ("capacity-block",)
+        gpu_instance.name
+        for gpu_instance in CATALOGUE.tables.gpu_instances.values()
+        if gpu_instance.usage == ("capacity-block",)
     )
     job = TrainingJob(entry_point="train.py", instance_type=reserved)
     with pytest.raises(InvalidJob, match=f"EC2 sells {reserved} only as capacity-block"):
@@ -222,7 +224,10 @@ def test_a_family_that_aws_lists_for_no_image_with_the_framework_is_warned_of(
 ) -> None:
     warnings = sandbox.plan(sandbox.training(instance_type=name)).warnings
     assert (
-        any(f"name {name.partition('.')[0]} for none of its AMIs with torch" in one for one in warnings)
+        any(
+            f"name {name.partition('.')[0]} for none of its AMIs with torch" in warning
+            for warning in warnings
+        )
         == warned
     )
 
@@ -235,7 +240,8 @@ def test_a_framework_without_machine_code_for_the_gpu_starts_slowly(
     sandbox.write("src/train.py", "import tensorflow\n")
     warnings = sandbox.plan(sandbox.training(instance_type=name)).warnings
     assert (
-        any("has only PTX" in one and "takes minutes, and is billed" in one for one in warnings) == compiled
+        any("has only PTX" in warning and "takes minutes, and is billed" in warning for warning in warnings)
+        == compiled
     )
 
 

@@ -124,7 +124,7 @@ def test_the_last_calls_launch_the_instance_and_record_it(sandbox: EC2PlanningSa
     assert plan.run_id in launch.request["UserData"]
     assert before.request["Key"] == after.request["Key"] == plan.layout.launch
     records = [LaunchRecord.parse(call.request["Body"]) for call in (before, after)]
-    assert [one.instances for one in records] == [(), ("ID of the new instance",)]
+    assert [record.instances for record in records] == [(), ("ID of the new instance",)]
     shown = plan.document()["calls"][-2]["request"]
     assert shown["UserData"].endswith(" bytes>")
     assert shown["SubnetId"] == plan.target.zones[0].subnet
@@ -239,7 +239,7 @@ def test_a_quota_of_zero_leaves_no_instance(quotas: RunningEmulator, sandbox: EC
     ) as caught:
         sandbox.plan()
     assert "--quota-code L-DB2E81BA --desired-value 4" in (caught.value.remedy or "")
-    assert [one.name for one in caught.value.tried] == ["g5.xlarge"]
+    assert [attempt.name for attempt in caught.value.tried] == ["g5.xlarge"]
 
 
 def test_a_type_beyond_its_quota_is_left_out(quotas: RunningEmulator, sandbox: EC2PlanningSandbox) -> None:
@@ -337,4 +337,4 @@ def test_settings_of_sagemaker_that_ec2_does_not_have_are_named(sandbox: EC2Plan
         "of the job's settings for SageMaker, these have no effect on EC2: keep_alive, encrypt_traffic"
         in warnings
     )
-    assert not any("settings for SageMaker" in one for one in sandbox.plan().warnings)
+    assert not any("settings for SageMaker" in warning for warning in sandbox.plan().warnings)

@@ -74,7 +74,7 @@ def test_the_plan_shows_the_launch_in_every_region(sandbox: EC2PlanningSandbox) 
     assert [call.get("region") for call in launches] == [None, OTHER, THIRD]
     assert len({call["request"]["SubnetId"] for call in launches}) == 3
     assert document["regions"] == [REGION, OTHER, THIRD]
-    assert [one["region"] for one in document["instance_types"]] == [REGION, OTHER, THIRD]
+    assert [instance_type["region"] for instance_type in document["instance_types"]] == [REGION, OTHER, THIRD]
     titles = [title for title, _ in format_calls(planned.calls())]
     last, noted = (
         f"ec2 run_instances in {THIRD}: without capacity in {REGION}: launch",
@@ -91,14 +91,14 @@ def test_the_plan_shows_the_launch_in_every_region(sandbox: EC2PlanningSandbox) 
 
 def test_a_note_says_what_is_transferred_between_regions(sandbox: EC2PlanningSandbox) -> None:
     (note,) = [
-        one
-        for one in sandbox.plan(in_regions(sandbox, OTHER, inputs={"training": "data"})).warnings
-        if "between regions" in one
+        warning
+        for warning in sandbox.plan(in_regions(sandbox, OTHER, inputs={"training": "data"})).warnings
+        if "between regions" in warning
     ]
     assert note.startswith(
         f"in {OTHER}, instances read inputs (4 B), code and checkpoints from the bucket in {REGION}"
     )
-    assert not any("between regions" in one for one in sandbox.plan().warnings)
+    assert not any("between regions" in warning for warning in sandbox.plan().warnings)
 
 
 def test_settings_of_a_region_are_used_there_only(sandbox: EC2PlanningSandbox) -> None:
@@ -130,7 +130,7 @@ def test_a_region_without_quota_is_left_out(quotas: RunningEmulator, sandbox: EC
     quotas.quotas({f"{OTHER}/{G_QUOTA}": 0})
     planned = sandbox.plan(in_regions(sandbox, OTHER, THIRD))
     assert planned.regions == (REGION, THIRD)
-    (note,) = [one for one in planned.warnings if OTHER in one]
+    (note,) = [warning for warning in planned.warnings if OTHER in warning]
     assert f"g5.xlarge in {OTHER}: VcpuLimitExceeded" in note
 
 
@@ -152,7 +152,10 @@ def test_without_quota_anywhere_all_regions_are_named(
     quotas.quotas({f"{region}/{G_QUOTA}": 0 for region in (REGION, OTHER)})
     with pytest.raises(NoCapacity) as caught:
         sandbox.plan(in_regions(sandbox, OTHER))
-    assert [one.where for one in caught.value.tried] == [f"g5.xlarge in {REGION}", f"g5.xlarge in {OTHER}"]
+    assert [attempt.where for attempt in caught.value.tried] == [
+        f"g5.xlarge in {REGION}",
+        f"g5.xlarge in {OTHER}",
+    ]
     assert f"g5.xlarge in {OTHER}: VcpuLimitExceeded" in caught.value.message
     assert f"--region {OTHER}" in (caught.value.remedy or "")
 
@@ -164,7 +167,9 @@ def test_a_region_without_default_vpc_is_left_out(sandbox: EC2PlanningSandbox) -
         ec2.delete_subnet(SubnetId=subnet["SubnetId"])
     planned = sandbox.plan(in_regions(sandbox, region))
     assert planned.regions == (REGION,)
-    assert any(f"not tried in {region}: The account has no default VPC" in one for one in planned.warnings)
+    assert any(
+        f"not tried in {region}: The account has no default VPC" in warning for warning in planned.warnings
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,8 @@ def test_a_region_that_is_not_enabled_is_left_out(
         planned = sandbox.plan(in_regions(sandbox, OTHER))
     assert planned.regions == (REGION,)
     assert any(
-        f"not tried in {OTHER}: the account has not enabled the region" in one for one in planned.warnings
+        f"not tried in {OTHER}: the account has not enabled the region" in warning
+        for warning in planned.warnings
     )
 
 

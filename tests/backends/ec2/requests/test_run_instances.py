@@ -61,7 +61,11 @@ def request(
 
 
 def tags(built: dict[str, Any], kind: str) -> dict[str, str]:
-    (listed,) = [one["Tags"] for one in built["TagSpecifications"] if one["ResourceType"] == kind]
+    (listed,) = [
+        specification["Tags"]
+        for specification in built["TagSpecifications"]
+        if specification["ResourceType"] == kind
+    ]
     return {tag["Key"]: tag["Value"] for tag in listed}
 
 
@@ -196,7 +200,7 @@ def test_a_key_that_the_metadata_service_cannot_return_is_only_on_the_volume(key
 
 def test_too_many_tags_are_rejected_with_room_for_the_stop_request() -> None:
     def number(count: int) -> dict[str, str]:
-        return {f"tag-{one}": "value" for one in range(count)}
+        return {f"tag-{number}": "value" for number in range(count)}
 
     assert len(tags(request(plan(tags=number(42))), "instance")) == 49
     with pytest.raises(InvalidJob, match="EC2 allows 50"):
@@ -213,7 +217,7 @@ def test_an_equal_request_has_the_same_token_and_a_changed_one_another() -> None
         request(replace(plan(), run_id="small-20260501-120000-ffff")),
         request(replace(plan(), spot=True)),
     ]
-    tokens = [one["ClientToken"] for one in requests]
+    tokens = [request["ClientToken"] for request in requests]
     assert len(set(tokens)) == len(tokens)
     assert request()["ClientToken"] == tokens[0]
     assert all(len(token) <= 64 and token.isascii() for token in tokens)

@@ -74,7 +74,7 @@ class EC2Sandbox:
                     }
                 ],
             )
-            made = replace(made, instances=tuple(one["InstanceId"] for one in answer["Instances"]))
+            made = replace(made, instances=tuple(instance["InstanceId"] for instance in answer["Instances"]))
         self.write(made)
         return made
 
@@ -85,7 +85,7 @@ class EC2Sandbox:
     def boot(self, launch: LaunchRecord, phase: str = "Training", host: str = "algo-1") -> None:
         """The host reports a phase."""
         phases = ("Starting", "Downloading", "Training", "Uploading")
-        times = {one: time.time() for one in phases[: phases.index(phase) + 1]}
+        times = {item: time.time() for item in phases[: phases.index(phase) + 1]}
         self.report(launch, "boot.json", {"version": 1, "phase": phase, "times": times}, host)
 
     def end(
@@ -143,7 +143,7 @@ class EC2Sandbox:
 
     def states(self, launch: LaunchRecord) -> list[str]:
         """The states of its instances."""
-        return [one["State"]["Name"] for one in self.aws.instances(launch.instances)]
+        return [instance["State"]["Name"] for instance in self.aws.instances(launch.instances)]
 
     def look_at(self, launch: LaunchRecord, **options: Any) -> EC2Run:
         """A run as another machine would look at it."""

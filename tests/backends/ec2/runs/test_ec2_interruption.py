@@ -61,7 +61,7 @@ def test_checkpoints_of_an_earlier_run_save_nothing(ec2: Any) -> None:
 def test_what_was_found_once_is_kept(ec2: Any) -> None:
     launch = reported(ec2, -3000, 600)
     ec2.write(replace(launch, lost_seconds=42.0, continued_by="train-20260501-130000-cd34"))
-    (record,) = (one for one in ec2.store().records() if one.id == launch.run_id)
+    (record,) = (record for record in ec2.store().records() if record.id == launch.run_id)
     assert record.document["lost_seconds"] == 42.0
     assert record.document["continued_by"] == "train-20260501-130000-cd34"
 

@@ -283,7 +283,7 @@ class TestResults:
         ec2.aws.put_object(ec2.bucket, "rows/a.csv", b"1")
         ec2.end(launch)
         run = ec2.look_at(launch)
-        assert [one.location for one in run.artifacts()] == [f"{address}/"]
+        assert [artifact.location for artifact in run.artifacts()] == [f"{address}/"]
         folders: dict[str, Any] = {"rows": str(tmp_path / "rows")}
         run.deliver(ProcessingJob(entry_point="prep.py", outputs=folders))
         assert (tmp_path / "rows" / "a.csv").read_text() == "1"

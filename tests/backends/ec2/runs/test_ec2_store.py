@@ -125,12 +125,12 @@ class TestListing:
         ec2.boot(running)
         ec2.end(reclaimed, "Stopped", interrupted=True)
         listed = list(ec2.store().records())
-        assert [(one.job_name, one.status, one.verdict) for one in listed] == [
+        assert [(entry.job_name, entry.status, entry.verdict) for entry in listed] == [
             ("three", "Stopped", "used"),
             ("two", "InProgress", None),
             ("one", "Completed", "used"),
         ]
-        assert all(one.cost for one in listed)
+        assert all(entry.cost for entry in listed)
 
     def test_the_newest_and_older_ones_that_still_run(self, ec2: Any) -> None:
         oldest = ec2.launch("old")
@@ -138,7 +138,7 @@ class TestListing:
         for _ in range(3):
             ec2.end(ec2.launch(instances=0))
         records, left_out = ec2.store().newest(2)
-        assert [one.job_name for one in records] == ["train", "train", "old"]
+        assert [record.job_name for record in records] == ["train", "train", "old"]
         assert left_out == 1
 
     def test_without_permission_to_describe_instances_they_are_listed(self, ec2: Any) -> None:
@@ -156,7 +156,7 @@ class TestListing:
     def test_a_record_of_a_newer_version_is_left_out_with_a_note(self, ec2: Any) -> None:
         launch, known = newer(ec2), ec2.launch()
         store = ec2.store()
-        assert [one.id for one in store.records()] == [known.run_id]
+        assert [record.id for record in store.records()] == [known.run_id]
         (note,) = store.notes
         assert f"{launch.run_id} is not listed" in note
         assert "another version" in note
@@ -173,7 +173,7 @@ class TestListing:
         assert main(["ps", "--on", "ec2", "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert launch.run_id in document["problem"]
-        assert [one["id"] for one in document["runs"]] == [known.run_id]
+        assert [run["id"] for run in document["runs"]] == [known.run_id]
 
     def test_of_many_runs_only_the_newest_are_read(self, ec2: Any) -> None:
         launch = ec2.launch(instances=0, created=time.time() - 9000)
@@ -204,8 +204,8 @@ class TestCache:
         assert reads == 3 + 3  # launch record and two reports; the run in progress has no end.json
         second, reads = self.listed(ec2, tmp_path)
         assert reads == 3
-        assert [one.document for one in second if one.has_ended] == [
-            one.document for one in first if one.has_ended
+        assert [item.document for item in second if item.has_ended] == [
+            item.document for item in first if item.has_ended
         ]
 
     def test_a_launch_record_that_was_changed_is_read_again(self, ec2: Any, tmp_path: Path) -> None:

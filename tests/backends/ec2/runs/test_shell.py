@@ -89,7 +89,7 @@ def test_the_aws_cli_starts_the_session_on_the_runs_instance(ec2: Any, shell: Sh
     shell.ssm.fault("StartSession", json_answer(SESSION))
     done = shell.open(launch.run_id)
     assert (done.returncode, done.stdout) == (0, "opened\n"), done.stderr
-    (request,) = [one for one in shell.ssm.requests if one.operation == "StartSession"]
+    (request,) = [request for request in shell.ssm.requests if request.operation == "StartSession"]
     assert request.json() == {"Target": launch.instances[0]}
     assert launch.region in shell.words
     assert "secret" in "\n".join(shell.words)
@@ -118,7 +118,7 @@ def test_sessions_are_opened_in_the_region_of_the_instances(
     run = ec2.look_at(launch)
     words = run.shell_command("algo-1") if command == "shell" else run.forward_command(8888, 8889)
     assert words[:6] == ("aws", "ssm", "start-session", "--region", "us-west-2", "--target")
-    (request,) = [one for one in shell.ssm.requests if one.operation == "GetConnectionStatus"]
+    (request,) = [request for request in shell.ssm.requests if request.operation == "GetConnectionStatus"]
     assert request.region == "us-west-2"
 
 

@@ -159,7 +159,7 @@ def test_the_jupyter_server_of_a_machine_is_opened_from_any_computer(
     url = client.found(r"http://127\.0\.0\.1:\d+/lab\?token=\S+")
     assert url.endswith(f"token={TOKEN}")
     assert fetch(url) == b"from the instance"
-    (request,) = [one for one in ssm.requests if one.operation == "StartSession"]
+    (request,) = [request for request in ssm.requests if request.operation == "StartSession"]
     local = url.split(":")[2].split("/")[0]
     assert request.json() == {
         "Target": launch.instances[0],

@@ -111,7 +111,7 @@ def test_the_instances_that_ec2_has_left_are_terminated_before_the_next_run(sand
     first.wait()
     assert len(sandbox.instances()) == 2  # they have reported their end, and hang while they power off
     second = next(runs)
-    assert {one["InstanceId"] for one in sandbox.instances()} == set(second.launch.instances)
+    assert {instance["InstanceId"] for instance in sandbox.instances()} == set(second.launch.instances)
 
 
 def test_it_is_started_again_only_so_often(sandbox: EC2Sandbox) -> None:

@@ -52,7 +52,7 @@ def test_a_spot_instance_is_launched(sandbox: EC2Sandbox) -> None:
     launched = sandbox.submit(plan)
     assert launched.record.spot
     assert len(sandbox.instances(plan.run_id)) == 1
-    (request,) = [one for one in sandbox.faulty.requests if one.operation == "RunInstances"]
+    (request,) = [request for request in sandbox.faulty.requests if request.operation == "RunInstances"]
     assert b"InstanceMarketOptions.SpotOptions.SpotInstanceType=one-time" in request.body
     assert b"InstanceMarketOptions.SpotOptions.MaxPrice" not in request.body
 
@@ -120,7 +120,7 @@ def test_the_security_group_is_created_once_and_admits_no_connection(sandbox: EC
     sandbox.submit(second)
     assert sandbox.plan().network.calls == ()
     assert sandbox.security_groups() == ["gpuproof"]
-    groups = {group["GroupId"] for one in sandbox.instances() for group in one["SecurityGroups"]}
+    groups = {group["GroupId"] for instance in sandbox.instances() for group in instance["SecurityGroups"]}
     (group,) = groups
     (described,) = sandbox.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"]
     assert described["GroupName"] == "gpuproof"
@@ -235,6 +235,6 @@ def test_runs_at_the_same_time_have_an_instance_each(sandbox: EC2Sandbox) -> Non
     plans = [sandbox.plan() for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         launched = list(pool.map(sandbox.submit, plans))
-    assert len({one.record.instances for one in launched}) == 3
+    assert len({item.record.instances for item in launched}) == 3
     assert len(sandbox.instances()) == 3
     assert sandbox.security_groups() == ["gpuproof"]

@@ -64,7 +64,9 @@ def test_without_capacity_in_a_zone_the_next_is_tried(
     (instance,) = sandbox.instances()
     assert launched.zone.name == launched.record.zone == "us-east-1b"
     assert instance["Placement"]["AvailabilityZone"] == "us-east-1b"
-    assert [(one.name, one.zone, one.code) for one in launched.tried] == [("g5.xlarge", "us-east-1a", code)]
+    assert [(attempt.name, attempt.zone, attempt.code) for attempt in launched.tried] == [
+        ("g5.xlarge", "us-east-1a", code)
+    ]
     assert progress.notes == [
         f"g5.xlarge in us-east-1a: {code}: {message.split('. ', maxsplit=1)[0].rstrip('.')}"
     ]
@@ -81,7 +83,7 @@ def test_without_capacity_in_all_zones_the_next_type_is_tried(sandbox: EC2Sandbo
     launched = sandbox.submit(plan)
     (instance,) = sandbox.instances()
     assert instance["InstanceType"] == launched.record.instance_type == "g6.xlarge"
-    assert [one.zone for one in launched.tried] == ["us-east-1a", "us-east-1b", "us-east-1c"]
+    assert [attempt.zone for attempt in launched.tried] == ["us-east-1a", "us-east-1b", "us-east-1c"]
     job = json.loads(sandbox.aws.get_bytes(plan.bucket.name, plan.layout.job) or b"{}")
     assert job["instance_type"] == "g6.xlarge"
 
@@ -115,7 +117,7 @@ def test_without_quota_the_next_type_of_another_quota_is_tried(
     sandbox.refuse(code, message, instance="g5.2xlarge")
     launched = sandbox.submit(plan, progress)
     assert launched.target.name == "p3.2xlarge"
-    assert [one.name for one in launched.tried] == ["g5.xlarge", "g5.2xlarge"]
+    assert [attempt.name for attempt in launched.tried] == ["g5.xlarge", "g5.2xlarge"]
     # One zone of one type: quotas count in the region, and g5.2xlarge needs more of the same one.
     assert sandbox.faulty.count("RunInstances") == 2
     assert "L-DB2E81BA" in progress.notes[0]
@@ -178,7 +180,7 @@ def test_a_service_control_policy_may_forbid_one_type_only(sandbox: EC2Sandbox) 
     sandbox.refuse("UnauthorizedOperation", DENIED, 403, instance="p4d.24xlarge")
     launched = sandbox.submit(sandbox.plan("p4d.24xlarge", "g5.xlarge"))
     assert launched.target.name == "g5.xlarge"
-    assert [(one.name, one.code, one.zone) for one in launched.tried] == [
+    assert [(attempt.name, attempt.code, attempt.zone) for attempt in launched.tried] == [
         ("p4d.24xlarge", "UnauthorizedOperation", "")
     ]
 

@@ -33,8 +33,8 @@ def test_two_hosts_are_two_instances_of_one_launch(sandbox: EC2Sandbox) -> None:
     launched = sandbox.submit(plan, progress)
     assert sandbox.faulty.count("RunInstances") == 1
     described = sandbox.aws.instances(launched.record.instances)
-    assert [one["AmiLaunchIndex"] for one in described] == [0, 1]
-    assert len({one["SubnetId"] for one in described}) == 1
+    assert [description["AmiLaunchIndex"] for description in described] == [0, 1]
+    assert len({description["SubnetId"] for description in described}) == 1
     content = sandbox.aws.get_bytes(plan.bucket.name, plan.layout.launch)
     assert LaunchRecord.parse(content or b"") == launched.record
     assert launched.record.instance_count == 2
@@ -65,7 +65,7 @@ def test_a_lost_response_launches_every_instance_once(sandbox: EC2Sandbox) -> No
     plan = sandbox.plan(job=sandbox.training(instance_count=2))
     sandbox.faulty.fault("RunInstances", disconnect(forwards=True))
     launched = sandbox.submit(plan)
-    assert {one["InstanceId"] for one in sandbox.instances()} == set(launched.record.instances)
+    assert {instance["InstanceId"] for instance in sandbox.instances()} == set(launched.record.instances)
     assert len(launched.record.instances) == 2
 
 

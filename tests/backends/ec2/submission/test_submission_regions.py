@@ -32,7 +32,7 @@ LACKING = ("InsufficientInstanceCapacity", "Insufficient capacity.", 500)
 
 
 def zones_of(run_instances: list[Request]) -> list[str]:
-    return [one.region for one in run_instances if one.operation == "RunInstances"]
+    return [run_instance.region for run_instance in run_instances if run_instance.operation == "RunInstances"]
 
 
 def test_the_next_region_follows_all_zones_and_types_of_the_first(sandbox: EC2Sandbox) -> None:
@@ -45,7 +45,7 @@ def test_the_next_region_follows_all_zones_and_types_of_the_first(sandbox: EC2Sa
         f"{OTHER}a",
     )
     assert zones_of(sandbox.faulty.requests) == [REGION] * 6 + [OTHER]
-    tried = [(one.name, one.region, one.zone) for one in launched.tried]
+    tried = [(attempt.name, attempt.region, attempt.zone) for attempt in launched.tried]
     assert tried == [
         (name, REGION, f"{REGION}{letter}") for name in ("g5.xlarge", "g6.xlarge") for letter in "abc"
     ]
@@ -76,7 +76,7 @@ def test_a_region_that_is_not_reached_gets_no_security_group(sandbox: EC2Sandbox
     plan = sandbox.plan(regions=(REGION, OTHER))
     sandbox.submit(plan)
     assert sandbox.security_groups(OTHER) == []
-    assert not [one for one in sandbox.objects() if "/regions/" in one]
+    assert not [item for item in sandbox.objects() if "/regions/" in item]
 
 
 def test_what_is_executed_in_the_next_region_is_what_was_planned(sandbox: EC2Sandbox) -> None:
@@ -99,7 +99,7 @@ def test_without_capacity_anywhere_each_region_is_listed_and_nothing_is_left(san
     sandbox.refuse(*LACKING)
     with pytest.raises(NoCapacity) as raised:
         sandbox.submit(plan)
-    assert [one.region for one in raised.value.tried] == [REGION] * 3 + [OTHER] * 3 + [THIRD] * 3
+    assert [attempt.region for attempt in raised.value.tried] == [REGION] * 3 + [OTHER] * 3 + [THIRD] * 3
     zones = ", ".join(f"{THIRD}{letter}" for letter in "abc")
     assert f"g5.xlarge in {zones}: InsufficientInstanceCapacity" in raised.value.message
     assert f"--regions {OTHER}" not in (raised.value.remedy or "")
@@ -111,7 +111,10 @@ def test_a_quota_is_that_of_one_region(sandbox: EC2Sandbox) -> None:
     sandbox.refuse("VcpuLimitExceeded", "Your limit of 0 allows no more.", region=REGION)
     launched = sandbox.submit(plan, progress)
     assert (launched.target.region, launched.target.name) == (OTHER, "g5.xlarge")
-    assert [one.where for one in launched.tried] == [f"g5.xlarge in {REGION}", f"g5.2xlarge in {REGION}"]
+    assert [attempt.where for attempt in launched.tried] == [
+        f"g5.xlarge in {REGION}",
+        f"g5.2xlarge in {REGION}",
+    ]
 
 
 @pytest.mark.parametrize("operation", ["RunInstances", "CreateSecurityGroup"])
@@ -129,7 +132,7 @@ def test_a_region_that_refuses_every_launch_is_left(sandbox: EC2Sandbox, operati
         return
     launched = sandbox.submit(plan, progress)
     assert launched.target.region == OTHER
-    assert [one.where for one in launched.tried] == [f"g5.xlarge in {REGION}"]
+    assert [attempt.where for attempt in launched.tried] == [f"g5.xlarge in {REGION}"]
 
 
 def test_the_last_region_reports_its_own_error(sandbox: EC2Sandbox) -> None:
@@ -235,7 +238,7 @@ def test_a_session_is_opened_in_the_region_of_the_instance(
     (instance,) = launched.record.instances
     command = EC2Run(sandbox.client(), launched.record).shell_command("algo-1")
     assert command == ("aws", "ssm", "start-session", "--region", OTHER, "--target", instance)
-    (asked,) = [one for one in sandbox.faulty.requests if one.operation == "GetConnectionStatus"]
+    (asked,) = [request for request in sandbox.faulty.requests if request.operation == "GetConnectionStatus"]
     assert asked.region == OTHER
 
 
@@ -248,8 +251,8 @@ def test_living_runs_in_other_regions_are_listed_however_old(
     newer = sandbox.plan()
     sandbox.submit(newer)
     listed, _ = EC2RunStore(sandbox.client()).newest(1)
-    assert {elsewhere.run_id, newer.run_id} >= {one.id for one in listed}
-    assert elsewhere.run_id in {one.id for one in listed}
+    assert {elsewhere.run_id, newer.run_id} >= {entry.id for entry in listed}
+    assert elsewhere.run_id in {entry.id for entry in listed}
 
 
 def test_a_region_that_cannot_be_reached_later_leaves_the_other_runs_listed(
@@ -266,7 +269,7 @@ def test_a_region_that_cannot_be_reached_later_leaves_the_other_runs_listed(
     sandbox.faulty.fault("DescribeInstances", disabled, None)
     store = EC2RunStore(sandbox.client())
     listed, _ = store.newest(5)
-    assert {one.id for one in listed} == {plan.run_id for plan in plans}
+    assert {entry.id for entry in listed} == {plan.run_id for plan in plans}
     assert any(OTHER in note for note in store.notes)
 
 
@@ -310,7 +313,7 @@ def test_a_reclaimed_run_continues_in_the_next_region(sandbox: EC2Sandbox) -> No
 
 
 def _only_zone_a(plan: EC2Plan) -> EC2Plan:
-    return replace(plan, targets=tuple(replace(one, zones=one.zones[:1]) for one in plan.targets))
+    return replace(plan, targets=tuple(replace(target, zones=target.zones[:1]) for target in plan.targets))
 
 
 def _end_as(sandbox: EC2Sandbox, run: EC2Run, code: bytes) -> None:

@@ -56,7 +56,7 @@ def test_a_run_without_capacity_is_followed_by_one_in_the_next_zone_and_type(san
     ]
     assert len({run.id for run in runs}) == 3
     # Of the first two, nothing is left.
-    assert [one["InstanceType"] for one in sandbox.instances()] == ["g6.xlarge"]
+    assert [instance["InstanceType"] for instance in sandbox.instances()] == ["g6.xlarge"]
     assert {key for key in sandbox.objects("gpuproof/runs/") if runs[2].id not in key} == set()
     assert sandbox.objects("gpuproof/ec2/") == {f"gpuproof/ec2/{runs[2].id}.json"}
 
@@ -68,7 +68,7 @@ def test_no_capacity_in_the_last_zone_is_reported_with_all_that_was_tried(sandbo
         for run in started(sandbox, plan, RecordingProgress()):
             end_for_lack_of_capacity(sandbox, run)
             run.wait()
-    assert [(one.zone, one.code) for one in raised.value.tried] == [
+    assert [(attempt.zone, attempt.code) for attempt in raised.value.tried] == [
         ("us-east-1a", "InsufficientInstanceCapacity"),
         ("us-east-1b", "Server.InsufficientInstanceCapacity"),
     ]

@@ -86,9 +86,10 @@ def statements(policy: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str, Any]]:
     return [
-        one
-        for one in statements(policy)
-        if action in one["Action"] and any(fnmatchcase(resource, pattern) for pattern in one["Resource"])
+        statement
+        for statement in statements(policy)
+        if action in statement["Action"]
+        and any(fnmatchcase(resource, pattern) for pattern in statement["Resource"])
     ]
 
 
@@ -115,21 +116,21 @@ def test_the_operations_that_moving_files_takes_are_covered() -> None:
 @pytest.mark.parametrize("make", [user_policy, role_policy])
 @BOTH
 def test_nothing_is_allowed_on_everything_that_could_be_narrowed(scope: Scope, make: Any) -> None:
-    for one in statements(make(scope)):
-        assert one["Effect"] == "Allow"
-        assert not any("*" in action for action in one["Action"])
-        if one["Resource"] == ["*"]:
+    for statement in statements(make(scope)):
+        assert statement["Effect"] == "Allow"
+        assert not any("*" in action for action in statement["Action"])
+        if statement["Resource"] == ["*"]:
             # Actions for which AWS knows no resource, or that only read.
             assert all(
                 re.search(rf":(List|Get|Describe|Search|PutMetricData|{SESSION_AGENT})", name)
-                for name in one["Action"]
+                for name in statement["Action"]
             )
 
 
 @BOTH
 def test_sids_are_letters_and_stand_once(scope: Scope) -> None:
     for policy in (user_policy(scope), role_policy(scope), trust_policy(scope)):
-        sids = [one["Sid"] for one in statements(policy)]
+        sids = [statement["Sid"] for statement in statements(policy)]
         assert len(set(sids)) == len(sids)
         assert all(sid.isalnum() for sid in sids)
 
@@ -137,7 +138,7 @@ def test_sids_are_letters_and_stand_once(scope: Scope) -> None:
 def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
     arn = "arn:aws:iam::123456789012:role/path/jobs"
     policy = user_policy(Scope(account="123456789012", role=arn))
-    one, scheduler = [one for one in statements(policy) if "iam:PassRole" in one["Action"]]
+    one, scheduler = [statement for statement in statements(policy) if "iam:PassRole" in statement["Action"]]
     assert one["Resource"] == [arn]
     assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     assert scheduler["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-scheduler"]
@@ -169,9 +170,9 @@ def test_a_look_at_a_job_needs_no_tag_so_that_a_missing_one_is_seen_to_be_missin
 
 
 def test_buckets_are_made_only_where_none_is_named() -> None:
-    assert any("s3:CreateBucket" in one["Action"] for one in statements(user_policy(SCOPE)))
+    assert any("s3:CreateBucket" in statement["Action"] for statement in statements(user_policy(SCOPE)))
     own = user_policy(Scope(bucket="data"))
-    assert not any("s3:CreateBucket" in one["Action"] for one in statements(own))
+    assert not any("s3:CreateBucket" in statement["Action"] for statement in statements(own))
     assert allowed(own, "s3:ListBucket", "arn:aws:s3:::data")
     assert not allowed(own, "s3:GetObject", "arn:aws:s3:::data/elsewhere")
 
@@ -216,7 +217,10 @@ def test_a_key_can_be_used_by_both_and_lent_to_disks_by_the_user_alone() -> None
 
 def test_network_interfaces_are_the_roles_only_in_a_vpc() -> None:
     def interfaces(scope: Scope) -> bool:
-        return any("ec2:CreateNetworkInterface" in one["Action"] for one in statements(role_policy(scope)))
+        return any(
+            "ec2:CreateNetworkInterface" in statement["Action"]
+            for statement in statements(role_policy(scope))
+        )
 
     assert interfaces(Scope(vpc=True))
     assert not interfaces(SCOPE)
@@ -236,7 +240,7 @@ def test_instances_are_launched_with_gpuproofs_tag_and_only_those_are_ended() ->
 
 def test_instances_are_tagged_only_at_their_launch_or_to_stop_them() -> None:
     tagging = allowed(user_policy(EC2), "ec2:CreateTags", "arn:aws:ec2:eu-west-1:123456789012:instance/i-1")
-    at_launch, stop = (one["Condition"] for one in tagging)
+    at_launch, stop = (item["Condition"] for item in tagging)
     assert at_launch == {"StringEquals": {"ec2:CreateAction": "RunInstances"}}
     assert stop == {
         "Null": {"aws:ResourceTag/gpuproof:run": "false"},
@@ -245,7 +249,9 @@ def test_instances_are_tagged_only_at_their_launch_or_to_stop_them() -> None:
 
 
 def test_the_role_of_instances_can_be_passed_to_ec2_alone() -> None:
-    (one,) = [one for one in statements(user_policy(EC2)) if "iam:PassRole" in one["Action"]]
+    (one,) = [
+        statement for statement in statements(user_policy(EC2)) if "iam:PassRole" in statement["Action"]
+    ]
     assert one["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-ec2"]
     assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     (trust,) = statements(trust_policy(EC2))
@@ -260,12 +266,14 @@ def test_sessions_are_opened_only_on_instances_of_runs_and_only_ones_own_are_end
     documents = "arn:aws:ssm:eu-west-1:123456789012:document"
     assert allowed(policy, "ssm:StartSession", f"{documents}/SSM-SessionManagerRunShell")
     assert not allowed(policy, "ssm:StartSession", f"{documents}/AWS-StartPortForwardingSession")
-    (ended,) = [one for one in statements(policy) if "ssm:TerminateSession" in one["Action"]]
-    assert all("/${aws:user" in one for one in ended["Resource"])
+    (ended,) = [
+        statement for statement in statements(policy) if "ssm:TerminateSession" in statement["Action"]
+    ]
+    assert all("/${aws:user" in item for item in ended["Resource"])
 
 
 def test_the_role_of_instances_has_files_logs_sessions_and_images_and_nothing_else() -> None:
-    actions = {action for one in statements(role_policy(EC2)) for action in one["Action"]}
+    actions = {action for statement in statements(role_policy(EC2)) for action in statement["Action"]}
     assert {action.partition(":")[0] for action in actions} == {
         "s3",
         "logs",
@@ -278,7 +286,11 @@ def test_the_role_of_instances_has_files_logs_sessions_and_images_and_nothing_el
 
 def test_each_backends_policy_has_only_its_own_service() -> None:
     def services(scope: Scope) -> set[str]:
-        return {name.partition(":")[0] for one in statements(user_policy(scope)) for name in one["Action"]}
+        return {
+            name.partition(":")[0]
+            for statement in statements(user_policy(scope))
+            for name in statement["Action"]
+        }
 
     assert "ec2" not in services(SCOPE)
     assert not services(EC2) & {"sagemaker", "tag"}
@@ -306,7 +318,9 @@ def test_only_sagemaker_may_assume_the_role_and_for_this_account_alone() -> None
 def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> None:
     scopes = (Scope(region=region), Scope(backend="ec2", region=region))
     for policy in (make(scope) for make in (user_policy, role_policy) for scope in scopes):
-        resources = [name for one in statements(policy) for name in one["Resource"] if name != "*"]
+        resources = [
+            name for statement in statements(policy) for name in statement["Resource"] if name != "*"
+        ]
         assert all(name.startswith(f"arn:{partition}:") for name in resources)
 
 
@@ -321,22 +335,22 @@ def test_every_action_has_a_source() -> None:
 
 
 def test_users_may_list_roles() -> None:
-    actions = {action for one in statements(user_policy(SCOPE)) for action in one["Action"]}
+    actions = {action for statement in statements(user_policy(SCOPE)) for action in statement["Action"]}
     assert "iam:ListRoles" in actions
 
 
 def test_instances_may_be_in_further_regions_and_nothing_else() -> None:
     scope = replace(EC2, other_regions=("us-west-2", "eu-west-1"))
     alone, together = user_policy(EC2)["Statement"], user_policy(scope)["Statement"]
-    assert [one["Sid"] for one in together] == [one["Sid"] for one in alone]
+    assert [item["Sid"] for item in together] == [item["Sid"] for item in alone]
     for before, after in zip(alone, together, strict=True):
         added = set(after["Resource"]) - set(before["Resource"])
         assert set(before["Resource"]) <= set(after["Resource"])
         services = ("ec2", "ssm", "servicequotas")
-        assert all(one.split(":")[2] in services and one.split(":")[3] == "us-west-2" for one in added)
-    launches = [one for one in together if "ec2:RunInstances" in one["Action"]]
-    assert all(any(":us-west-2:" in name for name in one["Resource"]) for one in launches)
-    (images,) = [one for one in role_policy(scope)["Statement"] if "ecr:BatchGetImage" in one["Action"]]
+        assert all(item.split(":")[2] in services and item.split(":")[3] == "us-west-2" for item in added)
+    launches = [item for item in together if "ec2:RunInstances" in item["Action"]]
+    assert all(any(":us-west-2:" in name for name in launch["Resource"]) for launch in launches)
+    (images,) = [item for item in role_policy(scope)["Statement"] if "ecr:BatchGetImage" in item["Action"]]
     assert [name.split(":")[3] for name in images["Resource"]] == ["eu-west-1", "us-west-2"]
 
 
@@ -359,6 +373,8 @@ def test_only_gpuproofs_own_lifecycle_configurations_can_be_deleted() -> None:
 @BOTH
 def test_users_may_read_the_quotas_that_their_plans_are_compared_with(scope: Scope) -> None:
     (statement,) = (
-        one for one in statements(user_policy(scope)) if "servicequotas:GetServiceQuota" in one["Action"]
+        statement
+        for statement in statements(user_policy(scope))
+        if "servicequotas:GetServiceQuota" in statement["Action"]
     )
     assert statement["Resource"] == [f"arn:aws:servicequotas:eu-west-1:123456789012:{scope.backend}/*"]

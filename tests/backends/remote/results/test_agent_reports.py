@@ -61,7 +61,7 @@ def test_a_truncated_archive_yields_its_readable_part(bucket: Any) -> None:
     ids=["nothing", "no archive", "an empty archive", "half a verdict"],
 )
 def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
-    assert all(one == AgentReport() for one in stored(bucket, content).values())
+    assert all(item == AgentReport() for item in stored(bucket, content).values())
 
 
 def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
@@ -94,7 +94,7 @@ class TestSeveralHosts:
         }
         both = merge_verdicts(found, 2)
         assert both is not None
-        assert [one["kind"] for one in both["bottlenecks"]] == ["start-skew"]
+        assert [bottleneck["kind"] for bottleneck in both["bottlenecks"]] == ["start-skew"]
 
     def test_one_host_is_taken_as_it_is(self) -> None:
         assert merge_verdicts({"algo-1": AgentReport(verdict("used"))}, 1) == verdict("used")

@@ -39,7 +39,7 @@ def test_artifacts_are_listed_with_address_and_size_the_model_first(bucket: Any)
     bucket.put(**{"o/job/output/data/a": b"1"})
     bucket.put(**{"o/job/output/data/b": b"1"})
     found = find_artifacts(Aws(), Results(S3Prefix(bucket.name, "o/job/output/")))
-    assert [(one.name, one.files, one.bytes) for one in found] == [
+    assert [(match.name, match.files, match.bytes) for match in found] == [
         ("model.tar.gz", None, 3),
         ("data", 2, 2),
         ("output.tar.gz", None, 2),

@@ -32,7 +32,7 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing_and_its_log_is_explained(
     with pytest.raises(DeploymentFailed, match="did not pass the ping health check") as failure:
         endpoints.deploy(endpoints.plan(endpoints.packed(CRASHES)))
     assert any("CUDA out of memory" in line for line in failure.value.log)
-    assert any("memory" in one.cause for one in failure.value.explanations)
+    assert any("memory" in explanation.cause for explanation in failure.value.explanations)
     assert endpoints.left() == []
 
 

@@ -59,7 +59,7 @@ def test_a_type_that_is_unavailable_is_followed_by_its_fallback(sandbox: Noteboo
     sandbox.emulator.faults(f"{fault},instance={TYPE}")
     created = sandbox.create(sandbox.plan(fallbacks=["ml.g6.xlarge"]))
     assert created.candidate.name == "ml.g6.xlarge"
-    assert [one.name for one in created.tried] == [TYPE]
+    assert [attempt.name for attempt in created.tried] == [TYPE]
     assert any("trying ml.g6.xlarge" in note for note in sandbox.progress.notes)
     assert sandbox.exists()["notebooks"] == {"nb": "InService"}
 
@@ -69,7 +69,7 @@ def test_without_a_type_that_is_available_nothing_exists(sandbox: NotebookSandbo
     sandbox.emulator.faults(fault)
     with pytest.raises(NoCapacity) as error:
         sandbox.create(sandbox.plan(fallbacks=["ml.g6.xlarge"]))
-    assert [one.name for one in error.value.tried] == [TYPE, "ml.g6.xlarge"]
+    assert [attempt.name for attempt in error.value.tried] == [TYPE, "ml.g6.xlarge"]
     if fault == "quota":
         assert "ml.g5.xlarge for notebook instance usage" in (error.value.remedy or "")
     assert sandbox.exists() == NOTHING

@@ -71,7 +71,7 @@ def jupyter(sandbox: NotebookSandbox) -> tuple[str, str]:
 
 def _state(base: str, token: str) -> list[str]:
     with urllib.request.urlopen(f"{base}api/kernels?token={token}", timeout=120) as answer:
-        return [one["execution_state"] for one in json.loads(answer.read())]
+        return [load["execution_state"] for load in json.loads(answer.read())]
 
 
 def _execution(code: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def test_never_means_never(sandbox: NotebookSandbox) -> None:
 
 def test_the_script_is_within_the_limit_with_all_types() -> None:
     instances = Catalogue.load().tables.gpu_instances.values()
-    expected = {f"ml.{one.name}": f"{one.gpu_count} {one.gpu_model}" for one in instances}
+    expected = {f"ml.{instance.name}": f"{instance.gpu_count} {instance.gpu_model}" for instance in instances}
     script = LifecycleScript("b" * 63, "a" * 64, 86_400, expected)
     assert len(script.encoded()) <= LONGEST
     assert len(script.config_name) <= 63

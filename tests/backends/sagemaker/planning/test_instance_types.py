@@ -25,7 +25,7 @@ def training(**keys: Any) -> TrainingJob:
 
 
 def names(choice: InstanceChoice) -> list[str]:
-    return [one.name for one in choice.candidates]
+    return [candidate.name for candidate in choice.candidates]
 
 
 def test_a_named_type_comes_first_and_its_fallbacks_follow_in_order(catalogue: Catalogue) -> None:
@@ -39,9 +39,9 @@ def test_a_named_type_comes_first_and_its_fallbacks_follow_in_order(catalogue: C
 def test_a_gpu_selects_the_types_that_have_it_cheapest_first(catalogue: Catalogue) -> None:
     choice = choose_instance_types(training(resources={"gpu": "A10G:1"}), catalogue, REGION)
     assert names(choice)[0] == "ml.g5.xlarge"
-    assert all(one.startswith("ml.g5.") for one in names(choice))
+    assert all(name.startswith("ml.g5.") for name in names(choice))
     assert len(choice.candidates) == MOST_CANDIDATES
-    prices = [one.price.usd_per_hour for one in choice.candidates if one.price]
+    prices = [candidate.price.usd_per_hour for candidate in choice.candidates if candidate.price]
     assert prices == sorted(prices)
 
 
@@ -49,7 +49,7 @@ def test_the_price_that_may_be_paid_leaves_dearer_types_out(catalogue: Catalogue
     choice = choose_instance_types(
         training(resources={"gpu": "A10G:1", "max_price": "$1.60"}), catalogue, REGION
     )
-    assert all(one.price and one.price.usd_per_hour <= 1.60 for one in choice.candidates)
+    assert all(candidate.price and candidate.price.usd_per_hour <= 1.60 for candidate in choice.candidates)
     assert "ml.g5.4xlarge" not in names(choice)
 
 

@@ -46,7 +46,7 @@ class Account(Aws):
         assert operation == "list_training_jobs"
         self.pages += 1
         start = int(request.get("NextToken", 0))
-        found = [one for one in self._jobs if request.get("NameContains", "") in one[0]]
+        found = [job for job in self._jobs if request.get("NameContains", "") in job[0]]
         more = {"NextToken": str(start + 100)} if start + 100 < len(found) else {}
         page = [
             {

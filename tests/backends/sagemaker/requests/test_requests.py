@@ -88,7 +88,7 @@ def test_the_agent_is_the_entry_point_and_lies_in_the_code_channel() -> None:
 
 def test_the_users_own_channel_code_stays_the_users() -> None:
     request = training(inputs={"code": "s3://bucket/mine"})
-    assert [one["ChannelName"] for one in request["InputDataConfig"]] == ["code", "gpuproof"]
+    assert [item["ChannelName"] for item in request["InputDataConfig"]] == ["code", "gpuproof"]
     assert (
         request["AlgorithmSpecification"]["ContainerEntrypoint"][1]
         == "/opt/ml/input/data/gpuproof/gpuproof-agent.pyz"
@@ -196,13 +196,15 @@ def test_a_processing_job_brings_its_code_beside_its_inputs_and_its_verdict_besi
         inputs={"/opt/ml/processing/a": "./a", "extra": "./b"},
         outputs={"train": None, "/opt/ml/processing/out": None},
     )
-    paths = {one["InputName"]: one["S3Input"]["LocalPath"] for one in request["ProcessingInputs"]}
+    paths = {item["InputName"]: item["S3Input"]["LocalPath"] for item in request["ProcessingInputs"]}
     assert paths == {
         "input-1": "/opt/ml/processing/a",
         "extra": "/opt/ml/processing/input/extra",
         "gpuproof": "/opt/ml/processing/gpuproof",
     }
-    outputs = {one["OutputName"]: one["S3Output"] for one in request["ProcessingOutputConfig"]["Outputs"]}
+    outputs = {
+        output["OutputName"]: output["S3Output"] for output in request["ProcessingOutputConfig"]["Outputs"]
+    }
     assert set(outputs) == {"train", "output-2", "gpuproof"}
     assert outputs["gpuproof"]["S3UploadMode"] == "Continuous"
     assert outputs["gpuproof"]["LocalPath"] == "/opt/ml/processing/gpuproof-out"
@@ -289,5 +291,5 @@ def test_the_jobs_own_rule_goes_first() -> None:
 def test_a_processing_job_leaves_its_outputs_to_sagemaker() -> None:
     job = ProcessingJob(entry_point="prep.py", outputs={"/opt/ml/processing/out": "/here"})  # type: ignore[arg-type]
     made = container_job(job, RUN, "ml.m5.xlarge", ExpectedGpus(0))
-    assert [(one.target, one.destination) for one in made.outputs] == [("processing/out", None)]
+    assert [(output.target, output.destination) for output in made.outputs] == [("processing/out", None)]
     assert re.fullmatch(r"[\w-]+", made.run_id)

@@ -85,7 +85,7 @@ class TestListing:
         first = aws.ended("", name="listed")
         second = aws.ended("raise SystemExit(1)", name="listed", kind="processing", hosts=2)
         listed = [record for record in runs.records() if record.job_name == "listed"]
-        assert [(one.id, one.kind, one.status) for one in listed] == [
+        assert [(entry.id, entry.kind, entry.status) for entry in listed] == [
             (second.id, "processing", "Failed"),
             (first.id, "training", "Completed"),
         ]
@@ -94,20 +94,20 @@ class TestListing:
     def test_runs_that_go_on_have_their_cost_so_far(self, aws: Any, runs: SageMakerRunStore) -> None:
         run = aws.start(FOREVER, name="goes-on")
         next(event for event in run.follow() if hasattr(event, "content"))
-        (record,) = [one for one in runs.records() if one.id == run.id]
+        (record,) = [record for record in runs.records() if record.id == run.id]
         assert (record.secondary_status, record.cost is not None) == ("Training", True)
         run.stop()
 
     def test_training_jobs_that_have_ended_have_their_bill(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.ended("", name="billed")
-        (record,) = [one for one in runs.records() if one.job_name == "billed"]
+        (record,) = [record for record in runs.records() if record.job_name == "billed"]
         assert record.billed_seconds
         assert record.cost
         assert record.seconds(0.0) is not None
 
     def test_processing_jobs_too(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.ended("", name="processed", kind="processing")
-        (record,) = [one for one in runs.records() if one.job_name == "processed"]
+        (record,) = [record for record in runs.records() if record.job_name == "processed"]
         assert (record.billed_seconds is not None, record.cost is not None) == (True, True)
 
     @pytest.mark.parametrize("kind", ["training", "processing"])
@@ -121,7 +121,7 @@ class TestListing:
         outcome = run.record.verdict
         assert outcome is not None
         aws.emulator.forget_requests()
-        (record,) = [one for one in runs.records() if one.job_name == name]
+        (record,) = [record for record in runs.records() if record.job_name == name]
         assert (record.verdict, record.gpu_requirement_met) == (outcome, run.record.gpu_requirement_met)
         assert aws.emulator.operations("s3") == []
 
@@ -132,10 +132,10 @@ class TestListing:
             return aws.aws.describe_job("training", run.id)["TrainingJobStatus"] == "Completed"
 
         until(is_over, "the end of the run")
-        (first,) = [one for one in SageMakerRunStore(Aws()).records() if one.id == run.id]
+        (first,) = [record for record in SageMakerRunStore(Aws()).records() if record.id == run.id]
         assert first.verdict is not None
         aws.emulator.faults("access-denied,operation=GetObject")
-        (again,) = [one for one in SageMakerRunStore(Aws()).records() if one.id == run.id]
+        (again,) = [record for record in SageMakerRunStore(Aws()).records() if record.id == run.id]
         assert again.verdict == first.verdict
 
     def test_without_leave_to_search_they_are_listed_without_it(
@@ -143,12 +143,12 @@ class TestListing:
     ) -> None:
         run = aws.ended("", name="unbilled")
         aws.emulator.faults("access-denied,operation=Search")
-        (record,) = [one for one in runs.records() if one.id == run.id]
+        (record,) = [record for record in runs.records() if record.id == run.id]
         assert (record.status, record.cost, record.instance_type) == ("Completed", None, "ml.g5.xlarge")
 
     def test_a_search_that_is_behind_the_list_is_not_believed(self, aws: Any) -> None:
         run = aws.ended("", name="behind")
-        (record,) = [one for one in SageMakerRunStore(StaleSearch()).records() if one.id == run.id]
+        (record,) = [record for record in SageMakerRunStore(StaleSearch()).records() if record.id == run.id]
         assert (record.status, record.billed_seconds) == ("Completed", None)
 
     def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRunStore) -> None:
@@ -178,7 +178,9 @@ def test_two_hundred_runs_take_a_few_calls(
         aws = Aws()
 
         def over() -> bool:
-            return all(one["TrainingJobStatus"] != "InProgress" for one in aws.list_jobs("training"))
+            return all(
+                list_job["TrainingJobStatus"] != "InProgress" for list_job in aws.list_jobs("training")
+            )
 
         until(over, "the end of all runs")
         emulator.forget_requests()

@@ -123,7 +123,7 @@ def test_a_quota_leads_to_the_next_type_and_names_what_the_first_needs(sandbox: 
     with injected_faults(sandbox.emulator, "quota,instance=ml.g5.xlarge"):
         started = backend.submit_once(plan, progress)
     assert started.target.name == "ml.m5.xlarge"
-    assert [one.name for one in started.tried] == ["ml.g5.xlarge"]
+    assert [attempt.name for attempt in started.tried] == ["ml.g5.xlarge"]
     assert "L-B6D80D9C" in progress.notes[0]
     assert "trying ml.m5.xlarge" in progress.notes[0]
     described = sandbox.aws.describe_job("training", plan.run_id)

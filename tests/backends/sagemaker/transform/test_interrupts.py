@@ -69,9 +69,9 @@ class Transforms:
         models = self.client.list_models(NameContains=name)["Models"]
         jobs = self.client.list_transform_jobs(NameContains=name)["TransformJobSummaries"]
         return [
-            *(one["ModelName"] for one in models),
+            *(model["ModelName"] for model in models),
             *sorted(self.sandbox.objects()),
-            *(one["TransformJobStatus"] for one in jobs if one["TransformJobStatus"] != "Stopped"),
+            *(job["TransformJobStatus"] for job in jobs if job["TransformJobStatus"] != "Stopped"),
         ]
 
     @staticmethod

@@ -125,7 +125,7 @@ def test_argparse_provides_its_default() -> None:
         use(args.batch_size, args.name, args.other)
         """
     )
-    batch, name, other = (evaluate(module, one) for one in calls_named(module, "use")[0].node.args)
+    batch, name, other = (evaluate(module, argument) for argument in calls_named(module, "use")[0].node.args)
     assert (batch.certainty, batch.value) == ("default", 64)
     assert name.is_unknown
     assert other.is_unknown

@@ -14,7 +14,7 @@ def load(folder, batch_size):
 
 def save_history(path, history):
     with open(path, "w") as out:
-        json.dump({key: [float(one) for one in values] for key, values in history.history.items()}, out)
+        json.dump({key: [float(value) for value in values] for key, values in history.history.items()}, out)
 
 
 def main(args):

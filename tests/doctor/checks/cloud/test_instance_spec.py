@@ -119,7 +119,9 @@ def judge(
     spec = catalogue.instance(name)
     model = catalogue.gpu(spec.gpu_model or "") if spec else None
     identity = InstanceIdentity("ec2", name, "the firmware (DMI)", user_given=user_given, on_aws=True)
-    alternatives = tuple((one.instance.name, one.reason) for one in catalogue.replacements(name))
+    alternatives = tuple(
+        (replacement.instance.name, replacement.reason) for replacement in catalogue.replacements(name)
+    )
     vendor = model.vendor if model else "NVIDIA"
     return list(
         evaluate(

@@ -10,4 +10,4 @@ def test_the_result_must_be_on_the_requested_gpu() -> None:
         Operation(1, "convolution", "float32", 1e-4, "cuda:1", 0.0),
     )
     findings = list(framework_ops.evaluate(ComputeReading("PyTorch 2.11.0", operations)))
-    assert [(one.code, str(one.location)) for one in findings] == [("D504", "GPU 1")]
+    assert [(finding.code, str(finding.location)) for finding in findings] == [("D504", "GPU 1")]

@@ -77,4 +77,4 @@ def test_every_row_has_a_code_of_its_variable_and_a_source():
         names.setdefault(row["code"], set()).add(row["name"])
         assert row["source"] in sources
         re.compile(row["pattern"])
-    assert all(len(one) == 1 for one in names.values())
+    assert all(len(name) == 1 for name in names.values())

@@ -9,7 +9,7 @@ def test_a_newer_cudnn_of_the_same_major_version_is_fine() -> None:
 
     def codes(version: int) -> list[str]:
         found = {"libcudnn.so.9": Library("libcudnn.so.9", "libcudnn.so.9", version)}
-        return [one.code for one in cuda_libraries.evaluate(cuda_libraries.Reading((need,), found))]
+        return [item.code for item in cuda_libraries.evaluate(cuda_libraries.Reading((need,), found))]
 
     assert codes(91002) == []
     assert codes(90300) == []
