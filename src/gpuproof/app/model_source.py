@@ -33,7 +33,6 @@ class FoundModel:
     """A model, and with which framework it was made.
 
     Args:
-        source: where it is.
         framework: `pytorch` or `tensorflow`; None if unknown.
         version: the framework's version; None if unknown.
         name: what the endpoint is called unless the user names it.
@@ -52,7 +51,6 @@ def find_model(
 
     Args:
         aws: the client of the region of the endpoint.
-        cache: the user's cache folder.
         scratch: an empty folder that exists until the deployment has ended.
         on: the backend of a run; all backends if None.
         pack: whether a model that is in S3 is packed again with the server: serverless endpoints and batch transform jobs
@@ -112,8 +110,6 @@ def reject_model_secrets(folder: Path, model: str, include: Sequence[str]) -> No
     """Refuse to pack files that look like secrets: the archive is uploaded, and read by everyone who may read the model.
 
     Args:
-        folder: the model's folder.
-        model: its name, for the message.
         include: patterns of files that may be packed nevertheless.
 
     Raises:

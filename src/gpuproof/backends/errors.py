@@ -17,9 +17,7 @@ class UnavailableType:
     """An instance type that could not be provisioned.
 
     Args:
-        name: the instance type.
         code: the provider's error code, such as `ResourceLimitExceeded`.
-        reason: the provider's message.
         quota_hint: the quota that is too small, with its code and the command that raises it; empty if no quota is.
         zone: the availability zone; empty for all zones of the region.
         region: the region, if several are tried.

@@ -34,11 +34,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Notice:
-    """A message of the backend for the user, such as that a lost connection was restored.
-
-    Args:
-        text: the message.
-    """
+    """A message of the backend for the user, such as that a lost connection was restored."""
 
     text: str
 

@@ -18,20 +18,15 @@ class RunRecord:
     """The state of one run.
 
     Args:
-        id: unique within its backend.
-        job_name: the job's name.
         kind: `training` or `processing`.
         backend: `local`, `sagemaker` or `ec2`.
         status: `InProgress`, `Stopping`, `Completed`, `Failed` or `Stopped`, as on SageMaker.
         secondary_status: `Starting`, `Downloading`, `Training`, `Uploading`, `MaxRuntimeExceeded` …
         created: seconds since the epoch, as all times.
-        started: when the script started.
-        ended: when the run ended.
         exit_code: the script's exit code; 128 + n if signal n killed it.
         failure_reason: why it did not complete.
         verdict: the outcome of the verdict.
         gpu_requirement_met: `False` if a required GPU did no work, `None` if that is unknown.
-        notes: messages for the user.
         document: the whole record, as the backend stores it.
     """
 

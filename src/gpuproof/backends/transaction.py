@@ -73,7 +73,6 @@ class Step(Generic[T]):
 
     Args:
         what: what it does, as a phrase that is shown; nothing is shown if empty.
-        call: does it.
         undo: noted in this order before the call, so made in the reverse order.
         lookup: after a lost response, or if the name is in use: the result if this step has created it, else None. Without
             it, a lost response is an error after the last attempt.
@@ -98,7 +97,6 @@ class Remaining:
     """An undo that was not made.
 
     Args:
-        undo: the undo.
         reason: `kept` on purpose; `in use` by something that could not be removed; `interrupted`; or `failed`.
         error: why it failed; None for the other reasons.
     """

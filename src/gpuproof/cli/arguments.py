@@ -216,7 +216,6 @@ def add_format_flag(
     """Adds --format text|json and its synonym --json.
 
     Args:
-        others: further formats.
         aliases: other names of formats, which `--help` does not show.
     """
     names = ["text", "json", *others]

@@ -8,11 +8,7 @@ from gpuproof.util.humanize import format_bytes
 
 
 class ConsoleProgress:
-    """Shows the progress of a submission; implements `gpuproof.backends.progress.SubmitProgress`.
-
-    Args:
-        console: where to show it.
-    """
+    """Shows the progress of a submission; implements `gpuproof.backends.progress.SubmitProgress`."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

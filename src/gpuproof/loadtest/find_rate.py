@@ -26,7 +26,6 @@ class Goal:
     """Condition that a rate must meet.
 
     Args:
-        seconds: the latency target.
         share: share of all requests, 0 to 1, that must succeed within it.
     """
 
@@ -45,7 +44,6 @@ class Trial:
     Args:
         rate: requests per second.
         met: whether the goal was met.
-        result: the measurements.
     """
 
     rate: float
@@ -83,8 +81,6 @@ def find_rate(
     100 requests, but never more than `seconds`.
 
     Args:
-        measure: loads the server.
-        goal: the condition to meet.
         first: the first rate, in requests per second.
         seconds: duration of the last trial.
         on_trial: called with every completed trial.

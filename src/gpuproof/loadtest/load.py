@@ -36,8 +36,6 @@ class Load:
         connections: maximum number of connections, 1 to 512; the time that requests wait for one counts as latency.
         warm_up: seconds of load at the start that do not count.
         timeout: seconds after which a request fails.
-        arrivals: distribution of the due times.
-        seed: seed of the due times.
     """
 
     connections: int = 128
@@ -56,7 +54,6 @@ def open_loop(target: Target, rate: float, seconds: float, load: Load | None = N
 
     Args:
         rate: requests per second.
-        seconds: duration after the warm-up.
     """
     return _run(_open_loop(target, rate, seconds, load or Load()))
 
@@ -79,9 +76,7 @@ class ProbeResponse:
     """A server's response to one request.
 
     Args:
-        status: HTTP status.
         body: first bytes of the body.
-        seconds: duration, including the connection.
     """
 
     status: int
@@ -122,7 +117,6 @@ def due_times(rate: float, seconds: float, arrivals: Arrivals, seed: int = 0) ->
 
     Args:
         rate: average number of requests per second.
-        seed: determines the times.
     """
     if arrivals == "constant":
         for number in range(int(rate * seconds)):

@@ -18,12 +18,9 @@ class Target:
     """A server and the request to send to it.
 
     Args:
-        host: a name or an address.
         port: 1 to 65535.
         path: including the query, if any.
         body: the payload; None for a GET request.
-        content_type: content type of the body.
-        headers: additional headers.
         tls: whether to use HTTPS.
     """
 

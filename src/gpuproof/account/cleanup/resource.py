@@ -80,7 +80,6 @@ class Fleet:
 
     Args:
         instance_type: such as `ml.g5.xlarge` or `g5.xlarge`.
-        count: the number of instances.
     """
 
     instance_type: str
@@ -107,7 +106,6 @@ class Resource:
     Args:
         id: unique among its kind in the region: a name, or an id of EC2.
         arn: its ARN; empty if it has none.
-        state: as AWS reports it.
         cost: None if it is unknown.
         has_gpu: whether it pays for GPUs, or for something whose GPU cannot be excluded.
         created: seconds since the epoch; None if unknown.

@@ -22,7 +22,6 @@ class CostEntry:
         id: the run, or the name of the other.
         backend: `sagemaker`, `ec2`, `transform`, `endpoint` or `notebook`.
         instance_type: such as `ml.g5.xlarge`.
-        instance_count: the number of instances.
         created: seconds since the epoch.
         seconds: billed seconds of each instance.
         usd: None if the price is unknown.
@@ -78,7 +77,6 @@ class CostSum:
 
     Args:
         key: the day, job, type or backend.
-        count: the number of entries.
         hours: billed hours of all instances.
         unknown: the number of entries whose price is unknown.
         derived: whether the known part contains derived prices.

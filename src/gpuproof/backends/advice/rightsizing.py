@@ -32,11 +32,9 @@ class Rightsizing:
     """A cheaper choice of instances.
 
     Args:
-        count: the number of instances.
         saving: USD per hour.
         is_derived: whether a price is derived from similar ones.
         slowdown: how many times longer the same work takes at least; 1.0 if it takes no longer.
-        gpus_working, gpus_present: of the run.
         utilization: mean utilization of the GPUs that worked, in percent.
         waits_for_input: whether the GPUs waited for the input pipeline.
         cores: processor cores that the job used on average, on all hosts.
@@ -90,7 +88,6 @@ def rightsize(
 
     Args:
         instance_type: of the run, such as `ml.g5.12xlarge`; types of the other kind, EC2 or SageMaker, do not count.
-        count: the number of instances.
         region: whose prices count; types without a price there do not count.
         use: the kind of job; on SageMaker, only types that it takes count.
     """

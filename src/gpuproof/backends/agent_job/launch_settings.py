@@ -44,7 +44,6 @@ class LaunchSettings:
 
         Args:
             gpus: number of GPUs of each host.
-            hosts: number of hosts.
         """
         if self.because:
             return f"{self.launcher} ({self.because})"

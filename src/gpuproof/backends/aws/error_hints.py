@@ -116,7 +116,6 @@ class ErrorContext:
         region: the region of the request; None if none is set.
         now: this machine's clock, in seconds since the epoch.
         regions: returns the names of all regions of a service.
-        profile: the AWS profile in use.
     """
 
     region: str | None

@@ -109,8 +109,6 @@ class AwsRefused(GPUproofError):
         code: AWS's error code, such as `ResourceLimitExceeded`.
         operation: the AWS name of the operation, such as `CreateTrainingJob`.
         request_id: the request id, for AWS Support.
-        status: the HTTP status.
-        aws_message: the message of AWS.
         maybe_done: whether the operation may have succeeded nevertheless (after an internal error of AWS).
     """
 

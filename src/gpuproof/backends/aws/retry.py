@@ -37,7 +37,6 @@ def retry_seconds(error: AwsRefused | AwsUnreachable, *, once: bool, answered: b
     """Total seconds to wait for retries after an error; 0 if it is final.
 
     Args:
-        once: the request creates something.
         answered: the service has answered an earlier request.
     """
     if isinstance(error, AwsRefused):

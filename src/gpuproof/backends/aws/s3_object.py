@@ -13,10 +13,7 @@ class S3Object:
     """One object on S3, as in a listing.
 
     Args:
-        bucket: its bucket.
-        key: its key.
         size: in bytes.
-        etag: changes whenever the content does.
         modified: seconds since the epoch.
     """
 

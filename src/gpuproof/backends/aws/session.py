@@ -56,7 +56,6 @@ class AwsSession:
         clock: the time in seconds since the epoch.
         region: the region of all requests; the session's default if None.
         notify: called with a message before each retry.
-        slow: announces requests that take long.
 
     Every method raises NoCredentials, AwsRefused or AwsUnreachable if the request fails.
     """

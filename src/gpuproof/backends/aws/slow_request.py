@@ -31,7 +31,6 @@ class SlowRequests:
 
         Args:
             operation: the API's name of the operation.
-            host: of the endpoint.
             timeout: seconds after which the request is given up and repeated.
         """
         timer = threading.Timer(self._after, self._say, (operation, host, timeout))

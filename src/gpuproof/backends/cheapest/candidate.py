@@ -14,7 +14,6 @@ class Candidate:
     """A backend and a market, with the reason for or against it.
 
     Args:
-        backend: the backend's name.
         location: the backend's name in a sentence, such as `on EC2`.
         spot: whether spot capacity is used.
         offer: what it costs; None if the job cannot run there, or costs nothing.

@@ -26,11 +26,7 @@ _EXIT_CODES = (ExitCode.AWS_REFUSED, ExitCode.UNDECIDED, ExitCode.USAGE)
 
 
 class NowhereToRun(GPUproofError):
-    """No backend can run the job; the message has the reason for each.
-
-    Args:
-        candidates: everything that was compared.
-    """
+    """No backend can run the job; the message has the reason for each."""
 
     def __init__(self, message: str, remedy: str | None, candidates: Sequence[Candidate]) -> None:
         super().__init__(message, remedy)
@@ -42,8 +38,6 @@ class Choice:
     """The backend that was chosen for a job.
 
     Args:
-        backend: runs the job.
-        plan: of the job on it.
         candidates: everything that was compared; the chosen one is first.
         note: why prices per hour were compared although the instance types differ; empty otherwise.
     """

@@ -15,7 +15,6 @@ class InterruptedRun:
     """A run that a spot interruption has ended, and that another run continues.
 
     Args:
-        run_id: its id.
         seconds: billed seconds of each of its instances.
         usd: its cost; None if unknown.
         on_demand_usd_per_hour: the on-demand price of all its instances together; None if unknown.
@@ -34,15 +33,10 @@ class LaunchRecord:
     """What was launched. It is written before the instances are, without their ids, and again with them.
 
     Args:
-        run_id: the run.
-        job_name: the job.
         kind: `training` or `processing`.
-        region: where the instances are.
         bucket: the bucket of the run's files.
         instance_type: such as `g5.xlarge`.
-        instance_count: number of hosts.
         spot: whether they are spot instances.
-        image: id of the AMI.
         created: when it was submitted, in seconds since the epoch.
         max_duration: seconds after which the instances shut down.
         usd_per_hour: price of one instance at the launch; None if unknown.
@@ -57,7 +51,6 @@ class LaunchRecord:
         checkpoints: the `s3://` prefix of a training job's checkpoints; empty for none.
         attempt: 1, or more after spot interruptions.
         fresh: whether it was started without earlier checkpoints.
-        tags: the job's own tags.
         interrupted: the runs of the attempts before, oldest first.
         continued_by: the run that continues it after a spot interruption; empty for none.
         lost_seconds: how much of its time an interruption has lost; None if there was none, or if it is unknown.

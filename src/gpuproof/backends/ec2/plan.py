@@ -56,15 +56,10 @@ class EC2Plan(DisplayedPlan):
 
     Args:
         job: with absolute paths.
-        run_id: the run's id.
         region: the job's own, where its files and logs are.
-        bucket: where its files are.
         targets: instance types in the order in which they are tried, each with its region.
-        tree: the source files.
-        uploads: the files to upload.
         checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
         fresh: whether it starts without earlier checkpoints.
-        profile: the instance profile.
         networks: the security groups of each region.
         spot: whether spot capacity is requested.
         max_duration: seconds after the boot at which the instance shuts down.

@@ -44,11 +44,7 @@ _REPORT_LINES = 2000
 
 
 class UnreadableLaunch(GPUproofError):
-    """The launch record of a run cannot be read, because a newer version of GPUproof has written it.
-
-    Args:
-        run_id: the run.
-    """
+    """The launch record of a run cannot be read, because a newer version of GPUproof has written it."""
 
     def __init__(self, message: str, run_id: str) -> None:
         super().__init__(
@@ -61,9 +57,7 @@ class EC2Run(RemoteRun):
     """One training or processing job on EC2 instances; implements `gpuproof.backends.base.Run`.
 
     Args:
-        aws: the client.
         launch: its launch record; it is read again until it has the ids of the instances.
-        catalogue: for explanations.
         clock: a monotonic clock, in seconds.
         sleep: waits for a number of seconds.
         now: the time in seconds since the epoch.
@@ -284,7 +278,6 @@ class EC2Run(RemoteRun):
 
         Args:
             instance_type: assume that it ran on this type; the real one if None.
-            region: ignored: the region is known.
         """
         from gpuproof.backends.remote.diagnose import explain_run_end  # not needed to list or follow runs
 

@@ -51,7 +51,6 @@ class EC2RunStore:
     """The runs of one bucket, in one account and region; implements `gpuproof.backends.base.RunStore`.
 
     Args:
-        aws: the client.
         make: creates the run objects; for tests.
         cache: the user's cache folder; None to read everything from AWS.
 

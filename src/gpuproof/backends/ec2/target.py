@@ -46,7 +46,6 @@ class ContainerImage:
         because: the reason for the choice, for the user.
         row: the catalogue's facts; None if it is none of AWS's images.
         cuda: its version of CUDA, such as `12.8`; empty if it has none, or if that is unknown.
-        notes: warnings about it.
     """
 
     uri: str
@@ -70,7 +69,6 @@ class ChosenAmi:
         root_device: name of the root volume's device.
         snapshot_gb: size of the root snapshot in GiB, below which EC2 rejects the volume; 0 if unknown.
         other_devices: names of the devices of further volumes that the image has.
-        note: a warning about the image.
         driver: the oldest NVIDIA driver on which the job's framework can use a GPU; None if unknown.
         environment: for the script; None if it runs in the image's own.
     """
@@ -96,7 +94,6 @@ class Zone:
     Args:
         name: such as `us-east-1a`; empty if EC2 chooses.
         subnet: id of a subnet in it; empty if the account's default subnet is used.
-        vpc: id of the subnet's VPC.
     """
 
     name: str
@@ -109,7 +106,6 @@ class InstanceProfile:
     """The instance profile that gives the instance its role.
 
     Args:
-        name: its name.
         arn: its ARN; empty if it was not looked up.
         because: how it was found, if it was not named.
         note: a warning that it could not be checked.
@@ -132,15 +128,12 @@ class EC2Target:
 
     Args:
         name: such as `g5.xlarge`.
-        region: where it is launched.
         instance: the catalogue's facts; None for an unknown type.
         price: the on-demand price; None if unknown.
         spot_price: the lowest current spot price of its zones in USD per hour; None if unknown or on demand.
-        ami: the machine image.
         zones: availability zones in the order in which they are tried; those that do not offer the type are left out.
         expected: the GPUs that must work on each host.
         container: the image of the container that the job runs in; None if it runs in the AMI's environment.
-        launch: the launcher and its options.
         volume_gb: size of the root volume in GiB.
         local_disk: whether the type has local NVMe disks.
     """

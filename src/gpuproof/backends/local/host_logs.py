@@ -117,7 +117,6 @@ class _Block:
     """Some lines of one host.
 
     Args:
-        time: when they were printed.
         end: where they end in the host's log, in bytes.
     """
 

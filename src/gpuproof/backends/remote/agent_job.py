@@ -23,7 +23,6 @@ def container_job(job: Job, run_id: str, instance_type: str, expected: ExpectedG
 
     Args:
         run_id: the name of the SageMaker job.
-        instance_type: the instance type.
         expected: the GPUs that must work on each host.
     """
     processing = job if isinstance(job, ProcessingJob) else None

@@ -26,8 +26,6 @@ class RemoteBackend:
     """A service of AWS in one account and region.
 
     Args:
-        aws: the client.
-        cache: the user's cache folder.
         sleep: waits for a number of seconds.
     """
 

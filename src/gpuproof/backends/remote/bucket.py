@@ -21,8 +21,6 @@ class BucketPlan:
     """The bucket of a job.
 
     Args:
-        name: the bucket.
-        region: its region.
         calls: the API calls that create it; empty if it exists.
         note: a warning before it is created.
     """

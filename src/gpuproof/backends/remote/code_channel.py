@@ -25,11 +25,7 @@ def code_calls(
 def job_file_call(
     bucket: str, layout: RunLayout, agent_job: Mapping[str, Any], kms_key: str | None
 ) -> ApiCall:
-    """The call that writes the agent's `job.json`.
-
-    Args:
-        agent_job: the content.
-    """
+    """The call that writes the agent's `job.json`."""
     request = {
         "Bucket": bucket,
         "Key": layout.job,

@@ -52,7 +52,6 @@ class Snapshot:
     """The state of a job at one moment.
 
     Args:
-        record: its record.
         now: the time in AWS's response, in seconds since the epoch.
         began: whether its instances have started, so that there may be a log.
         live: the sample for the progress line.

@@ -53,7 +53,6 @@ class LogReader:
 
     Args:
         source: the client, or what a backend reads in place of CloudWatch Logs.
-        group: the group of CloudWatch Logs.
         name: the run's id; the names of its streams are `ID/HOST` or begin with it.
         several: prefix each line with its host's name.
         host: read only this host.
@@ -190,7 +189,6 @@ class Tail:
         lines: the script's, in their order.
         whole: whether these are all lines of the log.
         verdict: the agent's last line.
-        messages: the agent's messages.
     """
 
     lines: tuple[str, ...]
@@ -240,10 +238,8 @@ class _SplitLines:
     """Lines of a log, split into the script's and the agent's.
 
     Args:
-        lines: the script's lines.
         piece: the beginning of an incomplete verdict.
         verdict: the verdict, if there was one.
-        messages: the agent's messages.
     """
 
     lines: list[LogEvent]

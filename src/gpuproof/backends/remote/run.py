@@ -37,9 +37,6 @@ class RemoteRun(DisplayedRun):
     """A run on AWS: everything of `gpuproof.backends.base.Run` that does not depend on the service.
 
     Args:
-        aws: the client.
-        run_id: its id.
-        catalogue: for prices.
         instance_type: the type that it was submitted to, if known.
         clock: a monotonic clock, in seconds.
         sleep: waits for a number of seconds.

@@ -41,10 +41,7 @@ class RunFiles:
     """The files of one run: its bucket, the uploads, and the code channel.
 
     Args:
-        aws: the client.
-        transaction: executes the steps.
         bucket: the bucket, which is created if necessary.
-        uploads: the files to upload.
         progress: told about each step.
         kms_key: encrypts them; the bucket's default if None.
     """

@@ -28,10 +28,7 @@ class DownloadedInput:
 
     Args:
         folder: its files, which must not be changed.
-        files: the number of files.
-        total_bytes: the sum of their sizes.
         downloaded_bytes: bytes that were not in the cache yet.
-        notes: messages for the user.
     """
 
     folder: Path
@@ -52,7 +49,6 @@ def download(source: S3Prefix, aws: Aws, cache: Path, progress: SubmitProgress) 
     """Download the objects of a prefix that are not in the cache yet.
 
     Args:
-        cache: the user's cache folder.
         progress: called in this thread, some times a second.
 
     Raises:

@@ -18,7 +18,6 @@ class S3Prefix:
     """The objects of a bucket whose keys begin with a prefix.
 
     Args:
-        bucket: the bucket.
         prefix: what the keys begin with; empty is the whole bucket.
     """
 
@@ -41,7 +40,6 @@ class Layout:
 
     Args:
         files: the object of each file, by the file's path below the channel.
-        notes: messages for the user.
     """
 
     files: dict[str, S3Object]

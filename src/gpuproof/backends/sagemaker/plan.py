@@ -46,12 +46,8 @@ class SageMakerPlan(DisplayedPlan):
     Args:
         job: with absolute paths.
         run_id: the name of the SageMaker job, decided once so that a repeated request cannot create a second job.
-        region: where it runs.
         role: the role that it runs as.
-        bucket: where its files are.
         targets: instance types in the order in which they are tried.
-        tree: the source files.
-        uploads: the files to upload.
         checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
         fresh: whether it starts without earlier checkpoints.
         cluster_key: the secret of the hosts' agents; empty on one host.

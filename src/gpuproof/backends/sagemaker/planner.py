@@ -44,8 +44,6 @@ class Planner:
     """Plans runs in one account and region.
 
     Args:
-        aws: the client.
-        cache: the user's cache folder.
         catalogue: instance types, prices, images and quotas.
     """
 

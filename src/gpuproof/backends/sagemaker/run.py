@@ -43,10 +43,7 @@ class SageMakerRun(RemoteRun):
     """One training or processing job; implements `gpuproof.backends.base.Run`.
 
     Args:
-        aws: the client.
-        run_id: the job's name.
         kind: what kind of job it is.
-        catalogue: for prices.
         instance_type: the type that it was submitted to, if known.
         clock: a monotonic clock, in seconds.
         sleep: waits for a number of seconds.
@@ -161,7 +158,6 @@ class SageMakerRun(RemoteRun):
 
         Args:
             instance_type: assume that it ran on this type; the real one if None.
-            region: ignored: the region is known.
         """
         from gpuproof.backends.remote.diagnose import explain_run_end  # not needed to list or follow runs
 

@@ -41,7 +41,6 @@ class SageMakerRunStore:
     """The runs in one account and region; implements `gpuproof.backends.base.RunStore`.
 
     Args:
-        aws: the client.
         make: creates the run objects; for tests.
     """
 

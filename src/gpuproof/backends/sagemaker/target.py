@@ -18,7 +18,6 @@ class ChosenImage:
         uri: as the API takes it.
         row: the catalogue's facts; None for the user's own image.
         because: the reason for the choice, for the user.
-        note: a warning about the image.
     """
 
     uri: str
@@ -32,10 +31,7 @@ class Target:
     """An instance type to try, with everything that depends on it.
 
     Args:
-        candidate: the type.
-        image: the container image.
         expected: the GPUs that must work on each host.
-        launch: the launcher and its options.
     """
 
     candidate: Candidate

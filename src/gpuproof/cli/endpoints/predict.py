@@ -113,12 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Output:
-    """Prints or stores the responses.
-
-    Args:
-        arguments: of the command line.
-        count: number of responses.
-    """
+    """Prints or stores the responses."""
 
     def __init__(self, arguments: argparse.Namespace, count: int) -> None:
         self._name = arguments.name

@@ -79,11 +79,7 @@ def parse_since(text: str, now: float) -> float:
 
 
 class LastLines:
-    """A sink that keeps the last lines.
-
-    Args:
-        count: the number of lines.
-    """
+    """A sink that keeps the last lines."""
 
     def __init__(self, count: int) -> None:
         from collections import deque

@@ -13,7 +13,6 @@ def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Pat
     Args:
         target: a script, a job file, a folder that contains one, or the name of a job in the folder's own job file.
         name: the name of a job in the file.
-        folder: the working directory.
 
     Raises:
         UsageError: there is no job file.

@@ -24,11 +24,7 @@ _RIGHT = (3, 7, 10)
 
 
 def show_history(*, as_json: bool) -> None:
-    """Compare runs that have ended since, and print all comparisons.
-
-    Args:
-        as_json: the document for programs.
-    """
+    """Compare runs that have ended since, and print all comparisons."""
     store = HistoryStore()
     left = compare_runs(store, Catalogue.load())
     history = store.read()

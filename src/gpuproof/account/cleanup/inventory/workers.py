@@ -26,11 +26,7 @@ def result_of(future: Future[T]) -> T:
 
 
 class Workers:
-    """Threads that call functions.
-
-    Args:
-        count: the number of threads.
-    """
+    """Threads that call functions."""
 
     def __init__(self, count: int) -> None:
         self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()

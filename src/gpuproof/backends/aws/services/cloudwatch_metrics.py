@@ -40,7 +40,6 @@ class MetricCalls(AwsSession):
 
         Args:
             start: examine the time from here, in seconds since the epoch.
-            end: until here.
         """
         found: dict[Variant, float | None] = dict.fromkeys(variants)
         for first in range(0, len(variants), _QUERIES):

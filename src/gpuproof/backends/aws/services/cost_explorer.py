@@ -35,7 +35,6 @@ class CostExplorerCalls(AwsSession):
         The tag must have been activated in the billing console, and counts from then on.
 
         Args:
-            tag: the tag's key.
             start: the first day, `2026-11-01`.
             end: the day after the last.
         """

@@ -28,7 +28,6 @@ class Profile:
 
     Args:
         name: its name, without the path.
-        arn: its ARN.
         roles: the roles in it; at most one.
     """
 
@@ -71,7 +70,6 @@ class EC2Calls(AwsSession):
         """Yield descriptions of instances with a tag. New instances may be missing for some seconds.
 
         Args:
-            tag: the tag's key.
             values: accepted values; any if empty.
             living: whether to leave out terminated instances.
         """

@@ -40,7 +40,6 @@ class Role:
     """A role.
 
     Args:
-        arn: its ARN.
         name: its name, without the path.
         trusted_services: the services that may assume it, such as `sagemaker.amazonaws.com`.
     """

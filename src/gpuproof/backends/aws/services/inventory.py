@@ -40,11 +40,7 @@ class InventoryCalls(SageMakerCalls, EC2Calls, SchedulingCalls):
         yield from self._listed("list_apps", "Apps", newest_first=False)
 
     def studio_app(self, request: dict[str, str]) -> dict[str, Any] | None:
-        """The description of an app, with the time of its last use; None if it does not exist.
-
-        Args:
-            request: of DescribeApp.
-        """
+        """The description of an app, with the time of its last use; None if it does not exist."""
         return self._find("sagemaker", "describe_app", request, f"app {request['AppName']}")
 
     def transform_jobs(

@@ -21,7 +21,6 @@ class TaggingCalls(AwsSession):
         """Yield the ARN and all tags of each resource with a tag, unordered. New tags may be missing for some seconds.
 
         Args:
-            key: the tag's key.
             values: accepted values; any if empty.
         """
         for start in range(0, len(values) or 1, _VALUES_AT_A_TIME):

@@ -53,11 +53,9 @@ class AmiChooser:
     """Chooses the machine images of a job's instance types; each image is looked up once.
 
     Args:
-        aws: the client.
         catalogue: the AMIs, GPUs and framework builds.
         own: the id of the image that the job names.
         framework: the job's framework; None if it uses none.
-        tree: the job's source.
     """
 
     def __init__(

@@ -32,7 +32,6 @@ def container_image(
 
     Args:
         framework: the job's framework; None if it uses none.
-        region: where the instance runs.
 
     Raises:
         InvalidJob: there is no image for the job, or it cannot run on the instance type.

@@ -21,7 +21,6 @@ class Network:
     Args:
         groups: their ids; empty if `calls` create the group.
         calls: the calls that create it, or add its rule.
-        note: a note for the user.
     """
 
     groups: tuple[str, ...]

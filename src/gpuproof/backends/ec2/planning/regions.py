@@ -103,7 +103,6 @@ class RegionPlanner:
 
         Args:
             framework: the job's framework; None if it uses none.
-            tree: the job's source.
             inputs: returns the size of all inputs in bytes; several threads call it.
 
         Raises:

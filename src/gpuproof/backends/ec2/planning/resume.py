@@ -31,7 +31,6 @@ class EarlierCheckpoints:
 
     Args:
         address: their `s3://` prefix.
-        run_id: the run.
     """
 
     address: str

@@ -45,7 +45,6 @@ class TargetPlanner:
     """Plans instance types of one job.
 
     Args:
-        aws: the client.
         catalogue: facts about types, images and quotas.
         job: with absolute paths.
         settings: the job's settings for the region.
@@ -87,7 +86,6 @@ class TargetPlanner:
 
         Args:
             framework: the job's framework; None if it uses none.
-            tree: the job's source.
             inputs: returns the size of all inputs in bytes.
 
         Raises:

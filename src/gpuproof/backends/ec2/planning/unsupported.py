@@ -30,7 +30,6 @@ def no_image(
     """The error of a job for whose instance type the catalogue has no machine image.
 
     Args:
-        message: what is missing.
         region: where the job runs, for alternatives.
         rejected: why images of the catalogue were left out.
         framework: what the image must have; None for none.

@@ -28,8 +28,6 @@ class InputSize:
     """The size of all inputs in bytes; of an input on S3, of its first 10,000 objects. It is determined at the first call.
 
     Args:
-        aws: the client.
-        uploads: the local inputs.
         remote: addresses of the inputs on S3 by name.
     """
 

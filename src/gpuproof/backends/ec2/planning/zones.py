@@ -14,7 +14,6 @@ class ZoneFinder:
     """The zones of a job's instance types.
 
     Args:
-        aws: the client.
         zones: one for each subnet, in the order in which they are tried.
     """
 

@@ -53,12 +53,7 @@ def unavailable_type(
 
 
 class UsedQuotas:
-    """The quotas that are used up, so that types that count against them are not tried.
-
-    Args:
-        plan: the plan.
-        catalogue: knows the quotas.
-    """
+    """The quotas that are used up, so that types that count against them are not tried."""
 
     def __init__(self, plan: EC2Plan, catalogue: Catalogue) -> None:
         self._plan = plan

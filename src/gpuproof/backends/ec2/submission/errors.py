@@ -30,7 +30,6 @@ class LaunchError:
         code: EC2's error code, or the code of an instance's state reason.
         message: a regular expression that EC2's message matches; empty for any.
         kind: what it is about, such as `capacity`, `not offered` or `quota`.
-        next: what to try next.
         passes: whether the same launch may succeed some time later.
         source: where it was seen or is documented.
     """

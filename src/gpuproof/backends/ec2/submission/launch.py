@@ -23,7 +23,6 @@ class Launcher:
     """The launches of one run in one region.
 
     Args:
-        aws: the client.
         run_id: the run, by whose tag its instances are found.
         progress: told about each step.
         sleep: waits for a number of seconds.

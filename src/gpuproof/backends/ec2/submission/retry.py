@@ -19,7 +19,6 @@ def retry_plan(first: EC2Plan, plan: EC2Plan, launched: Launched, interrupted: I
     Args:
         first: the plan of the first run, with all instance types and zones.
         plan: the plan of the interrupted run.
-        launched: where that one ran.
         interrupted: what it cost.
     """
     return replace(
@@ -37,12 +36,7 @@ def retry_plan(first: EC2Plan, plan: EC2Plan, launched: Launched, interrupted: I
 
 
 def retry_note(plan: EC2Plan, launched: Launched) -> str:
-    """Why and how it is started again, for the user.
-
-    Args:
-        plan: of the next attempt.
-        launched: where the interrupted run was.
-    """
+    """Why and how it is started again, for the user."""
     where = launched.target.name + (f" in {launched.zone.name}" if launched.zone.name else "")
     how = "from its checkpoints" if plan.checkpoints else "from the beginning"
     number = f"retry {len(plan.retries.interrupted)} of {plan.retries.limit}"

@@ -42,8 +42,6 @@ class Launched:
 
     Args:
         record: its record, which is in the bucket.
-        target: the instance type.
-        zone: the zone.
         tried: the instance types and zones that were refused before.
     """
 
@@ -222,8 +220,6 @@ class _Candidates:
     """The instance types and zones of a plan, without those that an earlier refusal rules out.
 
     Args:
-        plan: the plan.
-        catalogue: knows the quotas.
         covered: called with a type that needs as much of a quota as one that was refused.
     """
 
@@ -253,7 +249,6 @@ class _Candidates:
         """Continue after a refusal.
 
         Args:
-            following: what to try next.
             recommended: zones that EC2 recommends; they come first.
         """
         if following == "region":

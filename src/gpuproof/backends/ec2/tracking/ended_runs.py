@@ -28,11 +28,7 @@ class EndedRuns:
         self._folder = folder
 
     def get(self, run_id: str, etag: str) -> tuple[LaunchRecord, dict[str, HostReport]] | None:
-        """What is known of a run; None if it is not, or if its launch record was changed since.
-
-        Args:
-            etag: of the launch record.
-        """
+        """What is known of a run; None if it is not, or if its launch record was changed since."""
         if self._folder is None:
             return None
         try:

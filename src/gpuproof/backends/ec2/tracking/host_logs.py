@@ -25,8 +25,6 @@ class HostLogs:
     Args:
         aws: the client of the region of the bucket.
         bucket: the bucket of the run's files.
-        run_id: the run.
-        hosts: names of its hosts.
     """
 
     def __init__(self, aws: Aws, bucket: str, run_id: str, hosts: Sequence[str]) -> None:

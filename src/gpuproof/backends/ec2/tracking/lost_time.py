@@ -17,7 +17,6 @@ def find_lost_seconds(
 
     Args:
         launched: when its instances were launched, in seconds since the epoch.
-        ended: when the run ended.
     """
     if launched is None or ended is None:
         return None

@@ -41,10 +41,8 @@ class Outcome:
         reason: why it did not complete; None if it did, or goes on.
         code: EC2's code for the end of an instance without a report; empty for any other run.
         ended: when it ended, in seconds since the epoch; None if that is unknown.
-        exit_code: the script's.
         interrupted: whether EC2 has reclaimed a spot instance.
         message: what it is doing, for the user.
-        notes: remarks for the user.
     """
 
     status: str

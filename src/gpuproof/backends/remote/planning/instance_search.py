@@ -45,7 +45,6 @@ class InstanceChoice:
 
     Args:
         candidates: in order; at least one.
-        warnings: warnings about the choice.
     """
 
     candidates: tuple[Candidate, ...]
@@ -90,7 +89,6 @@ def list_alternatives(
 
     Args:
         kind: the kind of job on SageMaker; None for EC2.
-        without: types to leave out.
     """
     instances = [alternative.instance for alternative in catalogue.alternatives(name, kind, region)]
     others = [instance for instance in instances if instance.name not in without]

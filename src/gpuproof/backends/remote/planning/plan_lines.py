@@ -34,7 +34,6 @@ def input_lines(
 
     Args:
         addresses: its `s3://` address by name.
-        folders: local inputs by name.
     """
     for name, address in addresses.items():
         folder = folders.get(name)

@@ -20,11 +20,9 @@ class QuotaCheck:
     """The quotas of one account and region; each is read once.
 
     Args:
-        aws: the client.
         catalogue: which quota a type counts against.
         code: the error with which AWS would reject the job.
         spot: whether spot capacity is requested.
-        count: number of instances.
         use: the kind of job on SageMaker.
     """
 

@@ -34,7 +34,6 @@ class AgentReport:
     Args:
         verdict: its `verdict.json`; `None` if there is none.
         state: its `run.json`; empty if there is none.
-        messages: its messages in the log.
     """
 
     verdict: dict[str, Any] | None = None
@@ -52,8 +51,6 @@ def find_reports(
     """Find the reports of the agents of a job that has ended: on S3, or else in the last lines of their logs.
 
     Args:
-        results: where its results are.
-        hosts: the number of hosts.
         known: the reports that were read while its logs were followed.
         tails: reads the ends of the logs; called only if S3 lacks a report.
 
@@ -86,7 +83,6 @@ def merge_states(reports: Mapping[str, AgentReport], *, completed: bool) -> dict
     """Merge the states of all hosts: the first host's state, the failure reason of the first that failed, and all notes.
 
     Args:
-        reports: by host.
         completed: whether the job completed; if not, an agent's first message in the log is the reason.
     """
     hosts = sorted(reports, key=lambda host: (len(host), host))

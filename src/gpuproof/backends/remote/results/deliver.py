@@ -38,7 +38,6 @@ def pull_results(
 
     Args:
         logs: where the output of its hosts is read from.
-        log_group: its group of CloudWatch Logs.
         destination: the folder, created if needed.
         extract: unpack each archive into a folder of its name.
         progress: called during downloads.

@@ -66,7 +66,6 @@ class Downloads:
     """Downloads results into a folder.
 
     Args:
-        aws: the client.
         progress: called during downloads.
     """
 
@@ -164,7 +163,6 @@ def translated_file_errors(destination: Path, location: str) -> Generator[None]:
     """Translate file errors into errors with a remedy.
 
     Args:
-        destination: the local folder.
         location: where the results are on S3.
     """
     try:

@@ -23,7 +23,6 @@ class HashedFile:
     """A file and the hash of its content.
 
     Args:
-        path: the file.
         digest: SHA-256 of its content, in hexadecimal.
         size: in bytes.
         stamp: its size and modification time when it was hashed.

@@ -27,7 +27,6 @@ class InputFolder:
     """A folder and the hashes of its files.
 
     Args:
-        root: the folder.
         files: each file by its path below the folder, sorted.
         digest: SHA-256 over paths and contents, in hexadecimal.
     """

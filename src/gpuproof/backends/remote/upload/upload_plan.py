@@ -31,7 +31,6 @@ class UploadPlan:
 
     Args:
         agent: `gpuproof-agent.pyz`.
-        source: the packed source tree.
         folders: local inputs, by channel or by the key of a processing job's input.
         remote: `s3://` addresses of the other inputs.
     """

@@ -28,13 +28,10 @@ class Deletion:
     """What `gpuproof delete` would delete.
 
     Args:
-        endpoint: the name.
         exists: whether the endpoint itself still exists.
         is_own: whether GPUproof created it.
-        configs: its endpoint configurations.
         models: its models, each with the bucket of its files (None if they are not GPUproof's).
         schedule: whether it has a schedule of GPUproof.
-        scaled: its variants with automatic scaling.
     """
 
     endpoint: str

@@ -58,8 +58,6 @@ class EndpointImage:
         uri: as the API takes it.
         row: the catalogue's facts; None for the user's own image.
         ami: the `InferenceAmiVersion` or `TransformAmiVersion`; None for SageMaker's default.
-        because: the reason for the choice.
-        notes: what the user should know.
     """
 
     uri: str

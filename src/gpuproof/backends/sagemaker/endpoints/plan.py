@@ -53,14 +53,8 @@ class EndpointPlan(Displayed):
     """A deployment.
 
     Args:
-        job: what the user set.
         deployment: the name of the model and of the endpoint configuration.
-        region: where it runs.
-        partition: the AWS partition.
         role: the ARN of the container's role.
-        bucket: the bucket of the files.
-        image: the container image.
-        model: the model.
         files: the server's files to upload by name; empty if they are in the archive, or with the image's own server.
         gpus: number of GPUs of each instance.
         price: of an instance; None if unknown.

@@ -27,8 +27,6 @@ class EndpointPlanner:
     """Plans deployments in one account and region.
 
     Args:
-        aws: the client.
-        cache: the user's cache folder.
         catalogue: instance types, prices, images and drivers.
         clock: the time in seconds since the epoch.
     """
@@ -57,9 +55,7 @@ class EndpointPlanner:
         """Decide everything about a deployment.
 
         Args:
-            model: the model.
             framework: with which it was made; `job.framework` takes precedence.
-            version: the framework's version.
             update: update an endpoint although GPUproof did not create it.
 
         Raises:

@@ -17,7 +17,6 @@ class Remover:
     """Deletes parts of an endpoint.
 
     Args:
-        aws: the client.
         progress: told about each step.
         sleep: waits for a number of seconds.
     """

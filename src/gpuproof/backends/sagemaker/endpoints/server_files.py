@@ -44,7 +44,6 @@ def server_environment(own: Mapping[str, str], *, in_model: bool) -> dict[str, s
     """The model's environment variables that start GPUproof's server.
 
     Args:
-        own: the user's variables.
         in_model: whether the files are in the model's archive; else they are in the additional data source.
     """
     folder = f"{_MODEL}/{IN_MODEL}" if in_model else f"{_ADDITIONAL}/{CHANNEL}"

@@ -32,11 +32,8 @@ class Deployed:
     """A deployment that succeeded.
 
     Args:
-        name: the endpoint.
-        config: its configuration.
         verdict: whether the model is on the GPU; None if nobody could be asked.
         delete_at: when the schedule of this deployment deletes it, in seconds since the epoch; None if it has none.
-        notes: what the user should know.
     """
 
     name: str
@@ -50,8 +47,6 @@ class Deployment:
     """One execution of a plan.
 
     Args:
-        plan: the plan.
-        aws: the client.
         progress: told about each step.
         sleep: waits for a number of seconds.
     """

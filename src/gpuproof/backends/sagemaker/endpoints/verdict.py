@@ -22,7 +22,6 @@ class EndpointVerdict:
 
     Args:
         verdict: `used`, `cpu-only`, `no-gpu` or `unknown`.
-        reason: why.
     """
 
     verdict: str

@@ -29,9 +29,6 @@ class EndpointWait:
     """Waits for an endpoint.
 
     Args:
-        aws: the client.
-        name: the endpoint.
-        instance_type: for explanations of its log.
         progress: told about each change of its status.
         sleep: waits for a number of seconds.
         clock: the time in seconds since the epoch.

@@ -24,9 +24,6 @@ class Notebook:
     """One notebook instance of the account.
 
     Args:
-        aws: the client.
-        name: its name.
-        waiter: waits for it.
         progress: told about each step.
     """
 

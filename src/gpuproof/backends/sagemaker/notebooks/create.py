@@ -36,8 +36,6 @@ class CreatedNotebook:
     """A notebook instance that was created.
 
     Args:
-        name: its name.
-        candidate: the instance type.
         status: `InService`, or `Pending` if it was not waited for.
         tried: instance types that had no capacity or quota.
     """

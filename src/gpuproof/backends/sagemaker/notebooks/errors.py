@@ -6,11 +6,7 @@ from gpuproof.errors import ExitCode, GPUproofError
 
 
 class NotebookFailed(GPUproofError):
-    """SageMaker could not bring a notebook instance into service.
-
-    Args:
-        reason: its FailureReason.
-    """
+    """SageMaker could not bring a notebook instance into service."""
 
     exit_code = ExitCode.AWS_REFUSED
 

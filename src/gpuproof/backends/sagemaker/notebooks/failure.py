@@ -19,10 +19,7 @@ class KnownReason:
     """A FailureReason that is known.
 
     Args:
-        text: a part of it.
-        remedy: what to do.
         is_capacity: whether another instance type may work.
-        source: where it was seen.
     """
 
     text: str

@@ -33,7 +33,6 @@ class ListedNotebook:
     """One notebook instance.
 
     Args:
-        name: its name.
         status: such as `InService`.
         instance_type: such as `ml.g5.xlarge`.
         price: of an hour of the instance; None if unknown.

@@ -34,15 +34,8 @@ class NotebookPlan:
     """A planned notebook instance.
 
     Args:
-        job: as the user described it.
-        creation_id: unique.
-        region: where it will be.
-        role: its execution role.
         bucket: from which it reads the agent.
-        agent: the agent's file.
-        script: its on-start script.
         candidates: the instance types to try, in order.
-        warnings: for the user.
     """
 
     job: NotebookJob

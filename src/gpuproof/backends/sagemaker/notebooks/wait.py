@@ -24,7 +24,6 @@ class NotebookWaiter:
     """Waits for notebook instances.
 
     Args:
-        aws: the client.
         progress: told the state and the time.
         timeout: seconds until it gives up.
         sleep: waits for a number of seconds.

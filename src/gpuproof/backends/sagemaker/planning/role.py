@@ -23,7 +23,6 @@ class ChosenRole:
     """A job's role.
 
     Args:
-        arn: its ARN.
         note: a warning that it could not be checked.
         because: how it was found, if it was not named.
     """

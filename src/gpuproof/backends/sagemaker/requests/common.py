@@ -45,12 +45,8 @@ class JobRequest:
     """Input of a request that creates a job.
 
     Args:
-        job: the job description.
         run_id: the name of the SageMaker job.
-        role: the role's ARN.
         bucket: the bucket of the run's files.
-        target: the instance type.
-        addresses: the addresses of its files.
         fresh: whether it starts without earlier checkpoints.
     """
 

@@ -39,7 +39,6 @@ def check_limits(operation: str, request: Mapping[str, Any]) -> None:
 
     Args:
         operation: such as `CreateTrainingJob`.
-        request: the complete request.
 
     Raises:
         InvalidJob: values are too long, too many or of the wrong form; the message lists all of them.

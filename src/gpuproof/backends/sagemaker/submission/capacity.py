@@ -15,12 +15,7 @@ from gpuproof.catalogue import Catalogue
 def unavailable_type(
     plan: SageMakerPlan, target: Target, code: str, reason: str, catalogue: Catalogue
 ) -> UnavailableType:
-    """An instance type that AWS refused, with the quota to raise if its error code is about quotas.
-
-    Args:
-        code: AWS's error code.
-        reason: AWS's message.
-    """
+    """An instance type that AWS refused, with the quota to raise if its error code is about quotas."""
     return UnavailableType(
         target.name, code, reason, _quota_hint(plan, target, catalogue) if code in QUOTAS else ""
     )

@@ -30,7 +30,6 @@ class Submitted:
     """A run that was created.
 
     Args:
-        run: the run.
         target: the instance type that it was created on.
         tried: the instance types that were refused before.
     """

@@ -16,7 +16,6 @@ class Fleet:
 
     Args:
         instance_type: such as `ml.g5.xlarge`.
-        count: the number of instances.
     """
 
     instance_type: str

@@ -33,12 +33,7 @@ def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
 
 
 def find_checkpoints(aws: Aws, description: Mapping[str, Any], bucket: str) -> str | None:
-    """The `s3://` prefix of the checkpoints that a job left below GPUproof's prefix; None if there are none.
-
-    Args:
-        description: the response of DescribeTrainingJob.
-        bucket: the run's bucket.
-    """
+    """The `s3://` prefix of the checkpoints that a job left below GPUproof's prefix; None if there are none."""
     address: str = description.get("CheckpointConfig", {}).get("S3Uri", "")
     if not address.startswith(uri(bucket, CHECKPOINTS)):
         return None

@@ -25,8 +25,6 @@ class CreatedForJob:
     """A job, its model and its files, as a transaction that has created them.
 
     Args:
-        aws: the client.
-        name: the job.
         undo: the calls that undo the creation; the last one is made first.
         notify: called with a message about what happens.
         sleep: waits for a number of seconds.

@@ -44,8 +44,6 @@ class TransformExecution:
     """One batch transform job: a context that stops it, and deletes what was created for it, after an error or an interrupt.
 
     Args:
-        aws: the client.
-        plan: what to create.
         sleep: waits for a number of seconds.
         notify: called with a message about what happens, or an error that does not end the command.
         transfer: called with what is uploaded, how many bytes of it are, and all its bytes.

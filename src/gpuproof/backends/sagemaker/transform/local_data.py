@@ -18,7 +18,6 @@ class LocalData:
     """Files that are uploaded.
 
     Args:
-        root: the folder that contains them.
         names: relative to it, sorted.
         what: the file or folder as the user named it.
     """

@@ -39,10 +39,8 @@ class TransformPlan(Displayed):
     Args:
         name: of the job, and of its model if that is new.
         job: what the user set; the data is in S3.
-        region: where it runs.
         calls: the API calls, in order, each with its undo.
         price: of one instance; None if it is unknown.
-        warnings: for the user.
     """
 
     name: str
@@ -98,7 +96,6 @@ def plan_transform(
     """Decide everything about a job.
 
     Args:
-        name: of the job.
         source: of the model that is created for the job; None for an existing model of SageMaker.
         framework: with which that model was made; `job.framework` takes precedence.
 

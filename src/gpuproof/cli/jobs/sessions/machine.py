@@ -39,7 +39,6 @@ def follow_machine(
 
     Args:
         first: called before any output.
-        end: prints how it ended.
 
     Returns:
         The exit code.

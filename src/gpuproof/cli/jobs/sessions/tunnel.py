@@ -28,7 +28,6 @@ class Tunnel:
 
     Args:
         command: the command that forwards a local port and runs as long as the tunnel is open.
-        port: the local port.
         notify: called with a sentence when the tunnel is opened again, or cannot be.
     """
 

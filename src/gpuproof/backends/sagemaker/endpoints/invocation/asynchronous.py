@@ -33,8 +33,6 @@ class Submitted:
     """A request in the queue of an asynchronous endpoint.
 
     Args:
-        id: its inference id.
-        output: address of the result.
         failure: address of the error, if it fails; empty if the endpoint writes none.
         upload: address of the data that was uploaded for it; empty if it was in S3 already.
     """

@@ -22,7 +22,6 @@ class Endpoint:
     """An endpoint that can be invoked.
 
     Args:
-        name: its name.
         async_output: prefix in S3 of the results of an asynchronous endpoint; empty for other endpoints.
         serverless: whether it is serverless.
         variants: names of its production variants; empty if they are unknown.

@@ -19,7 +19,6 @@ class ModelFailed(GPUproofError):
 
     Args:
         status: the HTTP status of the container's response; 0 if there was none in time.
-        model_message: the container's own message.
     """
 
     def __init__(
@@ -36,8 +35,6 @@ def model_error(name: str, status: int, text: str, content_type: str, logs: str)
     Args:
         name: of the endpoint or the server.
         status: the HTTP status of the container's response.
-        text: its body.
-        content_type: of the request.
         logs: how to read the container's log.
     """
     shown = " ".join(text.split())[:LONGEST]

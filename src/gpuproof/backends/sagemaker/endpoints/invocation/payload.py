@@ -31,7 +31,6 @@ class Payload:
     Args:
         name: what it was read from, for people.
         content: the body; empty for an object that is already in S3.
-        content_type: its media type.
         uri: address of the object in S3; empty for a body.
     """
 

@@ -37,7 +37,6 @@ class Prediction:
     """One response.
 
     Args:
-        content_type: its media type.
         pieces: its body, in the order of arrival; to be read once.
         variant: the production variant that answered; empty if there is none.
         location: address in S3 of an asynchronous response; empty for others.
