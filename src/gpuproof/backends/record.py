@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from gpuproof.agent.state import ENDED
-from gpuproof.backends.exit_code import run_exit_code
+from gpuproof.agent.state import COMPLETED, ENDED
 from gpuproof.backends.hosts import host_names
 from gpuproof.errors import ExitCode
 from gpuproof.util.humanize import format_usd
@@ -144,3 +143,21 @@ def newest_records(records: Iterable[RunRecord], count: int) -> tuple[list[RunRe
     ordered = sorted(records, key=lambda record: (record.created, record.id), reverse=True)
     shown = [*ordered[:count], *(record for record in ordered[count:] if not record.has_ended)]
     return shown, len(ordered) - len(shown)
+
+
+def run_exit_code(status: str, *, gpu_requirement_met: bool | None, stopped_for_unused_gpu: bool) -> ExitCode:
+    """The exit code for a run that ended like this.
+
+    Args:
+        status: `Completed`, `Failed` or `Stopped`.
+        gpu_requirement_met: whether every GPU that the job asked for did work, by the verdict; `None` if that could
+            not be determined.
+        stopped_for_unused_gpu: whether it was stopped because it did not use its GPU in time (`if_gpu_unused`).
+    """
+    if stopped_for_unused_gpu:
+        return ExitCode.GPU_UNUSED
+    if status != COMPLETED:
+        return ExitCode.FAILED
+    if gpu_requirement_met is None:
+        return ExitCode.UNDECIDED
+    return ExitCode.OK if gpu_requirement_met else ExitCode.GPU_UNUSED

@@ -6,7 +6,7 @@ import gc
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +18,16 @@ from gpuproof.linter.internal_errors import ErrorLog, InternalError, merged
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.link import assumed_job, find_jobs
 from gpuproof.linter.jobs.requirement import requirements
-from gpuproof.linter.once_per_project import once_per_project
 from gpuproof.linter.project import Project, Target
 from gpuproof.linter.registry import Selection
 from gpuproof.linter.rule import Checked, Hit, Rule
 from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.linter.source.discovery import find_files
+from gpuproof.linter.source.project_root import project_root
 from gpuproof.linter.source.read import UnreadableFile, read_units
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.suppression import is_suppressed
+from gpuproof.util.humanize import pluralize
 
 COLLECT_EVERY = 20_000_000
 """Characters of source checked between two garbage collections: rules may leave models in reference cycles."""
@@ -283,3 +284,32 @@ class _UnitChecker:
         for rule, check in self._of_requirements:
             for requirement in found:
                 yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)
+
+
+def once_per_project(hits: Sequence[Hit]) -> list[Hit]:
+    """The findings without repetitions of `per_project` findings; the first of them says in how many files more it is.
+
+    Without a file that marks the root of a project, everything that is checked is one project.
+
+    Args:
+        hits: sorted.
+    """
+    groups: dict[tuple[str, str | None], list[Hit]] = {}
+    for hit in hits:
+        if hit.per_project:
+            root = project_root(str(hit.span.unit.absolute.parent))
+            groups.setdefault((hit.code, root), []).append(hit)
+    if not groups:
+        return list(hits)
+    first = {id(group[0]): _with_count(group) for group in groups.values()}
+    return [first.get(id(hit), hit) for hit in hits if not hit.per_project or id(hit) in first]
+
+
+def _with_count(group: list[Hit]) -> Hit:
+    others = len({hit.span.unit.path for hit in group}) - 1
+    if not others:
+        return group[0]
+    finding = group[0].finding
+    verb = "has" if others == 1 else "have"
+    message = f"{finding.message} {pluralize(others, 'more file')} {verb} the same problem."
+    return replace(group[0], finding=replace(finding, message=message))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.backends.local.framework_check import framework_warning, require_framework
+from gpuproof.backends.local.plan import framework_warning, require_framework
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.script_jobs import TrainingJob
 

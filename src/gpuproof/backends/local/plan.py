@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from gpuproof.backends.agent_job.machine import machine_text
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
-from gpuproof.backends.local.framework_check import framework_warning, require_framework
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
@@ -34,12 +34,16 @@ from gpuproof.jobs.source.secret_files import find_secret_names
 from gpuproof.jobs.source.tree import SourceTree, collect
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
-from gpuproof.util.installed_frameworks import installed_frameworks
+from gpuproof.util.installed_frameworks import FRAMEWORK_DISTRIBUTIONS, installed_frameworks
+from gpuproof.util.versions import version_key
 
 if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
     from gpuproof.jobs.script_job import AnyJob
+
+_MODULES = {"tensorflow": "tensorflow", "keras": "keras", "pytorch": "torch", "jax": "jax"}
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "torch": "PyTorch", "jax": "JAX"}
 
 
 _MOST_NAMED = 5
@@ -255,3 +259,56 @@ def _source(job: AnyJob, name: str) -> Path | S3Prefix:
             f"Input '{name}' of '{job.name}' does not exist: {path}.", remedy=f"--input {name}=FOLDER"
         )
     return path.resolve()
+
+
+def require_framework(job: AnyJob, installed: Mapping[str, str], python: str) -> None:
+    """Reject a job whose framework is not installed: it would only fail after it was started.
+
+    Args:
+        installed: versions by import name, from `gpuproof.util.installed_frameworks.installed_frameworks`.
+
+    Raises:
+        InvalidJob: the interpreter lacks the framework, and neither `requirements.txt` nor `setup.py` may install it.
+    """
+    module = _MODULES.get(job.framework or "")
+    if module is None or module in installed or _may_be_installed(job, module):
+        return
+    raise InvalidJob(
+        f"'{job.name}' sets framework: {job.framework}, but {python} has no {_NAMES[module]} ({module}).",
+        remedy=f"Install it: {python} -m pip install {module}\n"
+        f"Or add {module} to requirements.txt, or choose another interpreter: --python PYTHON",
+    )
+
+
+def framework_warning(job: AnyJob, installed: Mapping[str, str]) -> str | None:
+    """A warning if the installed framework is not the one that the job names; else `None`.
+
+    Args:
+        installed: versions by import name, from `gpuproof.util.installed_frameworks.installed_frameworks`.
+    """
+    if job.framework is None:
+        return None
+    module = _MODULES.get(job.framework, "")
+    here, wanted = installed.get(module), job.framework_version
+    if here is None or wanted is None or _matches(here, wanted):
+        return None
+    return f"the job's framework_version is {wanted}, but this interpreter has {module} {here}"
+
+
+def _may_be_installed(job: AnyJob, module: str) -> bool:
+    """Whether the run may install the framework before the script starts."""
+    source = Path(job.source_dir)
+    if (source / "setup.py").is_file():
+        return True
+    try:
+        lines = (source / "requirements.txt").read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError:
+        return False
+    names = "|".join(re.escape(name) for name in FRAMEWORK_DISTRIBUTIONS[module])
+    return any(re.match(rf"\s*(({names})\b|-r|--requirement)", line, re.IGNORECASE) for line in lines)
+
+
+def _matches(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one or one of its patch releases: 2.19.1 matches 2.19, but 2.1 does not."""
+    expected = version_key(wanted)
+    return version_key(version)[: len(expected)] == expected

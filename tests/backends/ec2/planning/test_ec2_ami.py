@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.ec2.planning.ami import driver_need
 from gpuproof.backends.ec2.planning.ami_rows import base_rows, framework_rows
-from gpuproof.backends.ec2.planning.driver_need import driver_need
 from gpuproof.backends.ec2.planning.instance_types import choose_instance_types
 from gpuproof.backends.ec2.planning.volume import GIB, volume_gib
 from gpuproof.backends.ec2.planning.zones import ZoneFinder

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.planning.ami_rows import TORCH, AmiRows, base_rows, framework_rows
-from gpuproof.backends.ec2.planning.driver_need import cuda_need, driver_need
 from gpuproof.backends.ec2.planning.own_environment import own_environment
 from gpuproof.backends.ec2.planning.unsupported import (
     compiled_at_start,
@@ -16,11 +15,11 @@ from gpuproof.backends.ec2.planning.unsupported import (
     no_image,
     unlisted_family,
 )
-from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage
+from gpuproof.backends.ec2.target import ChosenAmi, ContainerImage, DriverNeed
 from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.builds import FRAMEWORKS
+from gpuproof.catalogue.builds import FRAMEWORKS, parse_requirement
 from gpuproof.catalogue.images import HUGGINGFACE
 from gpuproof.catalogue.model import Ami
 from gpuproof.errors import InvalidJob
@@ -318,3 +317,34 @@ def _root_device(row: Ami) -> str:
     return next(
         (device for system, device in _ROOT_DEVICES.items() if row.os.startswith(system)), "/dev/sda1"
     )
+
+
+def driver_need(requirement: str, arch: str, catalogue: Catalogue) -> DriverNeed | None:
+    """The oldest driver for `torch==2.9`; None if it is unknown, or if no GPU build exists.
+
+    The version's builds for several CUDA versions are not told apart: the least demanding one counts, so that no driver is
+    rejected that may be new enough.
+    """
+    parsed = parse_requirement(requirement)
+    if parsed is None or not parsed[1]:
+        return None
+    framework, version, _ = parsed
+    needs: list[DriverNeed] = []
+    for build in catalogue.tables.builds:
+        if (build.framework, build.version, build.arch) != (
+            framework,
+            version,
+            arch,
+        ) or build.device == "cpu":
+            continue
+        floor = catalogue.driver_floor(build.cuda) if build.cuda else None
+        if floor is None:
+            return None
+        needs.append(DriverNeed(floor.minimum, f"{framework} {version} (CUDA {build.cuda})"))
+    return min(needs, key=lambda need: version_key(need.driver), default=None)
+
+
+def cuda_need(cuda: str, catalogue: Catalogue) -> DriverNeed | None:
+    """The oldest driver for a container image with a version of CUDA; None if that is unknown."""
+    floor = catalogue.driver_floor(cuda) if cuda else None
+    return None if floor is None else DriverNeed(floor.minimum, f"the image's CUDA {cuda}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
@@ -11,6 +12,7 @@ from gpuproof.backends.display import Displayed
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.s3_layout import uri
+from gpuproof.backends.remote.upload.input_folder import list_files
 from gpuproof.backends.sagemaker.endpoints.image import (
     EndpointImage,
     choose_endpoint_image,
@@ -20,11 +22,11 @@ from gpuproof.backends.sagemaker.endpoints.invocation.payload import content_typ
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS, ModelSource
 from gpuproof.backends.sagemaker.endpoints.server_files import server_environment
 from gpuproof.backends.sagemaker.planning.role import find_role
-from gpuproof.backends.sagemaker.transform.local_data import find_data, upload_calls
 from gpuproof.catalogue import Catalogue, Price
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.transform import TransformJob
-from gpuproof.util.humanize import format_bytes, format_usd
+from gpuproof.jobs.source.secret_files import find_secret_names
+from gpuproof.util.humanize import format_bytes, format_usd, pluralize
 
 TAG, BUCKET_TAG = "gpuproof:transform", "gpuproof:bucket"
 """Tags of the job and of a model that was created for it: the job's name, and the bucket of the files uploaded for it."""
@@ -299,3 +301,63 @@ def _create_job(
 def _split(address: str) -> tuple[str, str]:
     bucket, _, key = address.removeprefix("s3://").partition("/")
     return bucket, key
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """Files that are uploaded.
+
+    Args:
+        names: relative to it, sorted.
+        what: the file or folder as the user named it.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    what: str
+
+
+def find_data(text: str) -> LocalData:
+    """The files of a file or folder.
+
+    Raises:
+        UsageError: it does not exist or is empty, or a file's name is one that secrets have.
+    """
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise UsageError(
+            f"--input {text} is neither an S3 address nor a file or folder here.",
+            remedy="--input s3://BUCKET/PREFIX, or --input FOLDER",
+        )
+    root = path if path.is_dir() else path.parent
+    names = sorted(list_files(root)) if path.is_dir() else [path.name]
+    if not names:
+        raise UsageError(f"--input {text} contains no files.")
+    secret = next(find_secret_names(root, names), None)
+    if secret is not None:
+        raise UsageError(
+            f"Nothing was uploaded, because {secret.name} in {text} looks like a secret ({secret.reason}).",
+            remedy="Move it elsewhere, or upload the data yourself: aws s3 cp --recursive "
+            f"{text} s3://BUCKET/PREFIX; then --input s3://BUCKET/PREFIX",
+        )
+    return LocalData(root, tuple(names), text)
+
+
+def upload_calls(data: LocalData, bucket: str, prefix: str) -> tuple[ApiCall, ...]:
+    """The calls that upload the files; the first one's undo deletes all of them."""
+    keys = [f"{prefix}{name}" for name in data.names]
+    size = sum((data.root / name).stat().st_size for name in data.names)
+    address = uri(bucket, prefix)
+    what = f"upload {data.what} ({pluralize(len(keys), 'file')}, {format_bytes(size)}) to {address}"
+    request = {"Bucket": bucket, "Delete": {"Objects": [{"Key": key} for key in keys]}}
+    undo = ApiCall("s3", "delete_objects", request, f"delete {address}")
+    return tuple(
+        ApiCall(
+            "s3",
+            "upload_file",
+            {"Filename": str(data.root / name), "Bucket": bucket, "Key": key},
+            what,
+            undo if number == 0 else None,
+        )
+        for number, (name, key) in enumerate(zip(data.names, keys, strict=True))
+    )
