@@ -68,7 +68,7 @@ def run_on_hosts(
 # Every host listens at the same port, and sends its name to each client that connects.
 _GREET = """
 import json, os, socket, sys, threading, time
-from gpuproof.util.namespaces import CLONE_NEWNS, unshare_as_user
+from gpuproof.util.sandbox import CLONE_NEWNS, unshare_as_user
 # As the agent does, for a private /opt/ml; before there is a second thread.
 unshare_as_user(CLONE_NEWNS)
 server = socket.create_server(("", 7777))

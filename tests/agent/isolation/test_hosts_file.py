@@ -30,7 +30,7 @@ def test_localhost_resolves_even_if_the_machine_has_no_hosts_file() -> None:
 def test_covering_it_changes_nothing_for_other_processes_and_leaves_nothing() -> None:
     code = (
         "import os; from pathlib import Path; from gpuproof.agent.isolation.hosts_file import cover_hosts_file\n"
-        "from gpuproof.util.namespaces import CLONE_NEWNS, make_mounts_private, unshare_as_user\n"
+        "from gpuproof.util.sandbox import CLONE_NEWNS, make_mounts_private, unshare_as_user\n"
         "unshare_as_user(CLONE_NEWNS); make_mounts_private(); before = os.listdir('/etc')\n"
         "cover_hosts_file('127.0.0.1 algo-1'); print(Path('/etc/hosts').read_text(), os.listdir('/etc') == before)"
     )

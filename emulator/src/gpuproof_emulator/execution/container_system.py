@@ -8,16 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuproof.util.namespaces import (
-    CLONE_NEWNS,
-    CLONE_NEWUTS,
-    MS_BIND,
-    MS_REC,
-    make_mounts_private,
-    mount,
-    set_hostname,
-    unshare_as_user,
-)
+from gpuproof.util.sandbox import bind, make_mount_point, own_mounts
 
 _MACHINE = ".machine"
 
@@ -64,9 +55,7 @@ def enter_system(system: ContainerSystem, *, on_host: bool) -> None:
     if not system.stage:
         return
     if not on_host:
-        unshare_as_user(CLONE_NEWNS | CLONE_NEWUTS)
-        make_mounts_private()
-        set_hostname(system.hostname)
+        own_mounts(system.hostname)
     stage = Path(system.stage)
     covered: set[Path] = set()
     for path in system.folders:
@@ -76,11 +65,8 @@ def enter_system(system: ContainerSystem, *, on_host: bool) -> None:
         if not target.exists():
             _cover_folder(target.parent, stage, covered)
             target.unlink(missing_ok=True)  # a dead link
-            if Path(source).is_dir():
-                target.mkdir()
-            else:
-                target.touch()
-        mount(source, str(target), None, MS_BIND)
+            make_mount_point(source, target)
+        bind(source, target, with_mounts=False)
 
 
 def _cover_folder(folder: Path, stage: Path, covered: set[Path]) -> None:
@@ -98,5 +84,5 @@ def _cover_folder(folder: Path, stage: Path, covered: set[Path]) -> None:
         except OSError:  # no link, or gone
             link = machine_entries / entry.name
         (own / entry.name).symlink_to(link)
-    mount(str(folder), str(machine), None, MS_BIND | MS_REC)
-    mount(str(own), str(folder), None, MS_BIND | MS_REC)
+    bind(folder, machine)
+    bind(own, folder)

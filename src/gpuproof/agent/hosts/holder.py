@@ -19,11 +19,10 @@ from pathlib import Path
 
 from gpuproof.agent.hosts.rtnetlink import RtNetlink
 from gpuproof.agent.isolation.hosts_file import cover_hosts_file
-from gpuproof.util.namespaces import (
+from gpuproof.util.sandbox import (
     CLONE_NEWNET,
-    CLONE_NEWNS,
     CLONE_NEWUTS,
-    make_mounts_private,
+    own_mounts,
     set_hostname,
     unshare,
     unshare_as_user,
@@ -149,8 +148,7 @@ def _create_here(spec: NetworkSpec) -> _Namespaces:
                 set_hostname(name)
                 hostnames.append(_namespace("uts"))
     # What `enter_host` does, too: better refused here than by every host.
-    unshare(CLONE_NEWNS)
-    make_mounts_private()
+    own_mounts()
     cover_hosts_file("")
     return _Namespaces(user, bridge, networks, hostnames, listeners)
 

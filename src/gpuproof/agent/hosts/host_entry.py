@@ -8,14 +8,12 @@ import sys
 from dataclasses import asdict, dataclass
 
 from gpuproof.agent.isolation.hosts_file import cover_hosts_file
-from gpuproof.util.namespaces import (
+from gpuproof.util.sandbox import (
     CLONE_NEWNET,
-    CLONE_NEWNS,
     CLONE_NEWUSER,
     CLONE_NEWUTS,
     join,
-    make_mounts_private,
-    unshare,
+    own_mounts,
 )
 
 
@@ -68,8 +66,7 @@ def enter_host(entry: HostEntry) -> None:
     finally:
         for _, descriptor in opened:
             os.close(descriptor)
-    unshare(CLONE_NEWNS)
-    make_mounts_private()
+    own_mounts()
     cover_hosts_file(entry.hosts_file)
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuproof.util.namespaces import MS_BIND, mount, unmount
+from gpuproof.util.sandbox import bind, mount_memory, unmount
 
 HOSTS_FILE = "/etc/hosts"
 # Covered, in this mount namespace only, for the moment in which the file is made.
@@ -42,7 +42,7 @@ def bind_hosts_file(file: Path) -> None:
     Raises:
         OSError: the mount is refused, or the machine has no `/etc/hosts`.
     """
-    mount(str(file), HOSTS_FILE, None, MS_BIND)
+    bind(file, HOSTS_FILE, with_mounts=False)
 
 
 def read_hosts_file() -> str:
@@ -64,13 +64,13 @@ def cover_hosts_file(content: str) -> None:
     """
     target = os.open(HOSTS_FILE, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        mount("tmpfs", _STAGE, "tmpfs", 0, b"mode=755,size=1m")
+        mount_memory(_STAGE, "mode=755,size=1m")
         try:
             staged = Path(_STAGE, "hosts")
             staged.write_text(content, encoding="utf-8", errors="surrogateescape")
             staged.chmod(0o644)
             # Through the descriptor: the path leads to the staged file itself now.
-            mount(str(staged), f"/proc/self/fd/{target}", None, MS_BIND)
+            bind(staged, f"/proc/self/fd/{target}", with_mounts=False)
         finally:
             unmount(_STAGE)
     finally:

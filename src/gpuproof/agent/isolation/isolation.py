@@ -15,11 +15,11 @@ from pathlib import Path
 
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.isolation.hosts_file import HOSTS_FILE, write_hosts_file
-from gpuproof.agent.isolation.opt_ml_mounts import prepare_mount_point
 from gpuproof.agent.isolation.reaper import Reaper
 from gpuproof.agent.job import AgentJob, Mount
 from gpuproof.agent.paths import CONTRACT_ROOT, HOSTS_FILE_COPY, ContractPaths, RunPaths
 from gpuproof.util.process_guard import Message
+from gpuproof.util.sandbox import make_mount_point
 
 NAMESPACE = "namespace"
 PROOT = "proot"
@@ -152,7 +152,7 @@ def _proot_prefix(
         write_hosts_file(file, addresses)
         binds.append(f"{file}:{HOSTS_FILE}")
     for mount in mounts:
-        prepare_mount_point(mount, paths.ml)
+        make_mount_point(mount.source, paths.ml / mount.target)
         binds.append(f"{mount.source}:{CONTRACT_ROOT}/{mount.target}")
     flags = [part for bind in binds for part in ("-b", bind)]
     return (proot, *flags)

@@ -17,11 +17,10 @@ from typing import Any
 
 from gpuproof.agent.hosts import HostEntry, enter_host
 from gpuproof.agent.hosts.rtnetlink import RtNetlink
-from gpuproof.util.namespaces import MS_BIND, MS_REC, mount, unshare
 from gpuproof.util.process_tree import die_with_parent
+from gpuproof.util.sandbox import CLONE_NEWPID, bind, enter_root, mount, mount_memory, mount_points, unshare
 from gpuproof_emulator.execution.instances.metadata_server import ADDRESS, serve_metadata
 
-_NEWPID = 0x20000000
 _SPECIAL = ("/proc", "/sys", "/dev", "/run")
 _SHARED = "run/simulation"
 _NOT_SHARED = (
@@ -41,7 +40,7 @@ def main() -> int:
     spec = json.loads(Path(sys.argv[1]).read_text())
     die_with_parent()
     enter_host(HostEntry.from_json(spec["entry"]))
-    unshare(_NEWPID)
+    unshare(CLONE_NEWPID)
     child = os.fork()
     if child == 0:
         try:
@@ -93,7 +92,7 @@ def _be_init(spec: dict[str, Any]) -> None:
 
 def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool) -> None:
     """Cover all file systems, so that nothing that the instance writes reaches the machine."""
-    mount("tmpfs", str(disk), "tmpfs", 0)
+    mount_memory(disk)
     root = disk / "root"
     points = _mount_points(disk)
     root.mkdir()
@@ -105,35 +104,32 @@ def _enter_root(shared: Path, disk: Path, small: int | None, *, local_disk: bool
     # The only file with which a process of a namespace could power off the machine.
     trigger = root / "proc" / "sysrq-trigger"
     if trigger.exists():
-        mount("/dev/null", str(trigger), None, MS_BIND)
+        bind("/dev/null", trigger)
     mount("sysfs", f"{root}/sys", "sysfs", 0)
-    mount("/dev", f"{root}/dev", None, MS_BIND | MS_REC)
-    mount("tmpfs", f"{root}/dev/shm", "tmpfs", 0)  # noqa: S108 - the instance's own
-    mount(str(shared / "console"), f"{root}/dev/console", None, MS_BIND)
+    bind("/dev", root / "dev")
+    mount_memory(root / "dev" / "shm")
+    bind(shared / "console", root / "dev" / "console")
     if Path("/dev/kmsg").exists():
         # The log of this machine's kernel: errors of its GPUs are not the instance's.
-        mount("/dev/null", f"{root}/dev/kmsg", None, MS_BIND)
-    mount("tmpfs", f"{root}/run", "tmpfs", 0)
+        bind("/dev/null", root / "dev" / "kmsg")
+    mount_memory(root / "run")
     (root / _SHARED).mkdir()
-    mount(str(shared), f"{root}/{_SHARED}", None, MS_BIND)
+    bind(shared, root / _SHARED)
     if small is not None:
         for name in ("opt/ml", "opt/gpuproof", "var/lib/docker"):
             folder = root / name
             folder.mkdir(parents=True, exist_ok=True)
-            mount("tmpfs", str(folder), "tmpfs", 0, f"size={small}".encode())
+            mount_memory(folder, f"size={small}")
     if local_disk:
         folder = root / "opt" / "dlami" / "nvme"
         folder.mkdir(parents=True, exist_ok=True)
-        mount("tmpfs", str(folder), "tmpfs", 0)
-    os.chroot(root)
-    os.chdir("/")
+        mount_memory(folder)
+    enter_root(root)
 
 
 def _mount_points(disk: Path) -> list[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    found = {line.split()[4].encode().decode("unicode_escape") for line in lines}
     skipped = (*_SPECIAL, str(disk))
-    kept = {path for path in found if not any(path == one or path.startswith(f"{one}/") for one in skipped)}
+    kept = {path for path in mount_points() if not any(f"{path}/".startswith(f"{root}/") for root in skipped)}
     return sorted(kept, key=len)
 
 
@@ -150,7 +146,7 @@ def _cover(point: str, root: Path, layers: Path) -> None:
             if point == "/":
                 raise
     try:
-        mount(point, target, None, MS_BIND)
+        bind(point, target, with_mounts=False)
     except OSError:
         pass  # of no use for the instance
 

@@ -8,14 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from gpuproof.util.namespaces import (
-    CLONE_NEWNS,
-    MS_BIND,
-    MS_REC,
-    make_mounts_private,
-    mount,
-    unshare,
-)
+from gpuproof.util.sandbox import bind, enter_root, make_mount_point, mount_memory, own_mounts
 from gpuproof_emulator.execution.instances.docker.run_options import Mount, RunOptions
 from gpuproof_emulator.execution.instances.docker.settings import DockerSettings, SimulatedImage
 
@@ -33,7 +26,6 @@ _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
     "stack": resource.RLIMIT_STACK,
 }
-_MS_READONLY, _MS_REMOUNT = 1, 32
 
 
 def enter_and_execute(
@@ -51,10 +43,9 @@ def enter_and_execute(
     if options.gpus and _NVIDIA_SMI.exists():
         programs["nvidia-smi"] = _NVIDIA_SMI.read_text()  # the toolkit mounts the driver's programs
     os.setsid()
-    unshare(CLONE_NEWNS)
-    make_mounts_private()
+    own_mounts()
     _mount_root(folder, options.mounts)
-    os.chroot(folder)
+    enter_root(folder)
     os.chdir(options.workdir)
     Path(_BIN).mkdir(parents=True)
     for name, content in programs.items():
@@ -80,22 +71,16 @@ def enter_and_execute(
 
 
 def _mount_root(root: Path, mounts: list[Mount]) -> None:
-    mount("/", str(root), None, MS_BIND | MS_REC)
-    sources = [os.open(one.source, os.O_PATH) for one in mounts]  # some are hidden below
+    bind("/", root)
+    sources = [os.open(mount.source, os.O_PATH) for mount in mounts]  # some are hidden below
     for name in _HIDDEN:
         if (root / name).is_dir():
-            mount("tmpfs", str(root / name), "tmpfs", 0)
-    for one, source in zip(mounts, sources, strict=True):
-        target = root / one.target.lstrip("/")
-        if Path(one.source).is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch()
-        mount(f"/proc/self/fd/{source}", str(target), None, MS_BIND | MS_REC)
-        if one.readonly:
-            mount(None, str(target), None, MS_BIND | _MS_REMOUNT | _MS_READONLY)
-        os.close(source)
+            mount_memory(root / name)
+    for mount, descriptor in zip(mounts, sources, strict=True):
+        target, source = root / mount.target.lstrip("/"), f"/proc/self/fd/{descriptor}"
+        make_mount_point(source, target)
+        bind(source, target, read_only=mount.readonly)
+        os.close(descriptor)
 
 
 def _set_limit(kind: int, soft: int, hard: int) -> None:
