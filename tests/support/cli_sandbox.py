@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from support.python_processes import run_gpuproof, suits_command
+
 GPUPROOF = [sys.executable, "-m", "gpuproof"]
 _TIMEOUT_S = 300.0
 """Timeout of a command; a busy machine can be ten times as slow as an idle one."""
@@ -41,17 +43,25 @@ class CliSandbox:
         return path
 
     def gpuproof(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Runs `gpuproof` and waits for it."""
-        done = subprocess.run(
-            [*GPUPROOF, *map(str, words)],
-            cwd=self.project,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            **options,
-        )
+        """Runs `gpuproof` and waits for it.
+
+        Args:
+            options: of `subprocess.run`; without any, the command is a fork of a process that has imported it.
+        """
+        command, environment = [str(word) for word in words], self._environment()
+        if not options and suits_command(environment):
+            done = run_gpuproof(command, cwd=self.project, env=environment, timeout=_TIMEOUT_S)
+        else:
+            done = subprocess.run(
+                [*GPUPROOF, *command],
+                cwd=self.project,
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                **options,
+            )
         _show(words, done.returncode, done.stdout, done.stderr)
         return done
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 import os
 import runpy
@@ -229,8 +230,24 @@ def _become(request: dict[str, object], streams: Iterable[int]) -> None:
         del arguments[0]
         sys.path.insert(0, os.getcwd())
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
-    if environment.get("PYTHONUNBUFFERED"):
-        sys.stdout.reconfigure(write_through=True)  # pyright: ignore[reportAttributeAccessIssue]
+    _open_streams(unbuffered=bool(environment.get("PYTHONUNBUFFERED")))
+
+
+def _open_streams(*, unbuffered: bool) -> None:
+    """Make the objects of the standard streams anew, which remember what kind of files the server's are."""
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    sys.stdin = open(0, encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = (
+        io.TextIOWrapper(
+            open(number, "wb", buffering=0 if unbuffered else -1, closefd=False),  # noqa: SIM115
+            encoding=encoding,
+            errors=errors if number == 1 else "backslashreplace",
+            line_buffering=number == 2 or os.isatty(number),
+            write_through=unbuffered,
+        )
+        for number in (1, 2)
+    )
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
 
 
 if __name__ == "__main__":

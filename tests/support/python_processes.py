@@ -1,15 +1,17 @@
-"""Starts Python programs with a framework imported already, where a new interpreter would make no difference."""
+"""Starts Python programs with their imports done already, where a new interpreter would make no difference."""
 
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from support.fork_server import ForkedProcess, ForkServer, suits
+from support.fork_server import ORIGINAL_ENVIRONMENT, ForkedProcess, ForkServer, suits
 
 Framework = Literal["torch", "tensorflow"]
 
@@ -40,6 +42,68 @@ def start_python(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
+    )
+
+
+def run_gpuproof(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m gpuproof WORDS…` in a session of its own with its modules imported already; as `subprocess.run` with pipes.
+
+    Raises:
+        subprocess.TimeoutExpired: it ran too long, and was killed.
+    """
+    command = ["-m", "gpuproof", *words]
+    outputs = [os.pipe(), os.pipe()]
+    with open(os.devnull, "rb") as nothing:
+        process = _command_server().popen(
+            command, cwd=cwd, env=env, streams=(nothing.fileno(), outputs[0][1], outputs[1][1])
+        )
+    texts = ["", ""]
+    readers: list[threading.Thread] = []
+    for number, (source, sink) in enumerate(outputs):
+        os.close(sink)
+        readers.append(threading.Thread(target=_read, args=(source, texts, number)))
+        readers[-1].start()
+    try:
+        code = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    finally:
+        for reader in readers:
+            reader.join(timeout)  # as long as something that the command started has its streams
+    return subprocess.CompletedProcess([sys.executable, *command], code, *texts)
+
+
+def _read(source: int, texts: list[str], number: int) -> None:
+    with open(source, errors="replace") as stream:
+        texts[number] = stream.read()
+
+
+def suits_command(environment: Mapping[str, str]) -> bool:
+    """Whether a command with this environment can be a fork: nothing differs that Python itself reads when it starts."""
+    read_at_start = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
+    changed = {
+        name
+        for name in environment.keys() | ORIGINAL_ENVIRONMENT.keys()
+        if environment.get(name) != ORIGINAL_ENVIRONMENT.get(name) and name.startswith(read_at_start)
+    }
+    return hasattr(os, "pidfd_open") and changed <= {"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
+
+
+@functools.cache
+def _command_server() -> ForkServer:
+    """The server whose processes have imported what most commands import."""
+    return ForkServer(
+        "gpuproof",
+        *("gpuproof.cli.main", "gpuproof.cli.jobs.run", "gpuproof.app.run", "gpuproof.jobs.load", "boto3"),
+        *(
+            "gpuproof.backends.sagemaker.backend",
+            "gpuproof.backends.ec2.backend",
+            "gpuproof.backends.local.backend",
+        ),
+        *("gpuproof.linter.preflight", "gpuproof.catalogue", "gpuproof.terminal.verdict", "gpuproof.explain"),
     )
 
 

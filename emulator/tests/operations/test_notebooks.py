@@ -271,7 +271,7 @@ def test_instances_are_listed_by_status_and_lifecycle_configuration(notebooks: N
 
     def names(**filters: Any) -> list[str]:
         found = notebooks.api.list_notebook_instances(NameContains=notebooks.name, **filters)
-        return [one["NotebookInstanceName"] for one in found["NotebookInstances"]]
+        return [instance["NotebookInstanceName"] for instance in found["NotebookInstances"]]
 
     assert names(StatusEquals="InService") == [notebooks.name]
     assert names(StatusEquals="Stopped") == []

@@ -16,5 +16,7 @@ def test_jobs_that_are_searched_come_in_the_order_of_numbers(tmp_path: Path) -> 
         context.store.add(Resource("training-job", "us-east-1", f"job-{seconds}", document))
     request = {"Resource": "TrainingJob", "SortBy": "BillableTimeInSeconds", "SortOrder": "Ascending"}
     call = make_call(context, request)
-    found = [one["TrainingJob"]["BillableTimeInSeconds"] for one in OPERATIONS["Search"](call)["Results"]]
+    found = [
+        result["TrainingJob"]["BillableTimeInSeconds"] for result in OPERATIONS["Search"](call)["Results"]
+    ]
     assert found == [9, 20, 100]

@@ -34,7 +34,7 @@ def request(token: str, **more: Any) -> dict[str, Any]:
 
 def launched(ec2: Any, token: str) -> list[str]:
     found = ec2.describe_instances(Filters=[{"Name": "tag:token", "Values": [token]}])
-    return [one["InstanceId"] for each in found["Reservations"] for one in each["Instances"]]
+    return [instance["InstanceId"] for each in found["Reservations"] for instance in each["Instances"]]
 
 
 def test_a_repeated_request_returns_the_same_instance(aws: Account) -> None:
@@ -52,7 +52,7 @@ def test_requests_at_the_same_time_launch_one_instance(aws: Account) -> None:
     ec2, token = aws.client("ec2"), secrets.token_hex(8)
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: ec2.run_instances(**request(token)), range(4)))
-    assert len({one["Instances"][0]["InstanceId"] for one in made}) == 1
+    assert len({item["Instances"][0]["InstanceId"] for item in made}) == 1
     assert len(launched(ec2, token)) == 1
 
 
@@ -96,7 +96,7 @@ def test_the_token_of_a_request_that_was_rejected_can_be_used_again(aws: Account
 
 def test_an_instance_its_network_and_its_token_are_the_same_after_a_restart(tmp_path: Path) -> None:
     def network(ec2: Any) -> list[str]:
-        return sorted(one["SubnetId"] for one in ec2.describe_subnets()["Subnets"])
+        return sorted(subnet["SubnetId"] for subnet in ec2.describe_subnets()["Subnets"])
 
     token = secrets.token_hex(8)
     with running_emulator(tmp_path) as emulator:
@@ -119,6 +119,8 @@ def test_all_instances_of_a_launch_have_its_instance_profile(aws: Account) -> No
     ec2.run_instances(**request(token, MinCount=3, MaxCount=3, IamInstanceProfile={"Name": name}))
     described = ec2.describe_instances(InstanceIds=launched(ec2, token))["Reservations"]
     profiles = [
-        one["IamInstanceProfile"]["Arn"].rpartition("/")[2] for each in described for one in each["Instances"]
+        instance["IamInstanceProfile"]["Arn"].rpartition("/")[2]
+        for each in described
+        for instance in each["Instances"]
     ]
     assert profiles == [name] * 3

@@ -22,5 +22,5 @@ def test_a_spot_price_is_the_catalogues(aws: Account) -> None:
         ProductDescriptions=["Linux/UNIX"],
         StartTime=datetime.now(UTC),
     )["SpotPriceHistory"]
-    assert {float(one["SpotPrice"]) for one in found} == {expected.usd_per_hour}
-    assert len({one["AvailabilityZone"] for one in found}) > 1
+    assert {float(match["SpotPrice"]) for match in found} == {expected.usd_per_hour}
+    assert len({match["AvailabilityZone"] for match in found}) > 1

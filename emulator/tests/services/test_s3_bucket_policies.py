@@ -92,5 +92,8 @@ def _deny(action: str, condition: dict[str, Any] | None) -> dict[str, Any]:
 def _policy(bucket: str, *statements: dict[str, Any]) -> str:
     resources = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
     return json.dumps(
-        {"Version": "2012-10-17", "Statement": [{**one, "Resource": resources} for one in statements]}
+        {
+            "Version": "2012-10-17",
+            "Statement": [{**statement, "Resource": resources} for statement in statements],
+        }
     )

@@ -206,4 +206,4 @@ def _exists(aws: Account, model: str) -> bool:
 
 def _scheduled(aws: Account, name: str) -> bool:
     found = aws.client("scheduler").list_schedules(NamePrefix=name)["Schedules"]
-    return any(one["Name"] == name for one in found)
+    return any(match["Name"] == name for match in found)

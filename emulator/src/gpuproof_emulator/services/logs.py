@@ -22,7 +22,7 @@ def handle(context: Context, journal: Journal, request: AwsRequest) -> AwsRespon
         )
         try:
             document["logStreamNames"] = [
-                one["logStreamName"] for page in pages for one in page["logStreams"]
+                log_stream["logStreamName"] for page in pages for log_stream in page["logStreams"]
             ]
         except logs.exceptions.ResourceNotFoundException:
             pass  # moto reports it

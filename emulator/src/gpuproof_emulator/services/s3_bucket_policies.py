@@ -60,7 +60,11 @@ def _for_moto(request: AwsRequest) -> AwsRequest:
     except (ValueError, LookupError, TypeError):
         return request  # moto reports what is wrong with it
     statements = statements if isinstance(statements, list) else [statements]
-    kept = [one for one in statements if not (isinstance(one, dict) and applies_only_without_tls(one))]
+    kept = [
+        statement
+        for statement in statements
+        if not (isinstance(statement, dict) and applies_only_without_tls(statement))
+    ]
     if len(kept) == len(statements):
         return request
     body = json.dumps({**policy, "Statement": kept, _ORIGINAL: text}).encode()

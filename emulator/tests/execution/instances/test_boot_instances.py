@@ -67,7 +67,7 @@ class Instance:
             **request,
         )["Instances"]
         return [
-            cls(ec2, one["InstanceId"]) for one in sorted(launched, key=lambda one: one["AmiLaunchIndex"])
+            cls(ec2, item["InstanceId"]) for item in sorted(launched, key=lambda one: one["AmiLaunchIndex"])
         ]
 
     @property
