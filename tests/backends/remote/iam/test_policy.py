@@ -17,7 +17,7 @@ import gpuproof
 from gpuproof.backends.remote.iam.policy import Scope, read_actions, role_policy, trust_policy, user_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
 
-ROOMS = ("aws", "remote", "sagemaker", "ec2")
+PACKAGES = ("aws", "remote", "sagemaker", "ec2")
 OTHERS = ("session.py", "inventory.py", "cloudwatch_metrics.py", "cost_explorer.py")
 """Modules of these packages that name operations without requesting them, or only for `gpuproof cleanup` and `cost`."""
 
@@ -60,9 +60,11 @@ def operations() -> dict[str, set[str]]:
 
 
 def called_operations() -> set[str]:
-    """Operations whose names the code of the places holds, or composes with a job's kind."""
-    places = Path(gpuproof.__file__).parent / "backends"
-    paths = (path for room in ROOMS for path in (places / room).rglob("*.py") if path.name not in OTHERS)
+    """Operations whose names the code of the backends holds, or composes with a job's kind."""
+    backends = Path(gpuproof.__file__).parent / "backends"
+    paths = (
+        path for package in PACKAGES for path in (backends / package).rglob("*.py") if path.name not in OTHERS
+    )
     trees = (ast.parse(path.read_text()) for path in paths)
     texts = {text for tree in trees for node in ast.walk(tree) for text in spelled(node)}
     # The AWS CLI writes them with hyphens.

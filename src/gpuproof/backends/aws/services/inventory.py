@@ -11,37 +11,7 @@ from typing import Any
 
 from gpuproof.backends.aws.services.ec2 import EC2Calls
 from gpuproof.backends.aws.services.sagemaker import NEWEST_FIRST, PAGE, SageMakerCalls
-from gpuproof.backends.aws.session import AwsSession
-
-_VARIANTS = {"ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:variant:DesiredInstanceCount"}
-
-
-class SchedulingCalls(AwsSession):
-    """The client's methods for schedules, and for the scaling of endpoints."""
-
-    def schedule(self, name: str, group: str | None = None) -> dict[str, Any] | None:
-        """The description of a schedule; None if it does not exist, or no longer.
-
-        Args:
-            group: its group; the default one if None.
-        """
-        request = {"Name": name} if group is None else {"Name": name, "GroupName": group}
-        return self._find("scheduler", "get_schedule", request, f"schedule {name}")
-
-    def scalable_variants(self, endpoint: str, variants: list[str]) -> list[dict[str, Any]]:
-        """The scalable targets of an endpoint's variants."""
-        if not variants:
-            return []
-        ids = [f"endpoint/{endpoint}/variant/{variant}" for variant in variants]
-        return list(self._scalable_targets({"ResourceIds": ids}, f"endpoint {endpoint}"))
-
-    def _scalable_targets(
-        self, request: dict[str, Any], subject: str | None = None
-    ) -> Iterator[dict[str, Any]]:
-        request = {**_VARIANTS, **request}
-        yield from self._items(
-            "application-autoscaling", "describe_scalable_targets", "ScalableTargets", request, subject
-        )
+from gpuproof.backends.aws.services.scheduling import SchedulingCalls
 
 
 class InventoryCalls(SageMakerCalls, EC2Calls, SchedulingCalls):
