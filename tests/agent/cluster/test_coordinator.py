@@ -224,5 +224,5 @@ def test_a_host_that_is_silent_is_lost(links: list[Link]) -> None:
     channel.sendall(json.dumps(answer).encode() + b"\n")
     failure = events(coordinator, Kind.STOP)[-1].failure
     assert failure is not None
-    assert failure.text == "lost contact with algo-2: it sent nothing for 0.6 s"
+    assert failure.text == "algo-2: connection lost: it sent nothing for 0.6 s"
     channel.close()

@@ -142,7 +142,7 @@ def test_a_silent_host_may_be_the_cause_of_lost_connections(running: Job) -> Non
     assert running.take() == [Kind.GATHER]
     running.tick(60.0, ["algo-1", "algo-2"])
     assert running.take() == [Kind.STOP]
-    assert running.why == "lost contact with algo-3: it sent nothing for 30 s"
+    assert running.why == "algo-3: connection lost: it sent nothing for 30 s"
 
 
 def test_failures_after_the_decision_change_nothing(running: Job) -> None:
@@ -158,7 +158,7 @@ def test_failures_after_the_decision_change_nothing(running: Job) -> None:
 def test_a_host_whose_connection_ends_is_named(running: Job) -> None:
     running.lose("algo-3", 20.0)
     running.tick(21.0, ["algo-1", "algo-2"])
-    assert running.why == "lost contact with algo-3: its agent ended"
+    assert running.why == "algo-3: connection lost: its agent ended"
 
 
 def test_a_host_that_has_ended_may_leave(running: Job) -> None:

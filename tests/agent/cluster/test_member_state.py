@@ -38,7 +38,7 @@ def test_a_silent_coordinator_is_lost(state: MemberState) -> None:
     assert state.tick(29.0) == (True, [])
     due, events = state.tick(30.0)
     assert not due
-    assert reason(events) == "lost contact with algo-1: it sent nothing for 30 s"
+    assert reason(events) == "algo-1: connection lost: it sent nothing for 30 s"
 
 
 def test_heartbeats_keep_the_contact(state: MemberState) -> None:
@@ -65,7 +65,7 @@ def test_an_own_error_precedes_the_loss_of_the_coordinator(state: MemberState) -
 
 def test_a_lost_connection_does_not(state: MemberState) -> None:
     state.failed(Failure(999.0, "ConnectionResetError", Cause.PEER, "algo-2"))
-    assert reason(state.lost("its agent ended", 2.0)) == "lost contact with algo-1: its agent ended"
+    assert reason(state.lost("its agent ended", 2.0)) == "algo-1: connection lost: its agent ended"
 
 
 def test_a_coordinator_that_never_was_there_is_named(state: MemberState) -> None:

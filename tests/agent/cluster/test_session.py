@@ -175,7 +175,7 @@ def test_an_agent_that_is_killed_is_named_by_the_others(
     until_all_run(job)
     job.signal(killed, signal.SIGKILL)
     job.processes.pop(killed).wait(60)
-    assert reasons(job) == {("Failed", f"lost contact with {killed}: its agent ended")}
+    assert reasons(job) == {("Failed", f"{killed}: connection lost: its agent ended")}
 
 
 def test_hosts_that_never_start_are_named_and_no_script_runs(hosts: Callable[[int], AgentHosts]) -> None:

@@ -49,6 +49,17 @@ def test_what_the_agents_have_agreed_on_precedes_the_times() -> None:
     assert first_failure(hosts) == "algo-2"
 
 
+def test_a_killed_agent_precedes_the_host_that_lost_the_connection_to_it() -> None:
+    hosts = {
+        "algo-1": state("Failed", ended=8.0, failure_reason="the agent of algo-1 was killed"),
+        "algo-2": state(
+            "Failed", script_ended=7.0, failed_host="algo-1", failure_reason="algo-1: connection lost"
+        ),
+    }
+    end = merge_end(hosts)
+    assert (end["failed_host"], end["failure_reason"]) == ("algo-1", "the agent of algo-1 was killed")
+
+
 def test_a_common_reason_is_not_attributed_to_one_host() -> None:
     stopped = state("Stopped", failure_reason="stopped on request")
     assert merge_end({"algo-1": stopped, "algo-2": stopped})["failure_reason"] == "stopped on request"

@@ -204,7 +204,7 @@ def test_nothing_survives_when_processes_of_the_run_are_killed(
 ) -> None:
     run = waiting(backend, script)
     document = run.record.document
-    agents = {host: one["agent_pid"] for host, one in document["hosts"].items()}
+    agents = {host: state["agent_pid"] for host, state in document["hosts"].items()}
     for victim in victims:
         os.kill(document["agent_pid"] if victim == "supervisor" else agents[victim], signal.SIGKILL)
     record = run.wait()

@@ -106,7 +106,7 @@ class CoordinatorState:
             return self._finish_if_over(now)
         # It ran until its last message at least; the others notice at once, the coordinator sometimes late.
         heard = known.heard + self._unix_offset
-        return self._add(Failure(heard, f"lost contact with {host}: {why}"), now)
+        return self._add(Failure(heard, f"connection lost: {why}", host=host), now)
 
     def received(self, host: str, received: Message, now: float) -> list[Outgoing]:
         """Handle a message of a host.

@@ -66,7 +66,7 @@ class MemberState:
         finish = Event(Kind.FINISH)
         if self._stopped:
             return [finish]
-        lost = Failure(now + self._unix_offset, f"lost contact with {self._coordinator}: {why}")
+        lost = Failure(now + self._unix_offset, f"connection lost: {why}", host=self._coordinator)
         return [Event(Kind.STOP, first_failure([*self._failures, lost])), finish]
 
     def unreachable(self, why: str, now: float) -> list[Event]:
