@@ -14,7 +14,6 @@ from gpuproof.gpu.processes import (
     TreeReading,
     cpu_between,
     dev_shm,
-    read_tree,
 )
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
@@ -67,7 +66,7 @@ def test_a_tree_is_the_root_and_everything_below_it(proc: FakeProc):
     proc.process(11, 10)
     proc.process(12, 11)
     proc.process(20, 1, name="another process")
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert reading.pids == {10, 11, 12}
 
@@ -75,7 +74,7 @@ def test_a_tree_is_the_root_and_everything_below_it(proc: FakeProc):
 def test_the_numbers_of_a_tree_add_up(proc: FakeProc):
     proc.process(10, 1, ticks=(TICKS, TICKS, 3 * TICKS, 0), pages=10, io=(1000, 1))
     proc.process(11, 10, name="worker", ticks=(5 * TICKS, 0, 0, 0), pages=5, io=(500, 2))
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert reading.cpu_seconds == 10
     assert reading.rss == 15 * PAGE
@@ -85,21 +84,21 @@ def test_the_numbers_of_a_tree_add_up(proc: FakeProc):
 
 def test_a_name_with_brackets_and_blanks_is_read(proc: FakeProc):
     proc.process(10, 1, name="a) S 1 (b")
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert reading.processes[0].name == "a) S 1 (b"
 
 
 def test_io_that_may_not_be_seen_is_none(proc: FakeProc):
     proc.process(10, 1, io=None)
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert (reading.read_bytes, reading.written_bytes) == (None, None)
 
 
 def test_a_process_in_uninterruptible_sleep_waits_for_a_disk(proc: FakeProc):
     proc.process(10, 1, state="D")
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert reading.processes[0].waits_for_disk
 
@@ -109,7 +108,7 @@ def test_a_process_that_vanishes_while_it_is_read_is_passed_over(proc: FakeProc)
     (proc.root / "11").mkdir()
     (proc.root / "12").mkdir()
     (proc.root / "12" / "stat").write_text("12 (half")
-    reading = read_tree(10, str(proc.root))
+    reading = ProcessTree(10, str(proc.root)).read()
     assert reading is not None
     assert reading.pids == {10}
 
@@ -164,8 +163,8 @@ def test_processes_outside_the_tree_are_not_read_again(proc: FakeProc):
 
 
 def test_an_ended_root_or_a_machine_without_proc_has_no_tree(proc: FakeProc, tmp_path: Path):
-    assert read_tree(10, str(proc.root)) is None
-    assert read_tree(10, str(tmp_path / "none")) is None
+    assert ProcessTree(10, str(proc.root)).read() is None
+    assert ProcessTree(10, str(tmp_path / "none")).read() is None
 
 
 @needs_proc
@@ -178,8 +177,8 @@ def test_a_real_tree_has_its_children_and_their_cpu_time():
     ) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        reading = read_tree(os.getpid())
-        only = read_tree(child.pid)
+        reading = ProcessTree(os.getpid()).read()
+        only = ProcessTree(child.pid).read()
         child.communicate(b"\n")
     assert reading is not None
     assert {os.getpid(), child.pid} <= reading.pids

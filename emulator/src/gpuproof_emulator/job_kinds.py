@@ -28,11 +28,6 @@ class JobKind:
         return f"{self.word}JobName"
 
     @property
-    def arn_member(self) -> str:
-        """Member that holds the job's ARN."""
-        return f"{self.word}JobArn"
-
-    @property
     def status_member(self) -> str:
         """Member that holds the job's status."""
         return f"{self.word}JobStatus"

@@ -144,10 +144,6 @@ class ContractPaths:
     def input_config(self) -> str:
         return self._at("input", "config")
 
-    @property
-    def input_data(self) -> str:
-        return self._at("input", "data")
-
     def channel(self, name: str) -> str:
         """The folder of one input channel."""
         return self._at("input", "data", name)

@@ -90,11 +90,6 @@ class ShmReading:
     total: int
 
 
-def read_tree(root_pid: int, proc: str = "/proc") -> TreeReading | None:
-    """Read a process and its descendants once; `None` if it does not exist, or without `/proc`."""
-    return ProcessTree(root_pid, proc).read()
-
-
 class ProcessTree:
     """Reads a process tree repeatedly at low cost.
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuproof.linter.analysis.syntax_index import FunctionNode, SyntaxIndex
+from gpuproof.linter.analysis.syntax_index import SyntaxIndex
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 BindingKind = Literal["assign", "parameter", "loop", "with", "unpack", "augmented", "definition", "other"]
@@ -175,8 +175,3 @@ def _binder(tree: SyntaxIndex, name: ast.Name) -> tuple[BindingKind, ast.expr | 
 def _position(binding: Binding) -> tuple[int, int]:
     node = binding.node
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-
-
-def defines(node: ast.AST) -> FunctionNode | ast.ClassDef | None:
-    """The function or class that a node defines."""
-    return node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else None

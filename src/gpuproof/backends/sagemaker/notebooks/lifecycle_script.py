@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuproof.backends.remote.s3_layout import NOTEBOOKS, notebook_agent_key, notebook_results
+from gpuproof.backends.remote.s3_layout import notebook_agent_key, notebook_results
 
 LONGEST = 16_384
 """Characters of a script in base64, from botocore's model of CreateNotebookInstanceLifecycleConfig."""
@@ -87,8 +87,3 @@ class LifecycleScript:
 def is_own_config(name: str | None) -> bool:
     """Whether a lifecycle configuration is one of GPUproof's."""
     return name is not None and name.startswith(CONFIG_PREFIX)
-
-
-def is_agent_key(key: str) -> bool:
-    """Whether an object is an agent of notebook instances."""
-    return key.startswith(f"{NOTEBOOKS}agents/")
