@@ -1,7 +1,5 @@
 """`python -m gpuproof`: the same as `gpuproof`."""
 
-import sys
+from gpuproof.cli.main import run
 
-from gpuproof.cli.main import main
-
-sys.exit(main())
+run()

@@ -386,3 +386,21 @@ def test_json_is_a_synonym_in_every_command_that_prints_a_result(
     help_text = gpuproof(*words)[1]
     assert "--format" in help_text
     assert "--json" in help_text
+
+
+def test_an_interrupt_while_python_ends_does_not_replace_the_exit_code() -> None:
+    code = """
+import os, signal, sys
+
+class Late:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):
+        kill(pid, number)
+
+late = Late()  # released when Python has restored the default actions of signals
+sys.argv = ["gpuproof", "gpus", "show", "ml.none"]
+from gpuproof.cli.main import run
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import signal
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from gpuproof.backends.interrupts import redelivered_interrupts
 from gpuproof.cli import streams
@@ -70,6 +72,16 @@ COMMANDS = {
     "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
 }
 """Every command, in the order of `gpuproof --help`."""
+
+
+def run() -> NoReturn:
+    """Run the command of the process's arguments, and end the process with its exit code.
+
+    When Python ends it restores the default action of SIGINT, so that a late Ctrl-C would replace the exit code.
+    """
+    # Called after all threads have ended: before that, Ctrl-C must still work.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    sys.exit(main())
 
 
 def main(argv: list[str] | None = None) -> int:
