@@ -79,5 +79,5 @@ def _lines(aws: Account, job: str) -> list[str]:
     ended = aws.ended(job)
     hosts = [f"algo-{number + 1}" for number in range(ended["ResourceConfig"]["InstanceCount"])]
     lines = [line for host in hosts for line in aws.log(job, host)]
-    assert ended["TrainingJobStatus"] == "Completed", [ended.get("FailureReason"), *lines]
+    assert ended["TrainingJobStatus"] == "Completed", "\n".join([ended["FailureReason"], *lines])
     return lines

@@ -27,6 +27,11 @@ if "RANK" not in os.environ:
 dist.init_process_group(backend=arguments.backend)
 rank, size = dist.get_rank(), dist.get_world_size()
 
+# Before the training: a Gloo thread that still releases this tensor when Python ends aborts the process, and the threads outlive
+# `destroy_process_group` because DistributedDataParallel holds the group (torch 2.13, Python before 3.14).
+total = torch.tensor([float(rank + 1)])
+dist.all_reduce(total)
+
 torch.manual_seed(1)
 images = torch.randn(64, 1, 28, 28)
 numbers = torch.arange(64)
@@ -46,8 +51,6 @@ for _ in range(arguments.epochs):
         seen += indices.tolist()
         if arguments.fail_on == host:
             raise ValueError(f"bad batch on {host}")
-total = torch.tensor([float(rank + 1)])
-dist.all_reduce(total)
 weights = sum(float(parameter.sum()) for parameter in layers.parameters())
 found = {
     "rank": rank,
