@@ -79,7 +79,11 @@ class HostAgents:
             for name in names:
                 self._prepare(self.folder / run / name, files, names, name, launcher, environment or {}, job)
             started = [self._start(self.folder / run / name, name, network) for name in names]
-            codes = [process.wait(_PATIENCE) for process in started]
+            try:
+                codes = [process.wait(_PATIENCE) for process in started]
+            except subprocess.TimeoutExpired:
+                logs = [Host(self.folder / run / name, -1).log for name in names]
+                raise AssertionError("\n".join(["the job did not end", *logs])) from None
         return [Host(self.folder / run / name, code) for name, code in zip(names, codes, strict=True)]
 
     def kill(self) -> None:

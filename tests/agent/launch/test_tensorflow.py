@@ -77,7 +77,8 @@ print(json.dumps({"counted": float(counter.numpy()), "first": rt.is_first_rank()
 """
 # Reads TF_CONFIG as scripts for TensorFlow 1 do: variables on the servers, a session on master and workers.
 BETWEEN_GRAPH = """
-import json, os
+import faulthandler, json, os
+faulthandler.dump_traceback_later(300, exit=True)  # where it waits, if it ever hangs
 import tensorflow.compat.v1 as tf
 tf.disable_eager_execution()
 config = json.loads(os.environ["TF_CONFIG"])
