@@ -31,7 +31,7 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 @tf.function
 def step():
     return tf.distribute.get_replica_context().all_reduce("SUM", tf.constant(1.0))
-assert [float(one) for one in strategy.experimental_local_results(strategy.run(step))] == [2.0]
+assert [float(total) for total in strategy.experimental_local_results(strategy.run(step))] == [2.0]
 print("first-step", time.time(), flush=True)
 """
 JOB = f"""

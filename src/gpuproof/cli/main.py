@@ -85,7 +85,7 @@ def run() -> NoReturn:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command.
+    """Run one command.
 
     Args:
         argv: the arguments without the program's name; those of the process if None.

@@ -35,12 +35,12 @@ report() {{
 run_aws() {{ OUTPUT=$(timeout 120 aws "$@" 2>&1) && return; OUTPUT=$(echo "$OUTPUT" | tr -s '\n ' ' ' | cut -c 1-500); return 1; }}
 # The system's Python, which only root can change; else that of Jupyter, which then runs as its user.
 find_python() {{
-    local one
-    for one in python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
-        one=$(command -v "$one") && "$one" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && PYTHON=$one && return
+    local path
+    for path in python3 python3.13 python3.12 python3.11 python3.10 python3.9; do
+        path=$(command -v "$path") && "$path" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && PYTHON=$path && return
     done
-    for one in /home/ec2-user/anaconda3/envs/JupyterSystemEnv/bin/python3 /home/ec2-user/anaconda3/bin/python3; do
-        [ -x "$one" ] && PYTHON=$one && AS=("${{OWNER[@]}}") && return
+    for path in /home/ec2-user/anaconda3/envs/JupyterSystemEnv/bin/python3 /home/ec2-user/anaconda3/bin/python3; do
+        [ -x "$path" ] && PYTHON=$path && AS=("${{OWNER[@]}}") && return
     done
     return 1
 }}
