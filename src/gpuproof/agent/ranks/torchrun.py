@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuproof.agent.ranks.rank_file import FOLDER_VARIABLE, HOST_VARIABLE
 from gpuproof.agent.ranks.report import RankReport, read_reports
+from gpuproof.util.process_tree import end_descendants
 
 _PAUSE_S = 0.02
 
@@ -43,6 +44,8 @@ def run_torchrun(words: list[str]) -> int:
         stopped_by = getattr(error, "sigval", None)
         if stopped_by is not None:
             # torch's SignalException: the agent stops the host. A traceback would look like a cause.
+            # torch ends the ranks, unless the signal came before it had noted that they were started.
+            end_descendants()
             return 128 + int(stopped_by)
         if watch is not None:
             watch.complete(getattr(error, "failures", {}))
