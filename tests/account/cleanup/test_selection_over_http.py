@@ -228,6 +228,6 @@ def test_without_delete_and_without_an_answer_nothing_changes(account: EmulatedA
     assert {resource["key"] for resource in json.loads(output)["resources"]} == {
         match.facts.key for match in found
     }
-    assert cleanup("--all", "--gpuproof", "--older-than=1s")[0] == 0
+    assert cleanup("--all", "--gpuproof", "--older-than=0s")[0] == 0
     assert account.state(*REGIONS) == before
     assert account.changes() == []

@@ -84,7 +84,9 @@ tf.disable_eager_execution()
 config = json.loads(os.environ["TF_CONFIG"])
 task = config["task"]
 cluster = tf.train.ClusterSpec(config["cluster"])
-server = tf.train.Server(cluster, job_name=task["type"], task_index=task["index"])
+# A session of several workers waits for all of them unless its filters name what it needs.
+needed = tf.ConfigProto(device_filters=["/job:ps", f"/job:{task['type']}/task:{task['index']}"])
+server = tf.train.Server(cluster, job_name=task["type"], task_index=task["index"], config=needed)
 is_chief = task["type"] == "master"
 workers = 1 + cluster.num_tasks("worker")
 with tf.device(tf.train.replica_device_setter(worker_device=f"/job:{task['type']}/task:{task['index']}", cluster=cluster)):
@@ -93,7 +95,7 @@ with tf.device(tf.train.replica_device_setter(worker_device=f"/job:{task['type']
     weight = tf.get_variable("weight", [], tf.float32, tf.zeros_initializer())
     train = tf.train.GradientDescentOptimizer(0.1).minimize((weight - 3.0) ** 2, global_step=steps)
     finish = tf.assign_add(done, 1, use_locking=True)
-with tf.train.MonitoredTrainingSession(master=server.target, is_chief=is_chief) as session:
+with tf.train.MonitoredTrainingSession(master=server.target, is_chief=is_chief, config=needed) as session:
     for _ in range(20):
         session.run(train)
     session.run(finish)
@@ -236,6 +238,7 @@ def test_only_the_first_worker_saves(workers: list[Host]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.xdist_group("tensorflow-hosts")
 def test_a_script_for_tensorflow_1_finds_the_servers_of_all_hosts(agents: HostAgents) -> None:
     master, worker = agents.run("between-graph", {"train.py": BETWEEN_GRAPH}, 2, "parameter_server")
@@ -249,6 +252,7 @@ def test_a_script_for_tensorflow_1_finds_the_servers_of_all_hosts(agents: HostAg
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.xdist_group("tensorflow-hosts")
 def test_a_coordinator_of_tensorflow_2_uses_the_servers_of_all_hosts(agents: HostAgents) -> None:
     chief, worker = agents.run("coordinator", {"train.py": COORDINATED}, 2, "parameter_server")
