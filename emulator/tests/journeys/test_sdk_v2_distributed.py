@@ -13,7 +13,7 @@ from support.digits import check_training
 from support.emulator_jobs import Account
 from support.sdk_scripts import run_script
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v2")]
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.xdist_group("sagemaker-v2")]
 
 
 def test_fit_starts_the_launcher_on_every_host(aws: Account, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_mpi_on_one_host(aws: Account, tmp_path: Path) -> None:
     assert _run(aws, tmp_path, 1) == [(0, 0, "algo-1", "algo-1"), (1, 1, "algo-1", "algo-1")]
 
 
+@pytest.mark.nightly
 def test_mpi_on_two_hosts(aws: Account, tmp_path: Path) -> None:
     _needs_networks()
     # Unlike with the SDK v2, ranks have the variables of their own host.

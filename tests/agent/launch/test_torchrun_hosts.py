@@ -123,6 +123,7 @@ def test_a_job_resumes_after_a_host_was_killed_and_all_ranks_compute_the_same(ag
     assert sorted(row for rank in ranks for row in rank["rows"]) == [*range(8)]  # type: ignore[attr-defined]
 
 
+@pytest.mark.nightly
 def test_a_rank_that_is_killed_is_restarted_with_those_of_all_hosts(agents: HostAgents) -> None:
     hosts = train(agents, "restarted", agents.folder / "kept-2", "rank", processes_per_host=1, max_restarts=1)
     assert [host.code for host in hosts] == [0, 0], "\n".join(host.log for host in hosts)

@@ -69,6 +69,7 @@ def test_each_host_is_a_worker_and_has_a_verdict(sandbox: SageMakerSandbox, tmp_
     assert tasks == [{"index": 0, "type": "worker"}, {"index": 1, "type": "worker"}]
 
 
+@pytest.mark.nightly
 @pytest.mark.xdist_group("tensorflow-hosts")
 def test_two_hosts_train_one_tensorflow_model(sandbox: SageMakerSandbox, tmp_path: Path) -> None:
     (sandbox.folder / "src" / "train.py").write_text(TRAINING)

@@ -24,6 +24,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_cpu_is_measured_traced_and_fitted(state: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--device", "cpu", "--budget", "24h", "--output", "measured.json", "--format", "json"]
     assert main(["calibrate", *words]) == 0
