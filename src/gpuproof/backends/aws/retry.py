@@ -1,4 +1,4 @@
-"""The retry policy of all AWS requests, S3 included: which errors are retried, for how long, and how often.
+"""When AWS requests are repeated, S3 included: after which errors and for how long, and while waiting for a state.
 
 botocore's standard retry mode comes first (three attempts, or `AWS_MAX_ATTEMPTS`). After these, requests are repeated
 as this module says, except those that create something: botocore would repeat them after a lost connection, even if
@@ -7,7 +7,9 @@ the first one had arrived, so they are sent once.
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Iterator
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
@@ -22,6 +24,7 @@ UNREACHABLE_SECONDS = 30.0
 """How long requests are retried after a lost connection to a service that has answered before."""
 
 _LONGEST_WAIT = 20.0
+_FIRST_POLL, _LONGEST_POLL = 0.5, 10.0
 
 
 def botocore_retries(*, once: bool) -> dict[str, Any]:
@@ -50,3 +53,12 @@ def backoff_seconds(tries: int) -> float:
     """Seconds before the next attempt: exponential, with jitter, at most 20 s."""
     longest = min(_LONGEST_WAIT, 2.0**tries)
     return longest * (0.5 + random.random() / 2)
+
+
+def poll_pauses(limit: float = math.inf) -> Iterator[float]:
+    """Seconds between requests that wait for a state, 0.5 s at first and growing to 10 s, until their sum is `limit`."""
+    passed, pause = 0.0, _FIRST_POLL
+    while passed < limit:
+        yield pause
+        passed += pause
+        pause = min(_LONGEST_POLL, 1.3 * pause)

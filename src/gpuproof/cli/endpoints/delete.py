@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.app.delete import DeletedEndpoint, delete_named, incomplete, print_interrupted
     from gpuproof.app.session import aws_client
     from gpuproof.backends.interrupts import sigterm_interrupts
-    from gpuproof.cli.endpoints.progress import ConsoleProgress
+    from gpuproof.cli.endpoints.progress import DeploymentProgress
 
     aws, confirm = aws_client(arguments.region), partial(_confirm, arguments.yes)
     errors: list[GPUproofError] = []
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         for number, name in enumerate(names):
             # An endpoint that cannot be deleted must not keep the others running, and billed.
             try:
-                deleted = delete_named(name, aws, ConsoleProgress(), confirm, dry_run=arguments.dry_run)
+                deleted = delete_named(name, aws, DeploymentProgress(), confirm, dry_run=arguments.dry_run)
             except KeyboardInterrupt:
                 print_interrupted(names[number:], aws)
                 raise

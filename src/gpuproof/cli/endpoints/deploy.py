@@ -57,14 +57,14 @@ def _deploy(arguments: argparse.Namespace) -> int:
     from gpuproof.app.deploy import DeployedEndpoint, deploy_job
     from gpuproof.app.session import aws_client
     from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
-    from gpuproof.cli.endpoints.progress import ConsoleProgress
+    from gpuproof.cli.endpoints.progress import DeploymentProgress
     from gpuproof.jobs.models.endpoint import EndpointJob
 
     def show(endpoint: DeployedEndpoint) -> None:
         print(json.dumps(endpoint.to_json(), indent=2) if arguments.format == "json" else endpoint)
 
     job = read_job(arguments, "deploy", EndpointJob, arguments.model, "model")
-    progress = ConsoleProgress()
+    progress = DeploymentProgress()
     try:
         plan = deploy_job(
             job,
@@ -86,10 +86,10 @@ def _deploy(arguments: argparse.Namespace) -> int:
 def _roll_back(arguments: argparse.Namespace) -> int:
     from gpuproof.app.deploy import roll_back
     from gpuproof.app.session import aws_client
-    from gpuproof.cli.endpoints.progress import ConsoleProgress
+    from gpuproof.cli.endpoints.progress import DeploymentProgress
 
     name: str = arguments.rollback
-    progress = ConsoleProgress()
+    progress = DeploymentProgress()
     aws = aws_client(arguments.region, notify=progress.note)
     try:
         config = roll_back(name, aws, progress)

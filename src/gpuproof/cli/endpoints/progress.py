@@ -9,7 +9,7 @@ from gpuproof.util.humanize import format_bytes
 _MOST_EXPLANATIONS = 2
 
 
-class ConsoleProgress:
+class DeploymentProgress:
     """A `SubmitProgress` that prints steps."""
 
     def __init__(self) -> None:

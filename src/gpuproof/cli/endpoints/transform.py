@@ -42,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof transform`."""
     from gpuproof.app.session import aws_client
     from gpuproof.app.transform import planned_transform, run_transform
-    from gpuproof.cli.endpoints.progress import ConsoleProgress
+    from gpuproof.cli.endpoints.progress import DeploymentProgress
     from gpuproof.jobs.apply_overrides import override
     from gpuproof.jobs.models.transform import TransformJob
 
     changes = {"model": arguments.model, **given_flags(arguments, "transform")}
-    job, progress = override(TransformJob, None, changes), ConsoleProgress()
+    job, progress = override(TransformJob, None, changes), DeploymentProgress()
     aws = aws_client(job.region, notify=progress.note)
     as_json = arguments.format == "json"
     with planned_transform(job, aws, progress, arguments.on) as plan:

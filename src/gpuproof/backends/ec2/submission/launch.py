@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.transaction import ATTEMPTS, Step, Undo
 from gpuproof.errors import GPUproofError
 
 _TERMINATION_SECONDS = 60.0
-_POLL_SECONDS = 2.0
 
 
 @dataclass
@@ -118,10 +118,8 @@ class Launcher:
 
     def _wait_for_end(self, ids: list[str]) -> None:
         """Wait for a while: an instance that ends may still write to the bucket."""
-        waited = 0.0
         with contextlib.suppress(GPUproofError):  # the instances have been terminated anyway
-            while waited < _TERMINATION_SECONDS:
+            for pause in poll_pauses(_TERMINATION_SECONDS):
                 if all(instance["State"]["Name"] == "terminated" for instance in self.aws.instances(ids)):
                     return
-                self.sleep(_POLL_SECONDS)
-                waited += _POLL_SECONDS
+                self.sleep(pause)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.endpoints.requests import endpoint_undo
-from gpuproof.backends.sagemaker.endpoints.wait import IN_PROGRESS, LONGEST_WAIT, POLL_SECONDS
+from gpuproof.backends.sagemaker.endpoints.wait import IN_PROGRESS, LONGEST_WAIT
 from gpuproof.errors import GPUproofError
 
 
@@ -33,8 +34,8 @@ class Remover:
 
         SageMaker deletes no endpoint that is being created or updated: it is waited for.
         """
-        waited, asked = 0.0, False
-        while waited < LONGEST_WAIT:
+        asked = False
+        for pause in poll_pauses(LONGEST_WAIT):
             found = self._aws.describe_endpoint(name)
             if found is None:
                 return asked
@@ -43,8 +44,7 @@ class Remover:
                 asked = self.call(endpoint_undo(name))
                 continue
             self._progress.step(f"wait until the endpoint {name} can be deleted: {found['EndpointStatus']}")
-            self._sleep(POLL_SECONDS)
-            waited += POLL_SECONDS
+            self._sleep(pause)
         raise GPUproofError(
             f"The endpoint {name} is still in progress.",
             remedy=f"gpuproof delete {name}{self._aws.region_flag}",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, EndpointGone
 from gpuproof.backends.sagemaker.endpoints.requests import VARIANT
@@ -17,7 +18,6 @@ from gpuproof.explain.context import Context
 from gpuproof.explain.sources import explain_job
 
 IN_PROGRESS = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
-POLL_SECONDS = 10.0
 LONGEST_WAIT = 3 * 3600.0
 """Seconds after which waiting ends: downloads and health checks take up to an hour each."""
 
@@ -69,24 +69,22 @@ class EndpointWait:
 
     def settled(self) -> dict[str, Any] | None:
         """Wait until SageMaker has ended what it does with the endpoint; its description, None if it does not exist."""
-        waited, shown = 0.0, ""
-        while True:
+        shown, status = "", ""
+        for pause in poll_pauses(LONGEST_WAIT):
             found = self._aws.describe_endpoint(self._name)
             if found is None:
                 return None
             status = found["EndpointStatus"]
             if status not in IN_PROGRESS:
                 return found
-            if waited >= LONGEST_WAIT:
-                raise DeploymentFailed(
-                    f"The endpoint {self._name} is still {status} after {LONGEST_WAIT / 3600:.0f} hours.",
-                    remedy=f"aws sagemaker describe-endpoint --endpoint-name {self._name}",
-                )
             if status != shown:
                 self._progress.step(f"wait for the endpoint {self._name}: {status}")
                 shown = status
-            self._sleep(POLL_SECONDS)
-            waited += POLL_SECONDS
+            self._sleep(pause)
+        raise DeploymentFailed(
+            f"The endpoint {self._name} is still {status} after {LONGEST_WAIT / 3600:.0f} hours.",
+            remedy=f"aws sagemaker describe-endpoint --endpoint-name {self._name}",
+        )
 
     def failed(
         self, message: str, kind: type[DeploymentFailed], remedy: str | None = None

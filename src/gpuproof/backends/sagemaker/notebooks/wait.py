@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.notebooks.errors import NotebookTimeout
 from gpuproof.util.humanize import format_clock, format_duration
 
-_FIRST_POLL_S = 0.5
-_LONGEST_POLL_S = 5.0
 TIMEOUT_S = 20 * 60.0
 """Notebook instances usually start within 2 to 6 minutes; a GPU type without capacity stays Pending for half an hour.
 
@@ -50,7 +49,7 @@ class NotebookWaiter:
         Raises:
             NotebookTimeout: it still is.
         """
-        start, pause = self._clock(), _FIRST_POLL_S
+        start, pauses = self._clock(), poll_pauses()
         while True:
             description = self._aws.describe_notebook(name)
             if description is None:
@@ -65,5 +64,4 @@ class NotebookWaiter:
                     status=status,
                 )
             self._progress.step(f"{name} is {status} · {format_clock(passed)}")
-            self.sleep(pause)
-            pause = min(_LONGEST_POLL_S, 1.5 * pause)
+            self.sleep(next(pauses))

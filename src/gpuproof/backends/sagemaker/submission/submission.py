@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpuproof.agent.state import ENDED
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
 from gpuproof.backends.remote.execute import execute, redacted, step_of
@@ -22,7 +23,6 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 
 _STOP_SECONDS = 300.0
-_STOP_POLL_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,8 @@ class _Job:
             return
         self.progress.step(f"stop the job {plan.run_id}")
         self.aws.stop_job(plan.kind, plan.run_id)
-        waited = 0.0
-        while waited < _STOP_SECONDS:
+        for pause in poll_pauses(_STOP_SECONDS):
             description = self.aws.describe_job(plan.kind, plan.run_id)
             if description is None or description[f"{plan.kind.capitalize()}JobStatus"] in ENDED:
                 return
-            self.sleep(_STOP_POLL_SECONDS)
-            waited += _STOP_POLL_SECONDS
+            self.sleep(pause)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.progress import SilentProgress
 from gpuproof.backends.remote.execute import execute, undo_of
 from gpuproof.backends.transaction import Remaining, Transaction, Undo
@@ -18,7 +19,7 @@ ACTIVE = ("InProgress", "Stopping")
 STOP = "stop_transform_job"
 """The operation that stops a job."""
 
-_POLL_S, _STOP_S = 0.5, 600.0
+_STOP_S = 600.0
 
 
 class CreatedForJob:
@@ -109,10 +110,10 @@ class CreatedForJob:
         if not self._waits or not self._is_active():
             return
         self._notify(f"stopping {self.name}; Ctrl-C does not wait for its end")
-        waited = 0.0
-        while waited < _STOP_S and self._is_active():
-            self._sleep(_POLL_S)
-            waited += _POLL_S
+        for pause in poll_pauses(_STOP_S):
+            if not self._is_active():
+                return
+            self._sleep(pause)
 
     def _is_active(self) -> bool:
         try:

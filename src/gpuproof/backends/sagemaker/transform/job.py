@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.aws.services.s3_transfer import PART, ByteCounter, run_in_threads
 from gpuproof.backends.remote.execute import step_of
 from gpuproof.backends.sagemaker.transform.created import ACTIVE, CreatedForJob
@@ -20,7 +21,6 @@ from gpuproof.backends.sagemaker.transform.plan import TransformPlan
 from gpuproof.errors import GPUproofError
 
 LOG_GROUP = "/aws/sagemaker/TransformJobs"
-_FIRST_POLL_S, _LONGEST_POLL_S = 0.5, 10.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class TransformExecution:
             self._notify(problem.message)
 
     def _wait(self, on_line: Callable[[str], None], on_status: Callable[[str], None]) -> dict[str, Any]:
-        shown, pause = "", _FIRST_POLL_S
+        shown, pauses = "", poll_pauses()
         while True:
             document = self._describe()
             status = document["TransformJobStatus"]
@@ -147,8 +147,7 @@ class TransformExecution:
             self._print_logs(on_line)
             if status not in ACTIVE:
                 return document
-            self._sleep(pause)
-            pause = min(_LONGEST_POLL_S, pause * 1.3)
+            self._sleep(next(pauses))
 
     def _describe(self) -> dict[str, Any]:
         return self._aws.call("sagemaker", "describe_transform_job", TransformJobName=self._plan.name)

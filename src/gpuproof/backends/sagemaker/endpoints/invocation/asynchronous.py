@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.retry import poll_pauses
 from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.sagemaker.endpoints.invocation.endpoint import Endpoint
 from gpuproof.backends.sagemaker.endpoints.invocation.errors import ModelFailed, reject_large
@@ -20,7 +21,6 @@ from gpuproof.errors import UsageError
 LIMIT_S = 900.0
 """Seconds to wait for a result: the default of InvocationTimeoutSeconds,
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointAsync.html"""
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
 _INPUTS = "gpuproof-inputs"
 
 
@@ -109,7 +109,7 @@ def wait(
         ModelFailed: the model failed, or there is no result within the time limit.
     """
     limit = options.timeout or LIMIT_S
-    deadline, pause = clock() + limit, _FIRST_WAIT_S
+    deadline, pauses = clock() + limit, poll_pauses()
     while True:
         bucket, key = _split(submitted.output)
         if aws.object(bucket, key) is not None:
@@ -130,8 +130,7 @@ def wait(
                 f"{endpoint.name} has no result after {limit:g} s: it is still in the queue, or it failed.",
                 f"Look for the result later: aws s3 cp {submitted.output} -",
             )
-        sleep(max(0.0, min(pause, deadline - clock())))
-        pause = min(_LONGEST_WAIT_S, pause * 1.5)
+        sleep(max(0.0, min(next(pauses), deadline - clock())))
 
 
 def delete_upload(aws: Aws, upload: str) -> None:
