@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from botocore.credentials import Credentials
 
 from gpuproof_emulator.testing import ACCOUNT, REGION, Emulator, start
 from gpuproof_emulator.testing import stop as end_emulator
+from support.python_processes import spawn_emulator, suits_command
 
 __all__ = ["ACCOUNT", "REGION", "RunningEmulator", "end_emulator", "running_emulator", "start_emulator"]
 
@@ -120,5 +122,6 @@ def running_emulator(
 
 def start_emulator(state: Path, *words: str) -> RunningEmulator:
     """Start `gpuproof emulator` and wait until it accepts requests."""
-    started = start(state, *words)
+    forked = {"spawn": spawn_emulator} if suits_command(os.environ) else {}
+    started = start(state, *words, **forked)
     return RunningEmulator(started.environment, started.process, started.state)

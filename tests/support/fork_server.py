@@ -10,6 +10,8 @@ One server for each framework serves all workers of a run of tests. It ends with
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import gc
 import importlib
 import io
 import json
@@ -24,9 +26,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import IO
 
 _MAX_MESSAGE = 1 << 20
 _STARTED_BY_ANOTHER = 3
+_PR_SET_PDEATHSIG = 1
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
 _FREE = ("GPUPROOF_", "PYTEST_", "AWS_", "SM_", "SAGEMAKER_", "TF_CLI_")  # the last ones are Terraform's
 _SET_BY_FRAMEWORKS = {
@@ -62,6 +66,7 @@ class ForkedProcess:
         self._connection = connection
         self.pid: int = self._receive()["pid"]
         self.returncode: int | None = None
+        self.stdout: IO[str] | None = None
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code, negative for a signal, when the process has ended; raises `subprocess.TimeoutExpired`."""
@@ -69,16 +74,26 @@ class ForkedProcess:
             self._connection.settimeout(timeout)
             try:
                 self.returncode = self._receive()["code"]
-            except TimeoutError:
+            except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("python", timeout or 0) from None
             self._connection.close()
         return self.returncode
 
-    def kill(self) -> None:
-        """Send SIGKILL unless the process has been waited for."""
+    def poll(self) -> int | None:
+        """The exit code if the process has ended, else None."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0.0)
+        return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal unless the process has been waited for."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL unless the process has been waited for."""
+        self.send_signal(signal.SIGKILL)
 
     def _receive(self) -> dict[str, int]:
         line = self._connection.recv(_MAX_MESSAGE)
@@ -92,7 +107,7 @@ class ForkServer:
 
     Args:
         name: of the server.
-        modules: imported before anything is run.
+        modules: imported before anything is run; one that ends with `.py` is a file that is executed.
     """
 
     def __init__(self, name: str, *modules: str) -> None:
@@ -210,9 +225,21 @@ def _leave(*files: socket.socket | int) -> None:
             file.close()
 
 
+def _keep_everything() -> None:
+    """Make no process free, or collect as garbage, what was imported before it was forked.
+
+    Both write to memory that is shared until then: it would be copied when a short process ends.
+    """
+    gc.collect()
+    for kept in gc.get_objects():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    gc.freeze()
+
+
 def _become(request: dict[str, object], streams: Iterable[int]) -> None:
     """Give this process the session, streams, folder, environment and arguments of the request."""
     os.setsid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # the server ends after all tests
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -254,7 +281,11 @@ if __name__ == "__main__":
     socket_ = _listen(sys.argv[1])
     sys.path.pop(0)
     for module in sys.argv[2:]:
-        importlib.import_module(module)
+        if module.endswith(".py"):
+            runpy.run_path(module)
+        else:
+            importlib.import_module(module)
+    _keep_everything()
     _serve(socket_)
     if sys.argv[0].endswith(".py"):
         main = sys.modules["__main__"] = ModuleType("__main__")

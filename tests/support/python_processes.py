@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 from support.fork_server import ORIGINAL_ENVIRONMENT, ForkedProcess, ForkServer, suits
 
 Framework = Literal["torch", "tensorflow"]
+
+_HERE = Path(__file__).parent
 
 
 def start_python(
@@ -76,6 +78,23 @@ def run_gpuproof(
     return subprocess.CompletedProcess([sys.executable, *command], code, *texts)
 
 
+def spawn_emulator(
+    options: Sequence[str], environment: Mapping[str, str], log: IO[bytes]
+) -> subprocess.Popen[str]:
+    """Start `python -m gpuproof_emulator OPTIONS…`; its standard output is a pipe. It ends at the latest with all tests."""
+    output, sink = os.pipe()
+    with open(os.devnull, "rb") as nothing:
+        process = _emulator_server().popen(
+            ["-m", "gpuproof_emulator", *options],
+            cwd=Path.cwd(),
+            env=environment,
+            streams=(nothing.fileno(), sink, log.fileno()),
+        )
+    os.close(sink)
+    process.stdout = open(output)  # noqa: SIM115 - `end_emulator` closes it
+    return cast("subprocess.Popen[str]", process)
+
+
 def _read(source: int, texts: list[str], number: int) -> None:
     with open(source, errors="replace") as stream:
         texts[number] = stream.read()
@@ -94,17 +113,14 @@ def suits_command(environment: Mapping[str, str]) -> bool:
 
 @functools.cache
 def _command_server() -> ForkServer:
-    """The server whose processes have imported what most commands import."""
-    return ForkServer(
-        "gpuproof",
-        *("gpuproof.cli.main", "gpuproof.cli.jobs.run", "gpuproof.app.run", "gpuproof.jobs.load", "boto3"),
-        *(
-            "gpuproof.backends.sagemaker.backend",
-            "gpuproof.backends.ec2.backend",
-            "gpuproof.backends.local.backend",
-        ),
-        *("gpuproof.linter.preflight", "gpuproof.catalogue", "gpuproof.terminal.verdict", "gpuproof.explain"),
-    )
+    """The server whose processes have imported what commands import."""
+    return ForkServer("gpuproof", str(_HERE / "warm_command.py"))
+
+
+@functools.cache
+def _emulator_server() -> ForkServer:
+    """The server whose processes have imported what the emulator imports."""
+    return ForkServer("emulator", str(_HERE / "warm_emulator.py"))
 
 
 @functools.cache

@@ -23,11 +23,11 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -37,6 +37,9 @@ ACCOUNT = "123456789012"
 """The account of an emulator."""
 REGION = "us-east-1"
 """The region of an emulator's clients, unless another is named."""
+
+Spawn = Callable[[Sequence[str], Mapping[str, str], IO[bytes]], "subprocess.Popen[str]"]
+"""Starts a process of the emulator."""
 
 _STOP_S = 60.0
 
@@ -158,12 +161,25 @@ class Emulator:
             return json.loads(response.read())
 
 
-def start(state: Path, *options: str) -> Emulator:
+def _spawn(options: Sequence[str], environment: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gpuproof_emulator", *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        # A test process that is killed runs no fixture's end.
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl and nothing else
+    )
+
+
+def start(state: Path, *options: str, spawn: Spawn = _spawn) -> Emulator:
     """Start `gpuproof emulator` on a free port, and wait until it accepts requests.
 
     Args:
         state: its state folder; its log is written beside it.
         options: further options of `gpuproof emulator`.
+        spawn: starts a process with these options, environment variables and standard error.
 
     Raises:
         RuntimeError: it does not start; the message has its output.
@@ -171,16 +187,9 @@ def start(state: Path, *options: str) -> Emulator:
     state.parent.mkdir(parents=True, exist_ok=True)
     log = state.parent / f"{state.name}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    with log.open("a") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gpuproof_emulator", "--port", "0", "--state", str(state), *options],
-            env={**inherited, "GPUPROOF_STATE_DIR": str(state.parent / "state")},
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            # A test process that is killed runs no fixture's end.
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl and nothing else
-        )
+    variables = {**inherited, "GPUPROOF_STATE_DIR": str(state.parent / "state")}
+    with log.open("ab") as errors:
+        process = spawn(["--port", "0", "--state", str(state), *options], variables, errors)
     assert process.stdout is not None
     environment: dict[str, str] = {}
     while (line := process.stdout.readline()).startswith("export "):
