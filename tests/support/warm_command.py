@@ -6,7 +6,7 @@ import threading
 from importlib import import_module
 
 import boto3
-import botocore.loaders
+import botocore.session
 
 import gpuproof.account
 import gpuproof.app
@@ -14,7 +14,7 @@ import gpuproof.backends
 from gpuproof.cli.main import COMMANDS
 
 # botocore parses the description of a service again for each session: a tenth of a second, half a second for EC2.
-botocore.loaders.JSONFileLoader.load_file = functools.cache(botocore.loaders.JSONFileLoader.load_file)
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 for command in COMMANDS.values():
     import_module(f"gpuproof.cli.{command.module}")

@@ -6,13 +6,13 @@ import pkgutil
 import threading
 from importlib import import_module
 
-import botocore.loaders
+import botocore.session
 import moto.backends
 from moto.moto_api._internal import mock_random
 
 import gpuproof_emulator
 
-botocore.loaders.JSONFileLoader.load_file = functools.cache(botocore.loaders.JSONFileLoader.load_file)
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 for module in pkgutil.walk_packages(gpuproof_emulator.__path__, "gpuproof_emulator."):
     if module.name != "gpuproof_emulator.testing" and not module.name.endswith("__main__"):
