@@ -221,12 +221,18 @@ def seconds_of(call: Callable[[], Any], device: str, *, times: int, warm_up: int
 
 
 def measure_step(known: Models, name: str, batch: int, precision: str, device: str) -> dict[str, Any]:
-    """A row of a model, with a smaller batch if it does not fit; `skipped` says why there is no time."""
+    """A row of a model, with a smaller batch if it does not fit; `skipped` says why it has no time."""
     for _ in range(HALVINGS + 1):
         try:
             return _measured_step(known, name, batch, precision, device)
         except torch.cuda.OutOfMemoryError:
             batch = max(1, batch // 2)
+        except RuntimeError as error:
+            if device == "cuda":
+                raise  # after an error of CUDA, nothing that this process measures is right
+            # oneDNN has no LSTM in bfloat16 for CPUs without AVX-512.
+            reason = str(error).partition("\n")[0]
+            return {"model": name, "precision": precision, "skipped": f"PyTorch cannot run it here: {reason}"}
         finally:
             gc.collect()
             if device == "cuda":
