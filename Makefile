@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test but those of make nightly (what CI runs)"
-	@echo "make nightly      the tests that make test leaves out: benchmarks, the largest jobs of several hosts"
+	@echo "make nightly      the tests that make test leaves out: benchmarks, the longest multi-host jobs"
 	@echo "make quick        lint and the tests that start no framework, server or job (two minutes on two cores)"
 	@echo "make flaky        tests of processes and signals, 20 times on one busy core (COUNT=20)"
 	@echo "make coverage     branch coverage of 'make test', also in the processes that tests start (COVERED=tests/util)"
@@ -67,7 +67,7 @@ every-test: setup
 quick-tests: setup
 	$(PYTEST) -m "not gpu and not slow and not journey and not nightly" -n $(QUICK_WORKERS) $(ORDER)
 
-# Long tests of benchmarks: what `make test` leaves out.
+# What `make test` leaves out: benchmarks and the longest multi-host jobs.
 nightly: setup
 	$(PYTEST) -m nightly -n $(WORKERS) $(ORDER)
 

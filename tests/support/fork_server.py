@@ -226,9 +226,9 @@ def _leave(*files: socket.socket | int) -> None:
 
 
 def _keep_everything() -> None:
-    """Make no process free, or collect as garbage, what was imported before it was forked.
+    """Prevent forks from freeing or garbage-collecting what was imported before.
 
-    Both write to memory that is shared until then: it would be copied when a short process ends.
+    Either would write to shared memory, so that the kernel copies it, just before a short process ends.
     """
     gc.collect()
     for kept in gc.get_objects():
