@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,25 @@ KILLED = ECHO.replace('return "model"', "import os, signal; os.kill(os.getpid(),
 SLOW = ECHO.replace('return "model"', "import time; time.sleep(2); return 'model'")
 HANGS = ECHO.replace('return "model"', "import time; time.sleep(600)")
 RAISES = ECHO.replace("return data", "raise ValueError('no such row')")
+
+
+@pytest.fixture
+def gate() -> Iterator[socket.socket]:
+    """A listener that holds models which `waits_for` it until it is closed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def waits_for(gate: socket.socket) -> str:
+    """A handler whose model is loaded when the gate is closed."""
+    address = gate.getsockname()
+    load = f"""
+    import contextlib, socket
+    with contextlib.suppress(OSError):
+        socket.create_connection({address}).recv(1)
+    return "model"
+"""
+    return ECHO.replace('    return "model"\n', load)
 
 
 def test_a_model_that_cannot_be_loaded_leaves_nothing_and_its_log_is_explained(
@@ -167,10 +188,13 @@ def test_an_update_that_is_not_on_the_gpu_returns_to_the_old_model(endpoints: En
     assert [line for line in endpoints.left() if first not in line] == [f"endpoint {endpoints.name}"]
 
 
-def test_an_endpoint_that_somebody_else_deletes_leaves_nothing(endpoints: EndpointSandbox) -> None:
+def test_an_endpoint_that_somebody_else_deletes_leaves_nothing(
+    endpoints: EndpointSandbox, gate: socket.socket
+) -> None:
     def delete(_step: int) -> None:
-        if not progress.steps[-1].startswith("wait for"):
+        if progress.steps[-1] != f"wait for the endpoint {endpoints.name}: Creating":
             return
+        gate.close()
         endpoints.client.get_waiter("endpoint_in_service").wait(
             EndpointName=endpoints.name, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
         )
@@ -178,18 +202,20 @@ def test_an_endpoint_that_somebody_else_deletes_leaves_nothing(endpoints: Endpoi
 
     progress = RecordingProgress(delete)
     with pytest.raises(EndpointGone, match="somebody else"):
-        endpoints.deploy(endpoints.plan(endpoints.packed(SLOW)), progress)
+        endpoints.deploy(endpoints.plan(endpoints.packed(waits_for(gate))), progress)
     assert endpoints.left() == []
 
 
-def test_a_second_interrupt_names_the_endpoint_that_is_left(endpoints: EndpointSandbox) -> None:
+def test_a_second_interrupt_names_the_endpoint_that_is_left(
+    endpoints: EndpointSandbox, gate: socket.socket
+) -> None:
     def interrupt(_step: int) -> None:
         if progress.steps[-1].startswith(("wait for", "wait until")):
             raise KeyboardInterrupt
 
     progress = RecordingProgress(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        endpoints.deploy(endpoints.plan(endpoints.packed(SLOW)), progress)
+        endpoints.deploy(endpoints.plan(endpoints.packed(waits_for(gate))), progress)
     assert any("interrupted again" in note for note in progress.notes)
     assert endpoints.kinds_left() == ["config", "endpoint", "file", "model"]
 
