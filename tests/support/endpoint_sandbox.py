@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -144,3 +145,15 @@ class EndpointSandbox:
 
     def _list(self, operation: str, member: str) -> list[dict[str, Any]]:
         return getattr(self.client, operation)(NameContains=self.name)[member]
+
+
+def waits_for(gate: socket.socket) -> str:
+    """A handler whose model is loaded when the gate, a listener, is closed."""
+    address = gate.getsockname()
+    load = f"""
+    import contextlib, socket
+    with contextlib.suppress(OSError):
+        socket.create_connection({address}).recv(1)
+    return "model"
+"""
+    return ECHO.replace('    return "model"\n', load)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from support.aws_emulator import RunningEmulator, running_emulator
 from support.cli_sandbox import until
 from support.deploy_program import Program
-from support.endpoint_sandbox import ECHO, IMAGE
+from support.endpoint_sandbox import IMAGE, waits_for
 
 pytestmark = pytest.mark.slow
 
@@ -63,13 +64,14 @@ def test_a_dry_run_creates_nothing(program: Program) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_endpoint_is_created_leaves_nothing(program: Program, number: int) -> None:
     name = f"signal-{number}"
-    program.write(ECHO.replace('return "model"', "import time; time.sleep(5); return 'model'"))
-    process = program.start(
-        *("deploy", str(program.model), "--name", name, "--instance-type", "ml.g5.xlarge"),
-        *("--image", IMAGE, "--no-require-gpu"),
-    )
-    until(lambda: len(program.left(name)) == 3 or process.poll() is not None, "the endpoint")
-    process.send_signal(number)
+    with socket.create_server(("127.0.0.1", 0)) as gate:
+        program.write(waits_for(gate))
+        process = program.start(
+            *("deploy", str(program.model), "--name", name, "--instance-type", "ml.g5.xlarge"),
+            *("--image", IMAGE, "--no-require-gpu"),
+        )
+        until(lambda: len(program.left(name)) == 3 or process.poll() is not None, "the endpoint")
+        process.send_signal(number)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert program.left(name) == []

@@ -14,7 +14,7 @@ from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, Endpo
 from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
 from gpuproof.errors import ExitCode
 from support.cli_sandbox import until
-from support.endpoint_sandbox import ECHO, EndpointSandbox
+from support.endpoint_sandbox import ECHO, EndpointSandbox, waits_for
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
 
 pytestmark = pytest.mark.slow
@@ -33,18 +33,6 @@ def gate() -> Iterator[socket.socket]:
     """A listener that holds models which `waits_for` it until it is closed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
-
-
-def waits_for(gate: socket.socket) -> str:
-    """A handler whose model is loaded when the gate is closed."""
-    address = gate.getsockname()
-    load = f"""
-    import contextlib, socket
-    with contextlib.suppress(OSError):
-        socket.create_connection({address}).recv(1)
-    return "model"
-"""
-    return ECHO.replace('    return "model"\n', load)
 
 
 def test_a_model_that_cannot_be_loaded_leaves_nothing_and_its_log_is_explained(
