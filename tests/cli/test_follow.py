@@ -222,3 +222,33 @@ def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.Strin
     run.is_remote = False
     follow_run(run, console)
     assert "status" not in own.getvalue()
+
+
+class TestAnIdleGpu:
+    """A run that completed, of which a GPU did no work."""
+
+    @pytest.fixture
+    def run(self) -> ScriptedRun:
+        run = ScriptedRun([DONE])
+        run.record = RunRecord.of({**DONE.document, "verdict": "used", "gpu_requirement_met": False})
+        run.verdict = {"version": 99, "outcome": "used", "gpus_expected": 4, "gpus_working": 3}
+        return run
+
+    def test_is_the_last_line(self, run: ScriptedRun, console: Console, own: io.StringIO) -> None:
+        assert follow_run(run, console) == ExitCode.GPU_UNUSED
+        assert own.getvalue().splitlines()[-1] == (
+            "FAILED: 1 of 4 requested GPUs did no work (exit code 4; --no-require-gpu accepts this)"
+        )
+
+    def test_completes_in_red(self, run: ScriptedRun, console: Console, own: io.StringIO) -> None:
+        console.colour = True
+        follow_run(run, console)
+        assert "\x1b[31mCompleted\x1b[0m" in own.getvalue()
+
+    def test_a_run_that_used_them_completes_in_green_without_it(
+        self, console: Console, own: io.StringIO
+    ) -> None:
+        console.colour = True
+        follow_run(ScriptedRun([DONE]), console)
+        assert "\x1b[32mCompleted\x1b[0m" in own.getvalue()
+        assert "FAILED" not in own.getvalue()

@@ -67,7 +67,7 @@ def test_each_gpu_of_each_host_is_judged_and_none_counts_twice(
     assert [host["throughput"]["examples"] > 8 for host in verdict["hosts"]] == [True, True]
     assert all(host["started"] < host["ended"] for host in verdict["hosts"])
     assert not verdict["notes"]
-    assert "used in part" in sandbox.gpuproof("ps").stdout
+    assert "partly used" in sandbox.gpuproof("ps").stdout
 
 
 EMULATED = """
@@ -98,7 +98,7 @@ def test_the_verdicts_of_sagemakers_hosts_are_merged_and_tagged(
         assert done.returncode == 4, done.stderr
         shown = " ".join(done.stderr.split())
         assert "1 of 2 GPUs worked, 80% busy on average while in use; algo-2: GPU 0 did nothing" in shown
-        assert "used in part" in sandbox.gpuproof("ps", "--on", "sagemaker").stdout
+        assert "partly used" in sandbox.gpuproof("ps", "--on", "sagemaker").stdout
         found = emulator.client("resourcegroupstaggingapi").get_resources(
             TagFilters=[{"Key": "gpuproof:verdict"}]
         )

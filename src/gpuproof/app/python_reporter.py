@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from gpuproof.backends.base import Event, Live, Notice, Output, Plan, Run
 from gpuproof.backends.interrupts import DeferredInterrupt
+from gpuproof.backends.outcome import ARGUMENT, outcome_text
 from gpuproof.backends.record import RunRecord
 from gpuproof.terminal.live import progress_text
 from gpuproof.util.humanize import format_bytes, format_clock
@@ -102,7 +103,10 @@ class PythonReporter:
                     run.stop(at_once=True)
                     self.show(run.wait())
             raise
-        return run.record.outcome
+        record = run.record
+        if record.has_ended and (text := outcome_text(record, run.verdict, ARGUMENT)) is not None:
+            self.report("error", text)
+        return record.outcome
 
     def delivered(self, paths: Sequence[Path]) -> None:
         """The job names the folders."""

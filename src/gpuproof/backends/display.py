@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from gpuproof.backends.outcome import ARGUMENT, outcome_text
 from gpuproof.errors import GPUproofError
 from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
@@ -104,6 +105,8 @@ def run_html(run: Run) -> str:
     rows += [("note", note) for note in record.notes]
     rows += [("artifact", artifact.location) for artifact in artifacts]
     rows.append((run.address_label, run.address))
+    if record.has_ended and (text := outcome_text(record, verdict, ARGUMENT)) is not None:
+        rows.append(("outcome", text))
     if verdict is None:
         return _table(run.id, rows)
     from gpuproof.terminal.verdict import render  # commands that show no verdict start faster without it

@@ -76,11 +76,11 @@ class RunRecord:
 
     @property
     def verdict_text(self) -> str | None:
-        """The outcome of the verdict; `used in part` if some of the GPUs that are required did no work."""
-        from gpuproof.agent.verdict import USED  # most commands start faster without it
+        """The outcome of the verdict; `partly used` if some of the GPUs that are required did no work."""
+        from gpuproof.agent.verdict import PARTLY_USED, USED  # most commands start faster without it
 
         in_part = self.verdict == USED and self.gpu_requirement_met is False
-        return f"{USED} in part" if in_part else self.verdict
+        return PARTLY_USED if in_part else self.verdict
 
     @property
     def has_ended(self) -> bool:

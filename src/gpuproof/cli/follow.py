@@ -13,7 +13,7 @@ from gpuproof.cli.billing import billing_text, spot_text
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
-from gpuproof.terminal.style import LABEL_WIDTH, Style, status_colour, wrap
+from gpuproof.terminal.style import BOLD, LABEL_WIDTH, RED, YELLOW, Style, status_colour, wrap
 from gpuproof.terminal.verdict import render
 from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
@@ -48,7 +48,7 @@ def follow_run(
             stops waiting. If False, Ctrl-C only stops following.
         host: show only this host's output; that of all hosts if None.
         first: called before any output, when Ctrl-C already stops the run.
-        end: prints how it ended; `show_end` if None.
+        end: prints how it ended; `show_end` and `show_outcome` if None.
 
     Returns:
         The exit code for the run.
@@ -76,7 +76,11 @@ def follow_run(
             events = run.follow(offset=offset + view.seen, live=console.live, host=host)
     console.end_progress()
     record = run.record
-    (end or show_end)(run, record, console)
+    if end is not None:
+        end(run, record, console)
+    else:
+        show_end(run, record, console)
+        show_outcome(run, record, console)
     return ExitCode.INTERRUPTED if interrupts else record.outcome
 
 
@@ -103,6 +107,18 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
         console.label("", f"gpuproof pull {run.cli_name}")
     for explanation in run.explanations()[:_MOST_EXPLANATIONS]:
         _explain(explanation, console)
+
+
+def show_outcome(run: Run, record: RunRecord, console: Console) -> None:
+    """Print, as the last line, why a run that completed counts as failed."""
+    from gpuproof.backends.outcome import (
+        FLAG,
+        outcome_text,
+    )  # imported late: only runs that have ended need it
+
+    if (text := outcome_text(record, run.verdict, FLAG)) is not None:
+        colour = YELLOW if record.outcome == ExitCode.UNDECIDED else RED
+        console.print(Style(console.colour).paint(text, f"{BOLD};{colour}"))
 
 
 def show_status(record: RunRecord, console: Console) -> None:
@@ -213,9 +229,8 @@ def _stopping(run: Run, interrupts: int) -> str:
 
 def _ending(record: RunRecord, style: Style) -> str:
     took = format_clock(record.seconds(record.ended or 0.0))
-    text = f"{record.id}: {style.paint(record.status, status_colour(record.status))}" + (
-        "" if took == "-" else f" after {took}"
-    )
+    status = style.paint(record.status, status_colour(record.status, record.gpu_requirement_met))
+    text = f"{record.id}: {status}" + ("" if took == "-" else f" after {took}")
     return f"{text}\n{record.reason}" if record.reason else text
 
 

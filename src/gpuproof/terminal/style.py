@@ -15,8 +15,14 @@ LABEL_WIDTH = 11
 """Columns of the label before a paragraph."""
 
 
-def status_colour(status: str) -> str:
-    """The ANSI code for a run's status; empty for an unknown one."""
+def status_colour(status: str, gpu_requirement_met: bool | None = True) -> str:
+    """The ANSI code for a run's status; empty for an unknown one.
+
+    Args:
+        gpu_requirement_met: False if it completed and a required GPU did no work; None if that is unknown.
+    """
+    if status == "Completed" and gpu_requirement_met is not True:
+        return YELLOW if gpu_requirement_met is None else RED
     return _STATUSES.get(status, "")
 
 

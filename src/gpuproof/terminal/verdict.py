@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
+    PARTLY_USED,
     UNKNOWN,
     USED,
     Bottleneck,
@@ -27,7 +28,7 @@ _MANY_GPUS = 5
 """So many GPUs that their spread gets a line of its own."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
-_COLOURS = {USED: GREEN, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
+_COLOURS = {USED: GREEN, PARTLY_USED: RED, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
 _RIGHT_COLUMNS = (2, 3)
 _LABELS = {
     "shm": "memory",
@@ -61,8 +62,8 @@ def render(
 
 
 def verdict_colour(outcome: str | None) -> str:
-    """The ANSI code for an outcome, or for `used in part`; empty if it is unknown or needs none."""
-    return _COLOURS.get(outcome or "", RED if (outcome or "").startswith(USED) else "")
+    """The ANSI code for an outcome, or for `partly used`; empty if it is unknown or needs none."""
+    return _COLOURS.get(outcome or "", "")
 
 
 def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
@@ -76,8 +77,12 @@ def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True
 
 
 def _write(page: _Page, verdict: Verdict) -> None:
-    code = RED if verdict.gpu_requirement_met is False else _COLOURS.get(verdict.outcome)
-    page.label("verdict", verdict.reason, head=f"{verdict.outcome}: ", head_code=code)
+    outcome, code = verdict.outcome, _COLOURS.get(verdict.outcome)
+    if outcome == USED and verdict.gpus_working < verdict.gpus_expected:
+        outcome, code = PARTLY_USED, YELLOW
+    if verdict.gpu_requirement_met is False:
+        code = RED
+    page.label("verdict", verdict.reason, head=f"{outcome}: ", head_code=code)
     if verdict.remedy:
         page.label("next", verdict.remedy)
     if verdict.gpus and (verdict.gpus_expected or any(gpu.touched for gpu in verdict.gpus)):

@@ -12,6 +12,8 @@ VERSION = 1
 
 USED = "used"
 """At least one GPU did work for the job."""
+PARTLY_USED = "partly used"
+"""How `used` is shown if GPUs that were expected did no work; no outcome of its own."""
 IDLE = "idle"
 """The job opened a GPU, which then did almost no work."""
 CPU_ONLY = "cpu-only"

@@ -170,7 +170,8 @@ def _table(records: list[RunRecord]) -> str:
 
     def code(number: int, column: int) -> str:
         record = records[number]
-        return {1: status_colour(record.status), 2: verdict_colour(record.verdict_text)}.get(column, "")
+        status = status_colour(record.status, record.gpu_requirement_met)
+        return {1: status, 2: verdict_colour(record.verdict_text)}.get(column, "")
 
     return render_table(
         headers, [row(record) for record in records], right=[4, 7], style=Style(colour()), code=code

@@ -90,6 +90,7 @@ class RunReporter(ConsoleProgress):
             self._show_dry_run(plan, result.choice)
         elif self._last is not None and (run.record.has_ended or plan.job.kind != "machine"):
             self._print_final(run)
+            self._show_outcome(run)
         return result.exit_code
 
     def failed(self, error: Exception) -> None:
@@ -162,6 +163,12 @@ class RunReporter(ConsoleProgress):
             from gpuproof.cli.follow import final_document
 
             self._print_json(json.loads(final_document(run)))
+
+    def _show_outcome(self, run: Run) -> None:
+        from gpuproof.cli.follow import show_outcome
+
+        if run.record.has_ended and not run.lacked_capacity:
+            show_outcome(run, run.record, self.console)
 
     def _print_json(self, document: Mapping[str, Any]) -> None:
         """Print a document, with the backends that were compared if one was chosen."""

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from gpuproof.cli.billing import billing_text, spot_text
-    from gpuproof.cli.follow import final_document, show_end
+    from gpuproof.cli.follow import final_document, show_end, show_outcome
     from gpuproof.terminal.console import Console
     from gpuproof.terminal.style import Style, status_colour
     from gpuproof.util.humanize import format_clock
@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     console.label(found.address_label, found.address)
     if record.has_ended:
         show_end(found, record, console)
+        show_outcome(found, record, console)
     else:
         message = record.document.get("status_message")
         status = Style(console.colour).paint(record.status, status_colour(record.status))

@@ -28,5 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(final_document(found))
     else:
+        from gpuproof.backends.outcome import FLAG, outcome_text
+
         print(f"{record.id}: {record.status}" + (f": {record.reason}" if record.reason else ""))
+        if (text := outcome_text(record, found.verdict, FLAG)) is not None:
+            print(text)
     return record.outcome
