@@ -141,6 +141,31 @@ def test_junit_is_xml_with_a_failure_each(report: CheckReport) -> None:
     assert len(root.findall(".//failure")) == len(report.hits)
 
 
+def test_junit_counts_errors_and_warnings_as_failures_and_notes_as_passed(here: Path) -> None:
+    write_files(
+        here, {"a.py": "from sagemaker.pytorch import PyTorch\n", "b.py": "x = (", "c.py": "ok = 1\n"}
+    )
+    report = check_here(select=("SDK201", "E901"))
+    severities = sorted(str(hit.finding.severity) for hit in report.hits)
+    assert severities == ["error", "note"]
+    root = ET.fromstring("\n".join(junit.render(report)))
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    suites = {suite.get("name"): suite for suite in root.findall("testsuite")}
+    note = suites["a.py"].find("testcase")
+    assert note is not None
+    assert (suites["a.py"].get("failures"), suites["b.py"].get("failures")) == ("0", "1")
+    assert note.find("failure") is None
+    assert "sagemaker v2" in (note.findtext("system-out") or "")
+
+
+def test_junit_fails_exactly_where_the_exit_code_does(here: Path) -> None:
+    write_files(here, {"a.py": "from sagemaker.pytorch import PyTorch\n"})
+    report = check_here(select=("SDK201",))
+    root = ET.fromstring("\n".join(junit.render(report)))
+    assert not report.failed
+    assert root.get("failures") == "0"
+
+
 def test_junit_of_a_clean_report_has_a_case_that_passed(here: Path) -> None:
     write_files(here, {"a.py": "x = 1"})
     root = ET.fromstring("\n".join(junit.render(check_here())))

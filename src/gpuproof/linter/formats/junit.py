@@ -1,12 +1,16 @@
-"""Findings as JUnit XML: a suite per file and a failed case per finding; without findings, one passed case."""
+"""Findings as JUnit XML: a suite per file and a case per finding; without findings, one passed case.
+
+Errors and warnings are failed cases. Notes, which do not change the exit code, are passed cases with `system-out`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
+from gpuproof.findings import Severity
 from gpuproof.linter.engine import CheckReport
 from gpuproof.linter.formats.text import excerpt, location_text
 from gpuproof.linter.rule import Hit
@@ -19,7 +23,9 @@ def render(report: CheckReport) -> Iterator[str]:
     """The lines of the document."""
     count, errors = len(report.hits), report.internal_errors
     yield '<?xml version="1.0" encoding="utf-8"?>'
-    totals = f'tests="{max(count + len(errors), 1)}" failures="{count}" errors="{len(errors)}"'
+    totals = (
+        f'tests="{max(count + len(errors), 1)}" failures="{_failures(report.hits)}" errors="{len(errors)}"'
+    )
     yield f'<testsuites name="gpuproof check" {totals}>'
     if not count and not errors:
         yield '  <testsuite name="gpuproof check" tests="1" failures="0" errors="0">'
@@ -27,7 +33,7 @@ def render(report: CheckReport) -> Iterator[str]:
         yield "  </testsuite>"
     for path, found in groupby(report.hits, key=lambda hit: hit.span.unit.path):
         hits = list(found)
-        attributes = f'tests="{len(hits)}" failures="{len(hits)}" errors="0"'
+        attributes = f'tests="{len(hits)}" failures="{_failures(hits)}" errors="0"'
         yield f"  <testsuite name={_attribute(path)} {attributes}>"
         for hit in hits:
             yield from _case(hit)
@@ -42,6 +48,15 @@ def render(report: CheckReport) -> Iterator[str]:
     yield "</testsuites>"
 
 
+def _failures(hits: Iterable[Hit]) -> int:
+    return sum(_fails(hit) for hit in hits)
+
+
+def _fails(hit: Hit) -> bool:
+    """Whether a finding fails the check, as in `CheckReport.failed`."""
+    return hit.finding.severity is not Severity.NOTE
+
+
 def _case(hit: Hit) -> Iterator[str]:
     finding = hit.finding
     location = finding.location
@@ -52,8 +67,11 @@ def _case(hit: Hit) -> Iterator[str]:
         (*excerpt(hit), finding.message, *finding.evidence, *([finding.remedy] if finding.remedy else []))
     )
     yield f"    <testcase classname={_attribute(classname)} name={_attribute(name)}>"
-    yield f"      <failure type={_attribute(str(finding.severity))} message={_attribute(finding.message)}>"
-    yield escape(_clean(body)) + "</failure>"
+    if _fails(hit):
+        yield f"      <failure type={_attribute(str(finding.severity))} message={_attribute(finding.message)}>"
+        yield escape(_clean(body)) + "</failure>"
+    else:
+        yield f"      <system-out>{escape(_clean(body))}</system-out>"
     yield "    </testcase>"
 
 
