@@ -1,7 +1,8 @@
-"""What a first job needs: the IAM role of a new emulator, an instance profile, and the environment variables of its users."""
+"""What a first job needs: the roles and the instance profile of an emulated account, and the environment variables of its users."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -44,26 +45,24 @@ def user_environment(url: str, token: str, state: Path) -> dict[str, str]:
     }
 
 
-def create_role(iam: Any) -> None:
-    """Create a role that SageMaker may assume.
+def create_roles(iam: Any) -> None:
+    """Create what GPUproof looks for and an account does not have yet: the role of jobs, the role of schedules, and the
+    instance profile of instances.
 
     Args:
         iam: an IAM client.
     """
-    _create_role(iam, NAME, "sagemaker.amazonaws.com")
+    from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
 
-
-def create_instance_profile(iam: Any) -> None:
-    """Create the instance profile that GPUproof uses if none is named.
-
-    Args:
-        iam: an IAM client.
-    """
-    from gpuproof.backends.ec2.planning.profile import DEFAULT_NAME, SERVICE  # loads pydantic
-
-    _create_role(iam, DEFAULT_NAME, SERVICE)
-    iam.create_instance_profile(InstanceProfileName=DEFAULT_NAME)
-    iam.add_role_to_instance_profile(InstanceProfileName=DEFAULT_NAME, RoleName=DEFAULT_NAME)
+    existing = {role["RoleName"] for role in iam.list_roles(MaxItems=1000)["Roles"]}
+    profile = ROLE_NAMES["ec2"]
+    for name, backend in ((NAME, "sagemaker"), (ROLE_NAMES["scheduler"], "scheduler"), (profile, "ec2")):
+        if name not in existing:
+            _create_role(iam, name, SERVICES[backend])
+    if not iam.list_instance_profiles_for_role(RoleName=profile)["InstanceProfiles"]:
+        with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_instance_profile(InstanceProfileName=profile)
+        iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
 
 
 def _create_role(iam: Any, name: str, service: str) -> None:

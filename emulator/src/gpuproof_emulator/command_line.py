@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fresh", action="store_true", help="start with an empty state")
     parser.add_argument(
-        "--no-role", action="store_true", help="start without an execution role for SageMaker"
+        "--no-role",
+        action="store_true",
+        help="create no roles and no instance profile",
     )
     parser.add_argument(
         "--python",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuproof_emulator.auth.key_ring import KeyRing
 from gpuproof_emulator.auth.signature import SignatureVerifier
-from gpuproof_emulator.bootstrap import create_instance_profile, create_role
+from gpuproof_emulator.bootstrap import create_roles
 from gpuproof_emulator.clients import Clients
 from gpuproof_emulator.context import Context
 from gpuproof_emulator.execution.endpoints.model_server import GPUproofServer
@@ -56,16 +56,11 @@ class Emulator:
         self.notebooks = NotebookSupervisor(self.context)
         self.instances = InstanceSupervisor(self.context, self.journal) if options.boot_instances else None
 
-    def restore(self) -> bool:
-        """Restore the state in which the emulator last ended; call it before the first request.
-
-        Returns:
-            Whether there was any state.
-        """
-        requests = self.journal.replay()
+    def restore(self) -> None:
+        """Restore the state in which the emulator last ended; call it before the first request."""
+        self.journal.replay()
         self.jobs.fail_lost()
         self.notebooks.settle_lost()
-        return requests > 0
 
     def reset(self) -> None:
         """End all jobs and containers, and return to the state of a fresh start; no other request may be in progress."""
@@ -79,15 +74,12 @@ class Emulator:
         self.journal.clear(moto_api_backend.reset)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
         self.notebooks = NotebookSupervisor(self.context)
-        self.create_role()
+        self.create_roles()
 
-    def create_role(self) -> None:
-        """Create the role of a new emulator, if it is to have one; requests must be served meanwhile."""
+    def create_roles(self) -> None:
+        """Create the roles that are missing, unless the account is to be empty; requests must be served meanwhile."""
         if self.context.options.role:
-            iam = self.context.clients.get("iam", DEFAULT_REGION)
-            create_role(iam)
-            if self.instances is not None:
-                create_instance_profile(iam)
+            create_roles(self.context.clients.get("iam", DEFAULT_REGION))
 
     def shutdown(self) -> None:
         """End all jobs and containers. Requests must still be served meanwhile: logs and artifacts are uploaded here."""

@@ -21,7 +21,7 @@ class Options:
         stop_grace: seconds between SIGTERM and SIGKILL; SageMaker's is 120.
         hold: seconds for which an SDK's Describe request is held while its job runs and nothing changes.
         max_hosts: maximum number of instances of one job.
-        role: whether a new emulator gets a role that SageMaker may assume.
+        role: whether the account gets the roles and the instance profile that GPUproof looks for, where they are missing.
         boot_instances: whether EC2 instances that are launched with user data boot it.
         lifecycle_seconds: time limit of each lifecycle script of a notebook instance; SageMaker's is 300.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.

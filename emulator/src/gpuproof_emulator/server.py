@@ -65,14 +65,13 @@ def serve(
         url = f"http://{LOOPBACK}:{server.server_port}"
         token = load_token(options.state)
         emulator = Emulator(options, url, token, faults, quotas)
-        had_state = emulator.restore()
+        emulator.restore()
         server.app = Application(emulator)
         stop = _install_signal_handlers()
         thread = threading.Thread(target=server.serve_forever, name="server", daemon=True)
         thread.start()
         try:
-            if not had_state:
-                emulator.create_role()
+            emulator.create_roles()
             emulator.endpoints.restore()
             emulator.schedules.start()
             if emulator.instances is not None:

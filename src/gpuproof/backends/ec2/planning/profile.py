@@ -6,11 +6,12 @@ import re
 
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.target import InstanceProfile
+from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
 from gpuproof.errors import UsageError
 from gpuproof.settings import instance_profile_name
 
-DEFAULT_NAME = "gpuproof-ec2"
-SERVICE = "ec2.amazonaws.com"
+DEFAULT_NAME = ROLE_NAMES["ec2"]
+SERVICE = SERVICES["ec2"]
 """The service that assumes the role of an instance profile."""
 
 _ARN = re.compile(
@@ -90,7 +91,8 @@ def _found(aws: Aws, name: str, given: str | None) -> InstanceProfile:
         default = f"No instance profile was named, and the account has none of the name {name}."
         other = "" if given else "Name one: --role NAME, or GPUPROOF_INSTANCE_PROFILE. "
         raise UsageError(
-            named if given else default, remedy=f"{other}To create it:\n{creation_commands(name)}"
+            named if given else default,
+            remedy=f"{other}To create it:\n{creation_commands(name)}",
         )
     if not profile.roles:
         raise UsageError(

@@ -17,11 +17,13 @@ from gpuproof.util.csv_table import read_rows
 ROLE_NAMES = {"sagemaker": "gpuproof-sagemaker", "ec2": "gpuproof-ec2", "scheduler": "gpuproof-scheduler"}
 """The names of roles that are used only by GPUproof, by backend; on EC2, the instance profile has the same name."""
 
-_SERVICES = {
+SERVICES = {
     "sagemaker": "sagemaker.amazonaws.com",
     "ec2": "ec2.amazonaws.com",
     "scheduler": "scheduler.amazonaws.com",
 }
+"""The service that assumes each role."""
+
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
 _GROUPS = {
     "sagemaker": (
@@ -61,7 +63,7 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     "tagged-notebook": {"Null": {f"aws:ResourceTag/{_NOTEBOOK}": "false"}},
     "tagged-endpoint-request": {"Null": {f"aws:RequestTag/{_ENDPOINT}": "false"}},
     "tagged-endpoint": {"Null": {f"aws:ResourceTag/{_ENDPOINT}": "false"}},
-    "passed-to-scheduler": {"StringEquals": {"iam:PassedToService": _SERVICES["scheduler"]}},
+    "passed-to-scheduler": {"StringEquals": {"iam:PassedToService": SERVICES["scheduler"]}},
     "scaling-service": {"StringEquals": {"iam:AWSServiceName": _SCALING}},
     "stop-tag": {
         "Null": {f"aws:ResourceTag/{_RUN}": "false"},
@@ -74,8 +76,8 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
     "own-security-group": {"StringEquals": {"aws:ResourceTag/gpuproof:kind": "security-group"}},
     "tagged-transform-request": {"Null": {f"aws:RequestTag/{_TRANSFORM}": "false"}},
     "tagged-transform": {"Null": {f"aws:ResourceTag/{_TRANSFORM}": "false"}},
-    "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": _SERVICES["sagemaker"]}},
-    "passed-to-ec2": {"StringEquals": {"iam:PassedToService": _SERVICES["ec2"]}},
+    "passed-to-sagemaker": {"StringEquals": {"iam:PassedToService": SERVICES["sagemaker"]}},
+    "passed-to-ec2": {"StringEquals": {"iam:PassedToService": SERVICES["ec2"]}},
     "spot-service": {"StringEquals": {"iam:AWSServiceName": _SPOT}},
     "sagemaker-metrics": {"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*", "aws/sagemaker/*"]}},
 }
@@ -184,7 +186,7 @@ def trust_policy(scope: Scope) -> dict[str, Any]:
     statement: dict[str, Any] = {
         "Sid": {"ec2": "EC2", "scheduler": "Scheduler"}.get(scope.backend, "SageMaker"),
         "Effect": "Allow",
-        "Principal": {"Service": _SERVICES[scope.backend]},
+        "Principal": {"Service": SERVICES[scope.backend]},
         "Action": "sts:AssumeRole",
     }
     if scope.backend != "ec2" and scope.account != "*":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
@@ -22,11 +23,8 @@ from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.endpoint import EndpointJob
 from gpuproof.settings import schedule_role_arn
 
-SERVICE = "scheduler.amazonaws.com"
+SERVICE = SERVICES["scheduler"]
 VARIABLE = "GPUPROOF_SCHEDULE_ROLE_ARN"
-ROLE = "gpuproof-scheduler"
-"""The name under which `gpuproof iam policy --on scheduler` creates it."""
-
 _CREATE = "gpuproof iam policy --on scheduler prints its trust policy, its permissions, and how to create it"
 
 
@@ -190,7 +188,7 @@ def find_schedule_role(aws: Aws, given: str | None) -> str:
     Raises:
         UsageError: it does not exist, or EventBridge Scheduler may not assume it.
     """
-    name = given or schedule_role_arn() or ROLE
+    name = given or schedule_role_arn() or ROLE_NAMES["scheduler"]
     caller = aws.caller()
     arn = name if name.startswith("arn:") else f"arn:{caller.partition}:iam::{caller.account}:role/{name}"
     try:

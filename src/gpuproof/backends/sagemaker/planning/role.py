@@ -1,4 +1,4 @@
-"""Finds the role of a job: the named one, or the only role of the account that SageMaker may assume."""
+"""Finds the role of a job: the named one, GPUproof's own, or the only role of the account that SageMaker may assume."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpuproof.backends.aws import Aws, AwsRefused, Role
+from gpuproof.backends.remote.iam.policy import ROLE_NAMES
 from gpuproof.errors import UsageError
 from gpuproof.settings import role_arn
 
@@ -15,7 +16,7 @@ SERVICE = "sagemaker.amazonaws.com"
 _ARN = re.compile(r"arn:(?P<partition>aws[\w-]*):iam::(?P<account>\d{12}):role/(?P<name>[\w+=,.@/-]+)")
 _NAME = re.compile(r"[\w+=,.@-]{1,64}")
 _SHOWN = 10
-_CREATE = "gpuproof iam policy prints a role's trust policy, its permissions, and how to create it"
+_CREATE = "gpuproof iam policy prints its trust policy, its permissions, and how to create it"
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ def find_role(aws: Aws, in_job: str | None = None) -> ChosenRole:
         in_job: the name or ARN that the job names; it takes precedence over GPUPROOF_ROLE_ARN.
 
     Raises:
-        UsageError: the role does not exist, SageMaker may not assume it, or none is named and there is not exactly one.
+        UsageError: the role does not exist, SageMaker may not assume it, or none is named and there is neither GPUproof's
+            own nor exactly one.
         AwsRefused: none is named, and the user may not list roles.
     """
     given = in_job or role_arn()
-    return _only_role(aws) if given is None else _named_role(aws, given)
+    return _unnamed_role(aws) if given is None else _named_role(aws, given)
 
 
 def _named_role(aws: Aws, given: str) -> ChosenRole:
@@ -84,7 +86,7 @@ def _named_role(aws: Aws, given: str) -> ChosenRole:
     return ChosenRole(role.arn)
 
 
-def _only_role(aws: Aws) -> ChosenRole:
+def _unnamed_role(aws: Aws) -> ChosenRole:
     trusted = (role for role in aws.roles() if SERVICE in role.trusted_services)
     fitting = sorted((role for role in trusted if not _is_service_linked(role)), key=lambda role: role.arn)
     if not fitting:
@@ -92,6 +94,9 @@ def _only_role(aws: Aws) -> ChosenRole:
             "No role was named, and the account has no role that SageMaker may assume.",
             remedy=f"--role ARN, or GPUPROOF_ROLE_ARN; {_CREATE}.",
         )
+    own = next((role for role in fitting if role.name == ROLE_NAMES["sagemaker"]), None)
+    if own is not None:
+        return ChosenRole(own.arn, because="GPUproof's default")
     if len(fitting) > 1:
         shown = "".join(f"\n  {role.arn}" for role in fitting[:_SHOWN])
         more = f"\n  and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
