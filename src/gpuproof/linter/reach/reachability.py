@@ -9,15 +9,15 @@ import ast
 from typing import Literal, NamedTuple
 
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
-from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
-from gpuproof.linter.reach.call_targets import (
+from gpuproof.linter.analysis.flow.call_targets import (
     Definition,
     called_instance,
     find_definition,
     find_method,
     methods,
 )
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.reach.conditions import selects_first_rank, truth
 from gpuproof.linter.source.span import Span, Unit
 

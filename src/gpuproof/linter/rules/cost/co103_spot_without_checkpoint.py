@@ -42,14 +42,11 @@ Quiet: a job of ten minutes
     )
 """
 
-import ast
-
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.kept_folders import has_checkpoint_location
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -62,7 +59,6 @@ _SPOT = (
     "enable_managed_spot_training",
     "EnableManagedSpotTraining",
 )
-_CHECKPOINTS = ("checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig")
 
 
 @rule.job
@@ -70,13 +66,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or job.source in ("gpuproof", "what-if"):
         return
     spot = next((value for name in _SPOT if (value := job.arguments.get(name)) is not None), None)
-    if (
-        spot is None
-        or spot.flag is not True
-        or any(not job.argument(name).is_absent for name in _CHECKPOINTS)
-    ):
-        return
-    if _is_set_later(job):
+    if spot is None or spot.flag is not True or has_checkpoint_location(job):
         return
     limit = _time_limit(job)
     if limit is not None and limit <= _SHORT_SECONDS:
@@ -108,24 +98,3 @@ def _time_limit(job: JobDefinition) -> float | None:
         *(condition.at("MaxRuntimeInSeconds"), job.argument("max_runtime_in_seconds")),
     )
     return next((value.number for value in values if value.number is not None), None)
-
-
-def _is_set_later(job: JobDefinition) -> bool:
-    """Whether code sets a checkpoint location on the job: `estimator.checkpoint_s3_uri = ...`, `.with_checkpoint_config()`."""
-    if job.module is None or job.call is None:
-        return False
-    module, made = job.module, job.call.node
-    assigned = [
-        node.value
-        for node in module.nodes(ast.Attribute)
-        if node.attr in _CHECKPOINTS and isinstance(node.ctx, ast.Store)
-    ]
-    chained = [call.receiver for call in calls_named(module, "with_checkpoint_config")]
-    keys = [
-        node.value
-        for node in module.nodes(ast.Subscript)
-        if isinstance(node.ctx, ast.Store) and evaluate(module, node.slice).text in _CHECKPOINTS
-    ]
-    targets = [module.origin(key) for key in (*assigned, *chained, *keys)]
-    passed = [module.origin(keyword.value) for keyword in job.call.node.keywords]
-    return any(target is made or target in passed or not isinstance(target, ast.Call) for target in targets)

@@ -1,10 +1,12 @@
 """SageMaker packs `/opt/ml/model` as the job's model; a model that is saved elsewhere is usually lost.
 
 SageMaker keeps three folders of a training job: `/opt/ml/model` (SM_MODEL_DIR) as model.tar.gz, `/opt/ml/output/data`
-(SM_OUTPUT_DATA_DIR) as output.tar.gz, and, where the job has a checkpoint configuration, `/opt/ml/checkpoints`. A model
-in the working directory or in an input channel is deleted with the instance: the job ends as `Completed`, with an
-empty or missing `model.tar.gz`. The rule checks scripts that are a job's entry point or read SageMaker's variables, and
-does not report them if code in the script saves or copies to one of these folders, or uploads to S3.
+(SM_OUTPUT_DATA_DIR) as output.tar.gz, and, if the job has a checkpoint location, `/opt/ml/checkpoints`. A model in the
+working directory, in `/tmp`, beside these folders (`/opt/ml/model.pth`) or in an input channel is deleted with the
+instance: the job ends as `Completed`, with an empty or missing `model.tar.gz`. The rule checks scripts that are a job's
+entry point or read SageMaker's variables. It follows the kept folders through the script: it reports nothing if a call
+may save or copy to one of them, or uploads to S3. An argument such as `--model-dir` that is declared but never used does
+not count, nor does a folder that is only printed or created.
 
 Bad:
 
@@ -74,36 +76,77 @@ Quiet: saved twice, once in the right place
     model = torch.nn.Linear(1, 1)
     torch.save(model.state_dict(), "best.pt")
     torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
+
+Bad: the argument is declared, but the model is saved elsewhere
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import argparse
+    import os
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-dir", default=os.environ["SM_MODEL_DIR"])
+    args = parser.parse_args()
+    model = torch.nn.Linear(1, 1)
+    torch.save(model.state_dict(), "model.pth")  # <-
+
+Bad: the job has no checkpoint location
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained("bert-base-uncased")
+    model.save_pretrained("/opt/ml/checkpoints/final")  # <-
+
+Quiet: the argument reaches the save through a helper
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import argparse
+    import os
+    import torch
+
+    def keep(state, folder):
+        torch.save(state, os.path.join(folder, "model.pth"))
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-dir", default=os.environ["SM_MODEL_DIR"])
+    args = parser.parse_args()
+    model = torch.nn.Linear(1, 1)
+    torch.save(model.state_dict(), "best.pt")
+    keep(model.state_dict(), args.model_dir)
 """
 
-import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to
-from gpuproof.linter.analysis.container_env import MODEL_DIR
+from gpuproof.linter.analysis.container_env import CHECKPOINT_DIR, INPUT_DIR, MODEL_DIR
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import Use, find_uses, uses
-from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.inference_handlers import PARAMETERS
+from gpuproof.linter.knowledge.kept_folders import find_keepers, is_kept, kept_folders
+from gpuproof.linter.knowledge.model_saves import SavedPath, find_saves
+from gpuproof.linter.knowledge.processing_mounts import is_under
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
-rule = Rule("SM101", "model-outside-model-dir", Severity.ERROR, needs=("save", "export"))
+rule = Rule("SM101", "model-outside-model-dir", Severity.ERROR, needs=("save", "export", "dump"))
 
-_KEPT_FOLDERS = (MODEL_DIR, "/opt/ml/output", "/opt/ml/checkpoints")
-_KEPT_TEXT = re.compile(r"SM_MODEL_DIR|SM_OUTPUT_DATA_DIR|/opt/ml/(model|checkpoints|output)")
-_KEPT_NAME = re.compile(r"^(model_dir|output_data_dir|checkpoint_dir)$")
-_COPIES = re.compile(
-    r"(^|\.)(copy\w*|move|copytree|upload\w*|put_object|log_model|log_artifacts?)$|^(shutil|s3fs|awswrangler)\."
-)
-_S3 = re.compile(r"s3://")
-_SUBMITS = re.compile(r"^boto3\.|^s3fs\.")
-"""With any of these, files that are saved elsewhere may still reach the right place."""
-_VARIABLES = re.compile(r"SM_CHANNEL|SM_HOSTS|SM_NUM_GPUS|SM_CURRENT_HOST")
-_KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
+_VARIABLES = re.compile(r"SM_(MODEL_DIR|CHANNEL|HOSTS|NUM_GPUS|CURRENT_HOST)")
+_LOCAL_ROOTS = ("/opt/ml", "/tmp", "/home", "/root", "/var", "/workspace", "/app", "/code", "/content")  # noqa: S108  # fmt: skip
+"""Folders of the container or of a laptop; others may be mounted."""
 
 
 @rule.module
@@ -114,41 +157,63 @@ def check(module: Module, project: Project) -> Hits:
         return
     if any(job.source == "what-if" for job in jobs):
         return
-    modules = {local for job in jobs if job.script is not None for local in local_modules(job.script)} | {
-        module
-    }
-    if any(_may_be_kept(other) for other in modules):
+    modules = [module]
+    modules += [
+        local
+        for job in jobs
+        if job.script is not None
+        for local in local_modules(job.script)
+        if local is not module
+    ]
+    folders = kept_folders(jobs)
+    lost = [(call, path) for call, path in find_saves(module, modules) if _is_lost(path, folders)]
+    if not lost:
         return
-    # In a file that also launches the job, S3 addresses belong to the job.
-    others = modules - {job.module for job in jobs}
-    if any(uses(item, _S3, "string") or uses(item, _SUBMITS, "call") for item in others):
-        return
-    for call, path in _saves(module):
-        text = path.text
-        if text is None or text.startswith((*_KEPT_FOLDERS, "s3:", "/tmp")):  # noqa: S108
+    launchers = [job.module for job in jobs if job.module is not None]
+    keepers = find_keepers(modules, folders, launchers)
+    for call, path in lost:
+        if any(keeper.may_keep(path.text) for keeper in keepers):
             continue
         yield rule.hit(
-            path.span or call.span,
-            f"`{text}` is not under `{MODEL_DIR}` (SM_MODEL_DIR): it is not in model.tar.gz, and is deleted when the job ends.",
-            remedy=f'Save to os.path.join(os.environ["SM_MODEL_DIR"], "{text.rpartition("/")[2]}").',
-            severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
+            path.value.span or call.span,
+            _message(path, jobs),
+            remedy=f'Save to os.path.join(os.environ["SM_MODEL_DIR"], "{_file_name(path)}").',
+            severity=rule.severity if path.is_sure and path.is_whole else lowered(rule.severity),
         )
 
 
-def _may_be_kept(module: Module) -> bool:
-    """Whether code names a folder that SageMaker keeps, or copies or uploads files; handlers only read that folder."""
-    handlers = [module.functions[name] for name in PARAMETERS if name in module.functions]
-    used = [
-        *(use for use in find_uses(module, "string") if _KEPT_TEXT.search(use.text)),
-        *(use for use in find_uses(module, "attribute", "keyword") if _KEPT_NAME.match(use.text)),
-        *(use for use in find_uses(module, "call") if _COPIES.search(use.text)),
-        *(
-            Use(node.id, node)
-            for node in module.nodes(ast.Name)
-            if _KEPT_NAME.match(node.id) and isinstance(node.ctx, ast.Load)
-        ),
-    ]
-    return any(not any(module.tree.is_within(handler.node, each) for each in handlers) for handler in used)
+def _is_lost(path: SavedPath, folders: list[str]) -> bool:
+    """Whether a file is certainly deleted with the instance: it is in none of the kept folders, nor in a mounted one."""
+    text = path.text
+    if "://" in text or text.startswith(("~", "$", "{", "s3:", "hdfs:", "dbfs:", "models:")):
+        return False
+    if not text.startswith("/"):
+        return path.is_whole or len(text) > 1
+    if not path.is_whole and any(folder.startswith(text) for folder in folders):
+        return False
+    return _is_local(text) and not is_kept(text, folders)
+
+
+def _is_local(text: str) -> bool:
+    return any(is_under(text, root) for root in _LOCAL_ROOTS)
+
+
+def _message(path: SavedPath, jobs: list[JobDefinition]) -> str:
+    shown = path.text if path.is_whole else f"{path.text}..."
+    if is_under(path.text, CHECKPOINT_DIR):
+        job = jobs[0].title if jobs else "the job"
+        return (
+            f"`{shown}` is uploaded only by a job with a checkpoint location, which {job} does not have: it is deleted when "
+            "the job ends."
+        )
+    if is_under(path.text, INPUT_DIR):
+        return f"`{shown}` is in an input channel, which is never uploaded: the model is deleted when the job ends."
+    return f"`{shown}` is not under `{MODEL_DIR}` (SM_MODEL_DIR): it is not in model.tar.gz, and is deleted when the job ends."
+
+
+def _file_name(path: SavedPath) -> str:
+    name = path.text.rstrip("/").rpartition("/")[2] if path.is_whole else ""
+    return name if name.strip(".") else "model.pth"
 
 
 def _holds_script(module: Module, job: JobDefinition) -> bool:
@@ -157,21 +222,3 @@ def _holds_script(module: Module, job: JobDefinition) -> bool:
     if job.kind != "training" or job.script is not None or not entry or module.unit.kind == "notebook":
         return False
     return re.search(rf"^\s*#.*\b{re.escape(entry)}\b", module.unit.source, re.MULTILINE) is not None
-
-
-def _saves(module: Module) -> list[tuple[Call, Value]]:
-    found = [(call, call.argument("f", 1)) for call in calls_to(module, "torch.save")]
-    if module.imports("tensorflow", "keras"):
-        for call in calls_named(module, "save", "export", "save_weights"):
-            path = call.argument("filepath", 0)
-            if call.receiver is not None and _is_model(module, call) and path.text is not None:
-                found.append((call, path))
-    return found
-
-
-def _is_model(module: Module, call: Call) -> bool:
-    origin = module.origin(call.receiver)
-    # The return value of a function in the file may be a model, depending on the file name.
-    if isinstance(origin, ast.Call) and (name := module.qualified(origin.func)):
-        return name.startswith(("tensorflow.", "keras."))
-    return bool(_KERAS_FILE.search(call.argument("filepath", 0).text or ""))

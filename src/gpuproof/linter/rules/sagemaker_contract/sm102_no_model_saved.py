@@ -3,7 +3,7 @@
 SageMaker uploads the contents of `/opt/ml/model` (`SM_MODEL_DIR`). A script that trains, prints its metrics and
 returns leaves that folder empty, and `deploy()` fails afterwards because there is no `model.tar.gz`. The rule
 requires a linked job and reads every module of the project that the script imports; it reports nothing if one of them
-saves anything, or imports a library that might.
+saves a model, or imports a library that might. A folder that is only declared (`--model-dir`) saves nothing.
 
 Bad:
 
@@ -22,6 +22,27 @@ Bad:
         loss.backward()  # <-
         optimizer.step()
     print("done")
+
+Bad: the folder is only declared
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import argparse
+    import os
+    import torch
+    from torch.utils.data import DataLoader
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-dir", default=os.environ["SM_MODEL_DIR"])
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x.cuda()).sum().backward()  # <-
+        optimizer.step()
 
 Good:
 
@@ -82,6 +103,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_fu
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.kept_folders import find_keepers, kept_folders
 from gpuproof.linter.knowledge.processing_mounts import may_open_to_write
 from gpuproof.linter.knowledge.script_contract import training_jobs
 from gpuproof.linter.project import Project
@@ -97,7 +119,11 @@ _SAVES = re.compile(
     r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
     re.IGNORECASE,
 )
-_FOLDERS = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)")
+_NO_MODEL = re.compile(
+    r"(^|\.)(savefig|savetxt|imsave|dumps|copy|copy_|deepcopy|to_csv|write_text|writerow|writelines|SummaryWriter)$|^json\.dump$"
+    r"|^torch\.(utils\.(tensorboard|checkpoint)|save_on_cpu)|\.set_\w*checkpoint\w*$|^sys\.std(out|err)\."
+)
+"""Calls of such a name that save tables, figures or logs, or nothing at all."""
 
 
 @rule.module
@@ -106,7 +132,10 @@ def check(module: Module, project: Project) -> Hits:
     trains = _training_calls(module)
     if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
         return
-    if unseen_imports(module) or any(_may_save(local) for local in local_modules(module)):
+    modules = local_modules(module)
+    if unseen_imports(module) or any(_may_save(local) for local in modules):
+        return
+    if find_keepers(modules, kept_folders(())):
         return
     yield rule.hit(
         trains[-1].span,
@@ -128,10 +157,8 @@ def _training_calls(module: Module) -> list[Call]:
 
 def _may_save(module: Module) -> bool:
     """Whether code of a module calls something that may save a model, or opens a file to write."""
-    if uses(module, _FOLDERS, "string"):
-        return True
-    if any(
-        _SAVES.search(call.name or call.method) and local_function(call) is None for call in all_calls(module)
-    ):
-        return True
+    for call in all_calls(module):
+        name = call.name or call.method
+        if _SAVES.search(name) and not _NO_MODEL.search(name) and local_function(call) is None:
+            return True
     return any(may_open_to_write(call) for call in calls_named(module, "open"))
