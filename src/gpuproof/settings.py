@@ -44,6 +44,19 @@ _AWS_VARIABLES = (
 _AWS_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials"}
 
 
+_notices = [True]
+
+
+def show_notices(shown: bool) -> None:
+    """Show remarks on what is being waited for, or hide them: a program reads the output."""
+    _notices[:] = [shown]
+
+
+def shows_notices() -> bool:
+    """Whether remarks on what is being waited for are shown."""
+    return _notices[0]
+
+
 def state_dir() -> Path:
     """Returns the folder of runs, and creates it if it does not exist.
 

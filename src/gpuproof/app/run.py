@@ -115,9 +115,7 @@ def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend
         _check(job, options, reporter, is_remote=True)
         choice = _choose(job, options, reporter)
         return choice.backend, choice.plan, choice
-    backend = load_backend(options.on).open(
-        region=job.resources.region, profile=options.profile, notify=reporter.step
-    )
+    backend = load_backend(options.on).open(region=job.resources.region, profile=options.profile)
     flags = {flag.destination: options.flags.get(flag.destination, flag.default) for flag in backend.flags}
     if backend.is_remote:
         # Findings come before the requests that planning makes.

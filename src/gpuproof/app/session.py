@@ -16,11 +16,11 @@ def print_note(text: str) -> None:
 
 
 def aws_client(
-    region: str | None, profile: str | None = None, *, notify: Callable[[str], None] = print_note
+    region: str | None, profile: str | None = None, *, notify: Callable[[str], None] | None = None
 ) -> Aws:
     """The client of a region (default: that of the AWS configuration).
 
     Args:
-        notify: called with what the user should know, such as a region that was chosen.
+        notify: called with what is being waited for, when requests take long; by default that is printed.
     """
     return Aws(session=partial(boto3_session, profile), region=region, notify=notify)

@@ -337,7 +337,7 @@ class Backend(Protocol[P]):
         Args:
             region: the AWS region; the user's default if None. Ignored by a backend without regions.
             profile: the AWS profile; the user's default if None.
-            notify: called with a message whenever a request has to be repeated.
+            notify: called with what is being waited for, when requests take long; by default that is printed.
         """
         ...
 

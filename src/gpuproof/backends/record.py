@@ -11,6 +11,9 @@ from gpuproof.backends.hosts import host_names
 from gpuproof.errors import ExitCode
 from gpuproof.util.humanize import format_usd
 
+NEVER_LAUNCHED = "NeverLaunched"
+"""The secondary status of a run whose submission ended before it had a process or an instance."""
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -81,6 +84,11 @@ class RunRecord:
 
         in_part = self.verdict == USED and self.gpu_requirement_met is False
         return PARTLY_USED if in_part else self.verdict
+
+    @property
+    def status_text(self) -> str:
+        """The status, for people: `Failed (never launched)` if there was nothing that could fail."""
+        return f"{self.status} (never launched)" if self.secondary_status == NEVER_LAUNCHED else self.status
 
     @property
     def has_ended(self) -> bool:

@@ -229,7 +229,7 @@ def _stopping(run: Run, interrupts: int) -> str:
 
 def _ending(record: RunRecord, style: Style) -> str:
     took = format_clock(record.seconds(record.ended or 0.0))
-    status = style.paint(record.status, status_colour(record.status, record.gpu_requirement_met))
+    status = style.paint(record.status_text, status_colour(record.status, record.gpu_requirement_met))
     text = f"{record.id}: {status}" + ("" if took == "-" else f" after {took}")
     return f"{text}\n{record.reason}" if record.reason else text
 

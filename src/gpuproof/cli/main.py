@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
+from gpuproof import settings
 from gpuproof.backends.interrupts import redelivered_interrupts
 from gpuproof.cli import streams
 from gpuproof.cli.parser import Parser, nearest, unknown_argument
@@ -122,6 +123,7 @@ def _run(words: list[str], script_arguments: list[str] | None) -> int:
             sys.stdout.flush()
             return ExitCode.USAGE
         arguments.script_arguments = script_arguments
+        settings.show_notices(getattr(arguments, "format", "text") == "text")
         code = arguments.run(arguments)
         sys.stdout.flush()
         return int(code)

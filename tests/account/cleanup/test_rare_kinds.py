@@ -7,6 +7,7 @@ are changed here.
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from moto.s3.models import s3_backends
 from moto.sagemaker.models import sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
+from gpuproof.backends.ec2.launch_record import LaunchRecord
 from support.cli_sandbox import CliSandbox
 from support.emulated_account import DAY, EmulatedAccount
 
@@ -215,6 +217,65 @@ def old_and_new_files(account: EmulatedAccount) -> None:
     put(account, "gpuproof/runs/results/code/job.json", 40 * DAY)
     put(account, "gpuproof/runs/results/output/model.tar.gz", 40 * DAY)
     put(account, "gpuproof/checkpoints/j/lost/model.pt", 40 * DAY)
+
+
+def launches(account: EmulatedAccount) -> None:
+    """The records of runs on EC2: one whose client died, one that is being launched, one that a user stopped, one with an instance."""
+    now = time.time()
+    for name, fields in (
+        ("died", {"launching": now - 3600}),
+        ("launching", {"launching": now - 60}),
+        ("stopped", {"launching": now - 60, "stopped": now - 30}),
+        ("has-instance", {"launching": now - 3600, "instances": ("i-0123456789abcdef0",)}),
+        ("unrecorded", {"launching": now - 3600}),
+    ):
+        put(account, f"gpuproof/runs/{name}/code/job.json", 60)
+        record = LaunchRecord(
+            run_id=name,
+            job_name="train",
+            kind="training",
+            region=REGION,
+            bucket=BUCKET,
+            instance_type="g5.xlarge",
+            instance_count=1,
+            spot=False,
+            image="ami-12c6146b",
+            created=now - 7200,
+            max_duration=3600.0,
+            **fields,
+        )
+        account.client("s3", REGION).put_object(
+            Bucket=BUCKET, Key=f"gpuproof/ec2/{name}.json", Body=record.to_bytes()
+        )
+    account.client("ec2", REGION).run_instances(
+        ImageId="ami-12c6146b",
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": [{"Key": "gpuproof:run", "Value": "unrecorded"}]}
+        ],
+    )
+
+
+def test_what_a_run_uploaded_that_was_never_launched_is_deleted_with_its_record(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    launches(account)
+    before = account.state()
+    found = listed(cli)
+    assert sorted(name for name in found if name.startswith("run-files/")) == [
+        "run-files/died",
+        "run-files/stopped",
+    ]
+    assert found["run-files/died"]["note"] == "of a run that was never launched"
+    done = cli.gpuproof("cleanup", "run-files/died", "run-files/stopped", "--delete", "--yes")
+    assert done.returncode == 0, done.stderr
+    after = account.state()
+    assert {key for key in before if key not in after} == {
+        f"s3://{BUCKET}/gpuproof/{name}"
+        for run in ("died", "stopped")
+        for name in (f"ec2/{run}.json", f"runs/{run}/code/job.json")
+    }
 
 
 def old_and_new_models(account: EmulatedAccount) -> None:

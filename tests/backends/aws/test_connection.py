@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.backends.aws import Aws, AwsUnreachable, NoCredentials
+from gpuproof import settings
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.backends.aws.slow_request import SlowRequests
-from support.faulty_aws import FaultyAws
+from support.faulty_aws import FaultyAws, json_answer, json_error
 
 pytestmark = pytest.mark.slow
 
@@ -120,3 +121,58 @@ def test_a_connection_without_an_answer_says_what_is_being_waited_for(
     assert said == [
         f"waiting for {host} to answer GetCallerIdentity, for 0 s so far; the request is repeated after 60 s"
     ]
+
+
+class SteppingClock:
+    """A clock on which some seconds pass between any two looks."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
+def test_requests_that_aws_refuses_for_a_while_are_announced_sparsely(
+    faulty: FaultyAws, one_attempt: pytest.MonkeyPatch
+) -> None:
+    one_attempt.setenv("AWS_ENDPOINT_URL", faulty.url)
+    said: list[str] = []
+    faulty.fault("ListTrainingJobs", json_error("ThrottlingException"), times=6)
+    faulty.fault("ListTrainingJobs", json_answer({"TrainingJobSummaries": []}))
+    slow = SlowRequests(said.append, clock=SteppingClock(2.0))
+    Aws(region="us-east-1", sleep=lambda _: None, slow=slow).call("sagemaker", "list_training_jobs")
+    host = faulty.url.removeprefix("http://")
+    assert said == [f"{host} answers ThrottlingException: ListTrainingJobs is being repeated, for 4 s so far"]
+
+
+def test_one_failed_attempt_and_a_refusal_are_not_announced(
+    faulty: FaultyAws, one_attempt: pytest.MonkeyPatch
+) -> None:
+    one_attempt.setenv("AWS_ENDPOINT_URL", faulty.url)
+    said: list[str] = []
+    slow = SlowRequests(said.append, clock=SteppingClock(2.0))
+    aws = Aws(region="us-east-1", sleep=lambda _: None, slow=slow)
+    for _ in range(4):
+        faulty.fault("ListTrainingJobs", json_error("InternalFailure", status=500))
+        faulty.fault("ListTrainingJobs", json_answer({"TrainingJobSummaries": []}))
+        aws.call("sagemaker", "list_training_jobs")
+        faulty.fault("DescribeTrainingJob", json_error("AccessDeniedException"))
+        with pytest.raises(AwsRefused):
+            aws.call("sagemaker", "describe_training_job", TrainingJobName="job")
+    assert said == []
+
+
+def test_nothing_is_printed_where_a_program_reads_the_output(
+    faulty: FaultyAws, one_attempt: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_attempt.setenv("AWS_ENDPOINT_URL", faulty.url)
+    for shown in (False, True):
+        settings.show_notices(shown)
+        faulty.fault("ListTrainingJobs", json_error("ThrottlingException"), times=6)
+        faulty.fault("ListTrainingJobs", json_answer({"TrainingJobSummaries": []}))
+        slow = SlowRequests(clock=SteppingClock(2.0))
+        Aws(region="us-east-1", sleep=lambda _: None, slow=slow).call("sagemaker", "list_training_jobs")
+        assert ("ListTrainingJobs is being repeated" in capsys.readouterr().err) is shown

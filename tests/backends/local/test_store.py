@@ -156,7 +156,9 @@ class TestSettling:
         paths = runs.make_alive("train-1")
         paths.agent_log.write_text("Traceback\nImportError: no module\n\n")
         runs.release("train-1")
-        reason = store.record("train-1").failure_reason
+        record = store.record("train-1")
+        reason = record.failure_reason
+        assert record.status_text == "Failed (never launched)"
         assert reason == f"the agent did not start: ImportError: no module (see {paths.agent_log})"
 
     @pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped"])

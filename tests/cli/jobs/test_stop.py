@@ -24,7 +24,8 @@ class Stoppable:
         self.stopped = True
 
     def wait(self) -> SimpleNamespace:
-        return SimpleNamespace(id=self.id, status="Stopped" if self.stopped else "InProgress")
+        status = "Stopped" if self.stopped else "InProgress"
+        return SimpleNamespace(id=self.id, status=status, status_text=status)
 
 
 def test_one_that_is_refused_leaves_no_other_running(

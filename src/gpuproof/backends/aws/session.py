@@ -55,7 +55,7 @@ class AwsSession:
         sleep: waits for a number of seconds.
         clock: the time in seconds since the epoch.
         region: the region of all requests; the session's default if None.
-        notify: called with a message before each retry.
+        notify: called with what is being waited for, when requests take long; by default that is printed.
 
     Every method raises NoCredentials, AwsRefused or AwsUnreachable if the request fails.
     """
@@ -73,8 +73,7 @@ class AwsSession:
         self._sleep = sleep
         self._clock = clock
         self._given_region = region
-        self._notify = notify
-        self._slow = slow or SlowRequests()
+        self._slow = slow or SlowRequests(notify)
         # boto3 sessions may be used by one thread at a time, clients by many.
         self._lock = threading.RLock()
         self._session: Any = None
@@ -88,9 +87,7 @@ class AwsSession:
             return self
         with self._lock:
             if region not in self._regions:
-                other = type(self)(
-                    self._open_session, self._sleep, self._clock, region, self._notify, self._slow
-                )
+                other = type(self)(self._open_session, self._sleep, self._clock, region, slow=self._slow)
                 other._lock = self._lock  # noqa: SLF001 - of this class: both use one boto3 session
                 self._regions[region] = other
             return self._regions[region]
@@ -164,8 +161,6 @@ class AwsSession:
                 if waited >= limit:
                     raise
                 seconds = backoff_seconds(tries)
-                if self._notify is not None:
-                    self._notify(f"{error.message} Retrying in {seconds:.0f} s.")
                 self._sleep(seconds)
                 waited, tries = waited + seconds, tries + 1
             else:
@@ -243,7 +238,9 @@ class AwsSession:
             max_pool_connections=CONNECTIONS,
             user_agent_extra=f"gpuproof/{__version__}",
         )
-        return self._open_session().client(service, region_name=self._given_region, config=config)
+        client = self._open_session().client(service, region_name=self._given_region, config=config)
+        self._slow.observe(client.meta.events)
+        return client
 
     def _open_session(self) -> Any:
         with self._lock:

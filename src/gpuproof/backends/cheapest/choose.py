@@ -143,7 +143,7 @@ def choose_backend(
         item
         for backend in backends
         for item in _plan_on(
-            backend.open(region=job.resources.region, profile=profile, notify=notify),
+            backend.open(region=job.resources.region, profile=profile),
             portable,
             fresh,
             notify or _ignore,

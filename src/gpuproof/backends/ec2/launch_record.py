@@ -38,6 +38,8 @@ class LaunchRecord:
         instance_type: such as `g5.xlarge`.
         spot: whether they are spot instances.
         created: when it was submitted, in seconds since the epoch.
+        launching: when its launch began, after the upload; 0 if it has not, or in a record of an older version.
+        stopped: when a user requested its stop before it had instances; 0 if none did.
         max_duration: seconds after which the instances shut down.
         usd_per_hour: price of one instance at the launch; None if unknown.
         price_is_derived: whether that price is derived from others.
@@ -67,6 +69,8 @@ class LaunchRecord:
     image: str
     created: float
     max_duration: float
+    launching: float = 0.0
+    stopped: float = 0.0
     usd_per_hour: float | None = None
     price_is_derived: bool = False
     on_demand_usd_per_hour: float | None = None

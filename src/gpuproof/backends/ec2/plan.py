@@ -191,13 +191,18 @@ class EC2Plan(DisplayedPlan):
         )
 
     def record(
-        self, target: EC2Target, zone: Zone | None = None, created: float | None = None
+        self,
+        target: EC2Target,
+        zone: Zone | None = None,
+        created: float | None = None,
+        launching: float = 0.0,
     ) -> LaunchRecord:
         """The record of a launch; its instance ids are added after it.
 
         Args:
             zone: None before the launch.
             created: when it was submitted, in seconds since the epoch; now if None.
+            launching: when the launch of this instance type begins.
         """
         job, price, expected = self.job, target.price, target.expected
         count = expected.count or 0
@@ -213,6 +218,7 @@ class EC2Plan(DisplayedPlan):
             image=target.ami.id,
             created=time.time() if created is None else created,
             max_duration=self.max_duration,
+            launching=launching,
             usd_per_hour=target.usd_per_hour,
             price_is_derived=target.spot_price is None and price is not None and price.kind == "derived",
             on_demand_usd_per_hour=None if price is None else price.usd_per_hour,

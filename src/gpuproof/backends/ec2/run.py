@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
-from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
-from gpuproof.backends.ec2.requests.new_instances import when_visible
+from gpuproof.backends.ec2.requests.launch_objects import read_launch
+from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
-from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances
+from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
@@ -41,16 +43,6 @@ if TYPE_CHECKING:
 
 _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 _REPORT_LINES = 2000
-
-
-class UnreadableLaunch(GPUproofError):
-    """The launch record of a run cannot be read, because a newer version of GPUproof has written it."""
-
-    def __init__(self, message: str, run_id: str) -> None:
-        super().__init__(
-            message, remedy="Update GPUproof: uv tool upgrade gpuproof, or pip install -U gpuproof."
-        )
-        self.run_id = run_id
 
 
 class EC2Run(RemoteRun):
@@ -85,6 +77,7 @@ class EC2Run(RemoteRun):
             sleep=sleep,
         )
         self._launch = launch
+        self._is_recorded = bool(launch.instances)
         self._now = now
         self._instances: Mapping[str, Mapping[str, Any]] | None = {}
         self._reports: Mapping[str, HostReport] = {}
@@ -158,7 +151,7 @@ class EC2Run(RemoteRun):
             GPUproofError: the bucket cannot be written.
         """
         self._launch = replace(self._launch, continued_by=run_id)
-        self._aws.put_object(self._launch.bucket, RunLayout(self.id).launch, self._launch.to_bytes())
+        self._write_launch(self._launch)
 
     def describe(self) -> Snapshot:
         """Describe its instances and read what its hosts have reported.
@@ -169,7 +162,8 @@ class EC2Run(RemoteRun):
         self._read_launch()
         # First the instances: a host writes its report before its instance ends.
         self._instances = self._describe_instances()
-        launch, now = self._launch, self._now()
+        self._launch = launch = with_instances(self._launch, self._instances)
+        now = self._now()
         self._reports = read_host_reports(
             self._aws, launch.bucket, self.id, host_names(launch.instance_count)
         )
@@ -196,9 +190,14 @@ class EC2Run(RemoteRun):
             GPUproofError: the request failed, so that the run is still running and billed.
         """
         record = self.describe().record
-        living = living_instances(self._launch, self._instances) or self._unrecorded_instances(record)
+        if not self._launch.instances and not record.has_ended:
+            record = self._stop_launch()
+        living = living_instances(self._launch, self._instances)
+        if not living and self._instances is None and not record.has_ended:
+            living = self._launch.instances  # they may not be described
         if not living or (record.has_ended and not at_once):
             return
+        self._record_instances()
         try:
             if at_once:
                 request = partial(self._regional.terminate_instances, living)
@@ -254,6 +253,7 @@ class EC2Run(RemoteRun):
         """
         self._check_ended(remedy=f"gpuproof stop {self.cli_name}")
         self._instances = self._describe_instances()
+        self._launch = with_instances(self._launch, self._instances)
         if living := living_instances(self._launch, self._instances):
             raise UsageError(
                 f"{self.id} has ended, but its instance {living[0]} still runs.",
@@ -291,33 +291,67 @@ class EC2Run(RemoteRun):
             other_logs=self._console_logs(),
         )
 
+    def _stop_launch(self) -> RunRecord:
+        """Stop a run that has no instances: its submission, if it still works, finds that in the record, and ends.
+
+        Returns:
+            Its record; with instances, if the submission has launched them in the meantime.
+
+        Raises:
+            GPUproofError: the record cannot be written, and there is no instance that could be stopped instead.
+        """
+        refused: GPUproofError | None = None
+        try:
+            self._write_launch(replace(self._launch, stopped=self._now()))
+        except GPUproofError as error:
+            refused = error
+        record = self.describe().record
+        for seconds in LOOKUP_DELAYS:
+            # New instances may become visible some seconds later, and the submission may be about to write their ids.
+            if self._launch.instances:
+                return record
+            self._sleep(seconds)
+            record = self.describe().record
+        if refused is not None and not self._launch.instances:
+            raise refused
+        return record
+
+    def _record_instances(self) -> None:
+        """Write the ids of instances that were found by their tag: EC2 forgets instances that have ended."""
+        if self._is_recorded or len(self._launch.instances) != self._launch.instance_count:
+            return
+        with suppress(AwsRefused, AwsUnreachable):  # they can be stopped nevertheless
+            self._write_launch(self._launch)
+
+    def _write_launch(self, launch: LaunchRecord) -> None:
+        self._aws.put_object(launch.bucket, RunLayout(self.id).launch, launch.to_bytes())
+
     def _read_launch(self) -> None:
         """Read the launch record until it has the ids of the instances."""
-        if self._launch.instances:
+        if self._is_recorded:
             return
         launch = read_launch(self._aws, self._launch.bucket, self.id)
         if launch is None:
             raise RunNotFound(f"{self.id} no longer exists: it was removed.", remedy="gpuproof ps")
-        self._launch = launch
+        self._launch, self._is_recorded = launch, bool(launch.instances)
 
     def _describe_instances(self) -> dict[str, dict[str, Any]] | None:
-        """The descriptions of its instances by id; None if the user may not describe instances."""
+        """The descriptions of its instances by id; None if the user may not describe instances.
+
+        While the launch record has none, they are found by the run's tag.
+        """
+        regional = self._regional
         try:
-            return {
-                instance["InstanceId"]: instance
-                for instance in self._regional.instances(self._launch.instances)
-            }
+            described = (
+                regional.instances(self._launch.instances)
+                if self._is_recorded
+                else regional.tagged_instances(values=[self.id])
+            )
+            return {instance["InstanceId"]: instance for instance in described}
         except AwsRefused as refused:
             if not refused.is_permission:
                 raise
             return None
-
-    def _unrecorded_instances(self, record: RunRecord) -> Sequence[str]:
-        """The ids of living instances that are not in the launch record yet, or may not be described."""
-        if self._launch.instances:
-            return () if record.has_ended else self._launch.instances
-        found = self._regional.tagged_instances(values=[self.id], living=True)
-        return [match["InstanceId"] for match in found]
 
     def _console_logs(self) -> dict[str, Sequence[str]]:
         """The last lines of the console of each instance whose host left no report, by instance."""
@@ -368,20 +402,3 @@ class EC2Run(RemoteRun):
         launched = record.document["instances_started"]
         lost = find_lost_seconds(self._aws, launch, launched, record.ended)
         self._launch = replace(launch, lost_seconds=lost)
-
-
-def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:
-    """The launch record of a run; None if there is none.
-
-    Raises:
-        UnreadableLaunch: it is of a newer version of GPUproof.
-    """
-    content = aws.get_bytes(bucket, RunLayout(run_id).launch)
-    if content is None:
-        return None
-    try:
-        return LaunchRecord.parse(content)
-    except ValueError as error:
-        raise UnreadableLaunch(
-            f"{uri(bucket, RunLayout(run_id).launch)} could not be read: {error}.", run_id
-        ) from error

@@ -13,9 +13,11 @@ from typing import Any
 from gpuproof.backends.aws import CONNECTIONS, Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
-from gpuproof.backends.ec2.run import EC2Run, UnreadableLaunch, read_launch
+from gpuproof.backends.ec2.requests.launch_objects import UnreadableLaunch, read_launch
+from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.tracking.ended_runs import EndedRuns
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
+from gpuproof.backends.ec2.tracking.outcome import with_instances
 from gpuproof.backends.ec2.tracking.records import record_of
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.hosts import host_names
@@ -213,7 +215,7 @@ class EC2RunStore:
             launch, reports = files
             there = instances.get(launch.region)
             known = None if there is None else there.get(run_id, {})
-            return record_of(launch, known, reports, now=time.time())
+            return record_of(with_instances(launch, known), known, reports, now=time.time())
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             left = iter(run_ids)

@@ -32,7 +32,7 @@ class LocalBackend:
         store: where runs are kept; the user's state directory if not given.
         region: the AWS region of requests for inputs on S3; the user's default if None.
         profile: the AWS profile of these requests; the user's default if None.
-        notify: called with a message whenever a request has to be repeated.
+        notify: called with what is being waited for, when requests take long; by default that is printed.
     """
 
     name = "local"

@@ -16,7 +16,7 @@ from typing import Any
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import ENDED, FAILED, read_state
 from gpuproof.backends.errors import AmbiguousRun
-from gpuproof.backends.record import RunRecord
+from gpuproof.backends.record import NEVER_LAUNCHED, RunRecord
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.util.atomic import write_json
 
@@ -149,7 +149,7 @@ class RunFolders:
             _end_group(document)
             document |= {
                 "status": FAILED,
-                "secondary_status": FAILED,
+                "secondary_status": FAILED if document.get("agent_pid") else NEVER_LAUNCHED,
                 "failure_reason": _agent_failure(document, paths),
                 "ended": _last_change(paths),
             }

@@ -156,7 +156,7 @@ def _table(records: list[RunRecord]) -> str:
     def row(record: RunRecord) -> list[str]:
         cells = [
             record.id,
-            record.status,
+            record.status_text,
             record.verdict_text or "-",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             format_clock(record.seconds(now)),

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         record = found.record if arguments.no_wait or interrupted else found.wait()
         statuses.append({"id": record.id, "status": record.status})
         if arguments.format == "text":
-            print(f"{record.id}: {record.status}", flush=True)
+            print(f"{record.id}: {record.status_text}", flush=True)
     if arguments.format == "json":
         print(json.dumps({"version": 1, "runs": statuses}, indent=2))
     elif arguments.all and not runs:

@@ -13,6 +13,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.base import Event, Output
+from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
@@ -119,6 +120,20 @@ class TestStates:
             "Failed",
             "no instance was launched: the submission did not finish",
         )
+        assert late.status_text == "Failed (never launched)"
+
+    def test_a_long_upload_before_the_launch_is_no_failure(self, ec2: Any) -> None:
+        now = time.time()
+        launch = ec2.launch(instances=0, created=now - 7200, launching=now - 10)
+        assert ec2.look_at(launch).record.status == "InProgress"
+
+    def test_an_instance_whose_id_was_not_recorded_is_found_by_its_tag(self, ec2: Any) -> None:
+        launch = ec2.launch(created=time.time() - 7200)
+        ec2.write(replace(launch, instances=()))
+        record = ec2.look_at(replace(launch, instances=())).record
+        assert (record.status, record.document["instances"]) == ("InProgress", [*launch.instances])
+        (listed,) = [item for item in ec2.store().records() if item.id == launch.run_id]
+        assert (listed.status, listed.document["instances"]) == ("InProgress", [*launch.instances])
 
     def test_a_report_counts_even_if_the_record_lacks_the_instances(self, ec2: Any) -> None:
         launch = ec2.launch(instances=0)
@@ -243,8 +258,46 @@ class TestStopping:
     def test_instances_that_are_not_recorded_yet_are_found_by_their_tag(self, ec2: Any) -> None:
         launch = ec2.launch()
         ec2.write(replace(launch, instances=()))
-        ec2.look_at(replace(launch, instances=())).stop(at_once=True)
+        run = ec2.look_at(replace(launch, instances=()))
+        run.stop(at_once=True)
         assert ec2.states(launch) == ["terminated"]
+        assert run.wait().status == "Stopped"
+        assert read_launch(ec2.aws, launch.bucket, launch.run_id) == launch
+
+    @pytest.mark.parametrize("at_once", [False, True])
+    def test_one_that_is_being_launched_ends_at_once(self, ec2: Any, *, at_once: bool) -> None:
+        launch = ec2.launch(instances=0, launching=time.time())
+        run = ec2.look_at(launch)
+        run.stop(at_once=at_once)
+        assert run.wait().status_text == "Stopped (never launched)"
+        (listed,) = [item for item in ec2.store().records() if item.id == launch.run_id]
+        assert (listed.status, listed.reason) == (
+            "Stopped",
+            "it was stopped before an instance was launched",
+        )
+
+    def test_one_whose_instance_appears_while_it_is_stopped_is_stopped_with_it(self, ec2: Any) -> None:
+        launched = ec2.launch()
+        ec2.write(replace(launched, instances=()))
+        looks: list[str] = []
+
+        class SlowlyVisible(Aws):
+            def tagged_instances(self, *given: Any, **named: Any) -> Any:
+                looks.append("look")
+                yield from super().tagged_instances(*given, **named) if len(looks) > 2 else ()
+
+        run = EC2Run(
+            SlowlyVisible(sleep=lambda _: None), replace(launched, instances=()), sleep=lambda _: None
+        )
+        run.stop(at_once=True)
+        assert ec2.states(launched) == ["terminated"]
+
+    def test_one_that_was_never_launched_is_not_changed(self, ec2: Any) -> None:
+        launch = ec2.launch(instances=0, created=time.time() - 7200)
+        run = ec2.look_at(launch)
+        run.stop()
+        assert run.wait().status_text == "Failed (never launched)"
+        assert read_launch(ec2.aws, launch.bucket, launch.run_id) == launch
 
     def test_one_that_has_ended_is_not_changed(self, ec2: Any) -> None:
         launch = ec2.launch()

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.ec2.plan import EC2Plan
-from gpuproof.backends.ec2.run import EC2Run, read_launch
+from gpuproof.backends.ec2.requests.launch_objects import read_launch
+from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.submit import submit
 from gpuproof.backends.errors import NoCapacity

@@ -6,14 +6,18 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, S3Object
+from gpuproof.backends.ec2.requests.launch_objects import read_launch, record_call
 from gpuproof.backends.ec2.submission.errors import read_errors
 from gpuproof.backends.interrupts import Terminated, sigterm_interrupts
-from gpuproof.errors import ExitCode, InvalidJob
+from gpuproof.backends.remote.execute import execute
+from gpuproof.backends.remote.s3_layout import LAUNCHES
+from gpuproof.errors import ExitCode, GPUproofError, InvalidJob
 from support.ec2_sandbox import EC2Sandbox, interrupted_at
 from support.faulty_aws import disconnect, query_error
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
@@ -94,6 +98,41 @@ def test_the_bucket_of_an_interrupted_launch_is_deleted(sandbox: EC2Sandbox) -> 
         sandbox.submit(plan, aws=sandbox.client(InterruptedLaunch))
     assert sandbox.aws.bucket_region(plan.bucket.name) is None
     assert sandbox.instances() == []
+
+
+class CancelledLaunch(Aws):
+    """Another command stops or removes the run while EC2 launches its instance.
+
+    Attributes:
+        removes: whether it removes it.
+    """
+
+    removes = False
+
+    def run_instances(self, request: Any) -> Any:
+        launched = super().run_instances(request)
+        (record,) = [item.key for item in self.list_objects(self.bucket, LAUNCHES)]
+        launch = read_launch(self, self.bucket, record.removeprefix(LAUNCHES).removesuffix(".json"))
+        assert launch is not None
+        if self.removes:
+            self.delete_objects(self.bucket, [record])
+        else:
+            execute(self, record_call(replace(launch, stopped=launch.launching)))
+        return launched
+
+    bucket = ""
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_a_run_that_is_stopped_while_it_is_launched_leaves_nothing(
+    sandbox: EC2Sandbox, *, removes: bool
+) -> None:
+    plan, aws = sandbox.plan(), sandbox.client(CancelledLaunch)
+    assert isinstance(aws, CancelledLaunch)
+    aws.bucket, aws.removes = plan.bucket.name, removes
+    with pytest.raises(GPUproofError, match="by another command while its instance was being launched"):
+        sandbox.submit(plan, aws=aws)
+    sandbox.assert_nothing_left(plan, uploads=True)
 
 
 def test_an_instance_that_is_not_visible_at_once_is_terminated(sandbox: EC2Sandbox) -> None:

@@ -9,6 +9,8 @@ from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.resource import RUN_TAG, HourlyCost, Kind, Resource
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.s3_object import S3Object
+from gpuproof.backends.ec2.requests.launch_objects import UnreadableLaunch, read_launch
+from gpuproof.backends.ec2.tracking.outcome import is_overdue
 from gpuproof.backends.remote.bucket import find_bucket
 from gpuproof.backends.remote.s3_layout import LAUNCHES, RUNS, RunLayout, launched_run
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS
@@ -26,7 +28,7 @@ _NAME = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
 def collect_files(region: Region) -> list[Resource]:
-    """The folders of runs that were never submitted, and of models and transform jobs that do not exist."""
+    """The folders of runs that were never submitted or launched, and of models and transform jobs that do not exist."""
     bucket = region.read("files of runs", "s3", lambda: _bucket(region.aws))
     if bucket is None:
         return []
@@ -34,13 +36,13 @@ def collect_files(region: Region) -> list[Resource]:
 
 
 def _of_runs(region: Region, bucket: str) -> list[Resource]:
-    """The folders of runs for which there is neither a job nor a launch record, and that contain only code."""
+    """The folders that contain only code, of runs without a job or a launch record, or without the instance it announces."""
     aws = region.aws
     listed = region.read("files of runs", "s3", lambda: list(aws.list_objects(bucket, RUNS)))
     suspects = {
         run: items
         for run, items in _by_folder(listed or (), RUNS).items()
-        if _are_deletable(items, (RunLayout(run).code,), region.now)
+        if _are_uploaded(items, (RunLayout(run).code,))
     }
     if not suspects:
         return []
@@ -48,16 +50,34 @@ def _of_runs(region: Region, bucket: str) -> list[Resource]:
     tagged = region.read(
         "files of runs",
         "resourcegroupstaggingapi",
-        lambda: [tags[RUN_TAG] for _, tags in aws.tagged(RUN_TAG)],
+        lambda: {tags[RUN_TAG] for _, tags in aws.tagged(RUN_TAG)},
     )
     if launches is None or tagged is None:
         return []
-    submitted = {launched_run(item.key) for item in launches} | set(tagged)
-    return [
-        _folder(region, Kind.RUN_FILES, bucket, run, items, "of a run that was never submitted")
-        for run, items in sorted(suspects.items())
-        if run not in submitted
-    ]
+    records = {run: item for item in launches if (run := launched_run(item.key)) is not None}
+    found: list[Resource] = []
+    for run, items in sorted(suspects.items()):
+        if run not in records and run not in tagged and _are_old(items, region.now):
+            note = "of a run that was never submitted"
+            found.append(_folder(region, Kind.RUN_FILES, bucket, run, items, note))
+        elif run in records and region.read(
+            "files of runs", "ec2", lambda run=run: _was_never_launched(region, bucket, run)
+        ):
+            note = "of a run that was never launched"
+            marks = [item for item in launches if item.key.endswith(f"/{run}")]
+            found.append(_folder(region, Kind.RUN_FILES, bucket, run, [*items, *marks, records[run]], note))
+    return found
+
+
+def _was_never_launched(region: Region, bucket: str, run: str) -> bool:
+    """Whether a launch record announces instances that its submission did not launch, and no longer will."""
+    try:
+        launch = read_launch(region.aws, bucket, run)
+    except UnreadableLaunch:
+        return False
+    if launch is None or launch.instances or not (launch.stopped or is_overdue(launch, region.now)):
+        return False
+    return not any(region.aws.in_region(launch.region).tagged_instances(values=[run]))
 
 
 def _of_models(region: Region, bucket: str) -> list[Resource]:
@@ -67,7 +87,8 @@ def _of_models(region: Region, bucket: str) -> list[Resource]:
     for name, items in sorted(_by_folder(listed or (), ENDPOINTS).items()):
         uploaded = tuple(f"{ENDPOINTS}{name}/{part}" for part in ("model.tar.gz", "server/", "input/"))
         if (
-            _are_deletable(items, uploaded, region.now)
+            _are_uploaded(items, uploaded)
+            and _are_old(items, region.now)
             and _NAME.fullmatch(name)
             and region.read("files of models", "sagemaker", lambda name=name: _is_used(region.aws, name))
             is False
@@ -107,14 +128,14 @@ def _by_folder(listed: Iterable[S3Object], root: str) -> dict[str, list[S3Object
     return folders
 
 
-def _are_deletable(items: Sequence[S3Object], uploaded: tuple[str, ...], now: float) -> bool:
-    """Whether all files are what GPUproof uploads, and old enough not to be in use soon."""
-    newest = max(item.modified for item in items)
-    return (
-        all(item.key.startswith(uploaded) for item in items)
-        and now - newest > _YOUNG_SECONDS
-        and len(items) <= _MOST_KEYS
-    )
+def _are_uploaded(items: Sequence[S3Object], uploaded: tuple[str, ...]) -> bool:
+    """Whether all files are what GPUproof uploads, and few enough for one request."""
+    return all(item.key.startswith(uploaded) for item in items) and len(items) < _MOST_KEYS
+
+
+def _are_old(items: Sequence[S3Object], now: float) -> bool:
+    """Whether all files are too old to be in use soon."""
+    return now - max(item.modified for item in items) > _YOUNG_SECONDS
 
 
 def _folder(

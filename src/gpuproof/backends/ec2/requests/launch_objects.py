@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.remote.run_files import deletion_call
-from gpuproof.backends.remote.s3_layout import RunLayout
+from gpuproof.backends.remote.s3_layout import RunLayout, uri
+from gpuproof.errors import GPUproofError
 
 NEW_INSTANCE = "ID of the new instance"
 """Stands in a plan for the id of an instance that the submission launches."""
+
+
+class UnreadableLaunch(GPUproofError):
+    """The launch record of a run cannot be read, because a newer version of GPUproof has written it."""
+
+    def __init__(self, message: str, run_id: str) -> None:
+        super().__init__(
+            message, remedy="Update GPUproof: uv tool upgrade gpuproof, or pip install -U gpuproof."
+        )
+        self.run_id = run_id
 
 
 def record_call(record: LaunchRecord) -> ApiCall:
@@ -31,3 +43,20 @@ def region_mark_call(record: LaunchRecord) -> ApiCall:
     return ApiCall(
         "s3", "put_object", request, what, deletion_call(bucket, [key], "the region of the launch")
     )
+
+
+def read_launch(aws: Aws, bucket: str, run_id: str) -> LaunchRecord | None:
+    """The launch record of a run; None if there is none.
+
+    Raises:
+        UnreadableLaunch: it is of a newer version of GPUproof.
+    """
+    content = aws.get_bytes(bucket, RunLayout(run_id).launch)
+    if content is None:
+        return None
+    try:
+        return LaunchRecord.parse(content)
+    except ValueError as error:
+        raise UnreadableLaunch(
+            f"{uri(bucket, RunLayout(run_id).launch)} could not be read: {error}.", run_id
+        ) from error

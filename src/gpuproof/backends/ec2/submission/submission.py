@@ -11,7 +11,7 @@ from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.network import Network, rule_call
-from gpuproof.backends.ec2.requests.launch_objects import record_call, region_mark_call
+from gpuproof.backends.ec2.requests.launch_objects import read_launch, record_call, region_mark_call
 from gpuproof.backends.ec2.submission.capacity import (
     UsedQuotas,
     is_refused_permission,
@@ -78,7 +78,7 @@ def submit_once(
         NoCapacity: EC2 refused every instance type of the plan.
         GPUproofError: a request failed; what was created has been deleted.
     """
-    return _Submission(plan, aws, catalogue, progress or SilentProgress(), sleep, clock(), list(before)).run()
+    return _Submission(plan, aws, catalogue, progress or SilentProgress(), sleep, clock, list(before)).run()
 
 
 class _Submission:
@@ -89,7 +89,7 @@ class _Submission:
         catalogue: Catalogue,
         progress: SubmitProgress,
         sleep: Callable[[float], None],
-        created: float,
+        clock: Callable[[], float],
         tried: list[UnavailableType],
     ) -> None:
         self._plan = plan
@@ -97,7 +97,8 @@ class _Submission:
         self._catalogue = catalogue
         self._progress = progress
         self._sleep = sleep
-        self._created = created
+        self._clock = clock
+        self._created = clock()
         self._tried = tried
         self._transaction = Transaction(
             progress, rollback="delete what was created", describe=describe_remaining, sleep=sleep
@@ -143,14 +144,32 @@ class _Submission:
                 self._transaction.execute(step_of(self._aws, call, shown=False))
             self._prepared = target
         # Written before the launch, so that `gpuproof ps` finds the run even if this process is killed.
-        record = self._plan.record(target, zone, self._created)
+        record = self._plan.record(target, zone, self._created, self._clock())
         self._transaction.execute(step_of(self._aws, record_call(record), needed=True, shown=False))
         self._mark_region(record)
         call = self._plan.launch_call(target, zone)
         self._progress.step(call.what)
         record = replace(record, instances=self._launch_when_usable(target.region, call))
+        self._check_wanted(record)
         execute(self._aws, record_call(record))
         return Launched(record, target, zone, tuple(self._tried))
+
+    def _check_wanted(self, record: LaunchRecord) -> None:
+        """Check that the run was neither stopped nor removed while its instances were launched.
+
+        Raises:
+            GPUproofError: it was, so that its instances are terminated.
+        """
+        try:
+            current = read_launch(self._aws, record.bucket, record.run_id)
+        except (AwsRefused, AwsUnreachable):
+            return  # a user who may not read the record cannot be told
+        if current is None or current.stopped:
+            word = "removed" if current is None else "stopped"
+            raise GPUproofError(
+                f"{record.run_id} was {word} by another command while its instance was being launched.",
+                remedy="Nothing of it runs. Run it again if that was a mistake.",
+            )
 
     def _create_network(self, region: str) -> None:
         """Create what the network of a region lacks, when the region is tried."""

@@ -12,12 +12,16 @@ from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.tracking.host_reports import HostReport
 from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time
 from gpuproof.backends.hosts import host_names
+from gpuproof.backends.record import NEVER_LAUNCHED
 
 STOP_TAG = "gpuproof:stop"
 """Tag of an instance that asks its host to stop the job; its value is the time of the request."""
 
-LAUNCH_SECONDS = 900.0
-"""How long a submission may take from its record to the ids of its instances."""
+LAUNCH_SECONDS = 300.0
+"""How long a launch may take from its record to the ids of its instances.
+
+AWS throttles for up to two minutes, and a lost response takes a minute.
+"""
 
 _VISIBLE_SECONDS = 300.0
 """How long a new instance may be missing in descriptions: EC2's API is eventually consistent."""
@@ -73,10 +77,10 @@ def outcome_of(
     ends = [_reported_end(reports[host]) for host in hosts if host in reports and reports[host].end]
     if len(ends) == len(hosts):
         return _merged(ends)
-    if not launch.instances:
+    if not launch.instances and not any(report.phase for report in reports.values()):
         return _without_instances(launch, now)
-    if instances is None:
-        return _unseen(launch, reports, now)
+    if instances is None or not launch.instances:
+        return _unseen(launch, reports, now, may_describe=instances is not None)
     left: list[Mapping[str, Any] | None] = [
         instances.get(name)
         for host, name in zip(hosts, launch.instances, strict=False)
@@ -85,6 +89,31 @@ def outcome_of(
     if left and all(_has_ended(instance, launch, now) for instance in left):
         return _merged([*ends, *map(_unreported_end, left)])
     return _in_progress([instance for instance in left if instance is not None], reports)
+
+
+def with_instances(launch: LaunchRecord, instances: Mapping[str, Mapping[str, Any]] | None) -> LaunchRecord:
+    """The record with the ids of the instances that carry its run's tag, if its submission ended before it wrote them.
+
+    Args:
+        instances: descriptions of the instances with the run's tag by id; None if the user may not describe them.
+    """
+    if launch.instances or not instances:
+        return launch
+    launches: dict[str, list[str]] = {}
+    for name, instance in instances.items():
+        launches.setdefault(instance.get("ClientToken", ""), []).append(name)
+
+    def is_over(names: list[str]) -> bool:
+        return all(_state(instances[name]) in _ENDED_STATES for name in names)
+
+    names = min(launches.values(), key=is_over)
+    names.sort(key=lambda name: instances[name].get("AmiLaunchIndex", 0))
+    return replace(launch, instances=tuple(names))
+
+
+def is_overdue(launch: LaunchRecord, now: float) -> bool:
+    """Whether a launch without instances has taken so long that its submission must have ended."""
+    return now - (launch.launching or launch.created) > LAUNCH_SECONDS
 
 
 def living_instances(
@@ -151,15 +180,25 @@ def _unreported_end(instance: Mapping[str, Any] | None) -> Outcome:
 
 
 def _without_instances(launch: LaunchRecord, now: float) -> Outcome:
-    if now - launch.created < LAUNCH_SECONDS:
+    if launch.stopped:
+        reason = "it was stopped before an instance was launched"
+        return Outcome(STOPPED, NEVER_LAUNCHED, reason, ended=launch.stopped)
+    if not is_overdue(launch, now):
         return Outcome(IN_PROGRESS, _START, message="its instance is being launched")
     reason = "no instance was launched: the submission did not finish"
-    return Outcome(FAILED, FAILED, reason, ended=launch.created)
+    return Outcome(FAILED, NEVER_LAUNCHED, reason, ended=launch.launching or launch.created)
 
 
-def _unseen(launch: LaunchRecord, reports: Mapping[str, HostReport], now: float) -> Outcome:
-    """The state of a run whose instances may not be described."""
-    note = "the state of its instance is unknown: you may not describe instances (ec2:DescribeInstances)"
+def _unseen(
+    launch: LaunchRecord, reports: Mapping[str, HostReport], now: float, *, may_describe: bool
+) -> Outcome:
+    """The state of a run whose instances may not be described, or whose record has none although they have reported."""
+    why = (
+        "its launch record names none"
+        if may_describe
+        else "you may not describe instances (ec2:DescribeInstances)"
+    )
+    note = f"the state of its instance is unknown: {why}"
     if now - launch.created > launch.max_duration + _OVERDUE_SECONDS:
         reason = "it left no report within its time limit"
         return Outcome(FAILED, FAILED, reason, notes=(note,))
