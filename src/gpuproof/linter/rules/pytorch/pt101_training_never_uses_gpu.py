@@ -2,8 +2,9 @@
 
 There is no warning: the loss decreases, only slowly, while the GPU is billed. TensorFlow uses the GPU automatically,
 PyTorch does not. The rule reports training loops (`backward()` in a loop over a DataLoader, and an optimizer's
-`step()`) in scripts that never name a device. It is an error if the linked job's instance has GPUs. Jobs on CPU
-instances are not reported, nor are scripts that import a library that may move the model and data.
+`step()`) in scripts that move nothing to a GPU: a `device` that is only defined, printed or passed as `map_location`
+moves nothing. It is an error if the linked job's instance has GPUs. Jobs on CPU instances are not reported, nor are
+scripts that import a library that may move the model and data.
 
 Bad:
 
@@ -21,6 +22,25 @@ Bad:
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(x), y)
         loss.backward()  # <-
+        optimizer.step()
+
+Bad: the device is only defined
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    print("Using", device)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()  # <-
         optimizer.step()
 
 Good:

@@ -1,8 +1,9 @@
-"""The endpoint has a GPU, but its handler never names a device: every request runs on the CPU.
+"""The endpoint has a GPU, but its handler moves nothing to it: every request runs on the CPU.
 
-`from_pretrained` and `torch.load(map_location="cpu")` return a model in host memory. SageMaker's own `predict_fn`
-moves model and data to the GPU, but a script with its own `predict_fn` or `transform_fn` replaces it. The rule
-requires a linked endpoint, and does not report libraries that select a device themselves.
+`from_pretrained` and `torch.load(map_location="cpu")` return a model in host memory, and `load_state_dict` copies weights
+to where the model is: `map_location` alone does not move it. SageMaker's own `predict_fn` moves model and data to the
+GPU, but a script with its own `predict_fn` or `transform_fn` replaces it. The rule requires a linked endpoint, and does
+not report libraries that select a device themselves.
 
 Bad:
 
@@ -21,6 +22,26 @@ Bad:
     def predict_fn(data, model):  # <-
         with torch.inference_mode():
             return model(**data)
+
+Bad: weights are loaded onto the GPU, and copied into a model on the CPU
+
+    # file: deploy.py
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(role="r", entry_point="inference.py", model_data="s3://b/model.tar.gz", framework_version="2.3")
+    predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        device = torch.device("cuda")
+        model = torch.nn.Linear(8, 1)
+        model.load_state_dict(torch.load(model_dir + "/model.pth", map_location=device))
+        return model.eval()
+
+    def predict_fn(data, model):  # <-
+        with torch.inference_mode():
+            return model(data.to(next(model.parameters()).device))
 
 Good:
 
@@ -129,7 +150,7 @@ def check(module: Module, project: Project) -> Hits:
     idle = f"the GPU of `{name}` stays idle" if gpus == 1 else f"all {gpus} GPUs of `{name}` stay idle"
     yield rule.hit(
         module.span(own),
-        f"`{own.name}` and model_fn never name a device: {idle}{cost} ({job.title}).",
+        f"model_fn and `{own.name}` move nothing to a GPU: {idle}{cost} ({job.title}).",
         remedy='Use device = torch.device("cuda" if torch.cuda.is_available() else "cpu"), return model.to(device) from '
         f"model_fn, and move the input in {own.name}.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
