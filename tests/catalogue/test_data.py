@@ -19,8 +19,8 @@ KEYS = {
     "amis": ("name_pattern",),
     "builds": ("framework", "version", "variant", "arch"),
     "cuda_drivers": ("cuda", "update"),
-    "endpoint_amis": ("inference_ami_version",),
     "gpus": ("gpu",),
+    "host_amis": ("service", "version", "driver"),
     "image_accounts": ("region",),
     "images": ("repository", "tag"),
     "instances": ("instance_type",),
@@ -34,7 +34,6 @@ KEYS = {
     "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
     "storage_prices": ("service", "use", "volume_type", "unit", "above", "region"),
-    "transform_amis": ("transform_ami_version",),
 }
 """The key columns of each table."""
 

@@ -155,8 +155,12 @@ def ami(row: Row) -> model.Ami:
     return model.Ami(**_with(row, cuda_versions=tuple(versions), families=tuple(families)))
 
 
-def endpoint_ami(row: Row) -> model.EndpointAmi:
-    return model.EndpointAmi(**_with(row, cuda_compat_mounted=row["cuda_compat_mounted"] == "yes"))
+def host_ami(row: Row) -> model.HostAmi:
+    families = tuple(row["default_for"].split())
+    mounted = row["cuda_compat_mounted"] == "yes"
+    return model.HostAmi(
+        **_with(row, driver=int(row["driver"]), cuda_compat_mounted=mounted, default_for=families)
+    )
 
 
 def quota(row: Row) -> model.QuotaRow:

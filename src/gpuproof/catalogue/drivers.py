@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from gpuproof.catalogue.model import CudaDriver
+from gpuproof.catalogue.model import CudaDriver, Gpu
 from gpuproof.util.versions import version_key
 
 
@@ -48,6 +48,16 @@ def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverRequirement
         return None
     # From CUDA 11 on, one minimum applies to a whole major version.
     return DriverRequirement(cuda, same_major[0].minimum_driver, None, same_major[0].source)
+
+
+def gpu_mismatch(driver: str, gpu: Gpu) -> Literal["too-old", "too-new"] | None:
+    """Whether a driver, such as `580.95.05` or `580`, is too old for a GPU or no longer supports it; None if neither is known."""
+    branch = version_key(driver)[0] if driver else None
+    if branch is None:
+        return None
+    if gpu.driver_first is not None and branch < gpu.driver_first:
+        return "too-old"
+    return "too-new" if gpu.driver_last is not None and branch > gpu.driver_last else None
 
 
 def _parse_version(cuda: str) -> tuple[int, int, int] | None:

@@ -11,6 +11,9 @@ Status = Literal["offered", "legacy", "retired", "capacity-block"]
 JobKind = Literal["training", "processing", "endpoint", "transform", "notebook", "studio", "cluster"]
 """Kinds of SageMaker workloads; each has its own instance types and quotas."""
 
+HostService = Literal["endpoint", "transform"]
+"""The kinds of workloads whose host image a request can name."""
+
 Market = Literal["on-demand", "spot"]
 ServiceName = Literal["ec2", "sagemaker"]
 
@@ -303,6 +306,7 @@ class Ami(NamedTuple):
         ssm_parameter: its value is the id of the newest build; empty if none is known.
         ssm_evidence: `listed` or `inferred`.
         released: ISO date of the build that was read.
+        status: `current`, or `ended`: AWS builds no newer ones. `driver` is then the newest branch of the line.
     """
 
     name_pattern: str
@@ -320,24 +324,26 @@ class Ami(NamedTuple):
     released: str
     source: str
     as_of: str
+    status: str
 
 
-class EndpointAmi(NamedTuple):
-    """A host image of SageMaker endpoints (`InferenceAmiVersion`) and the driver in it."""
+class HostAmi(NamedTuple):
+    """A host image of SageMaker's inference and the driver in it.
 
-    inference_ami_version: str
-    driver: str
+    Attributes:
+        service: `endpoint` (`InferenceAmiVersion`) or `transform` (`TransformAmiVersion`).
+        version: as the API takes it; empty for the image that a family gets if the request names none.
+        driver: major version of its NVIDIA driver.
+        cuda: the newest CUDA that this driver runs without a compatibility library.
+        default_for: EC2 families that get it if the request names no version.
+    """
+
+    service: HostService
+    version: str
+    driver: int
     cuda: str
     cuda_compat_mounted: bool
-    source: str
-    as_of: str
-
-
-class TransformAmi(NamedTuple):
-    """A host image of batch transform jobs (`TransformAmiVersion`) and the driver in it."""
-
-    transform_ami_version: str
-    driver: str
+    default_for: tuple[str, ...]
     source: str
     as_of: str
 

@@ -129,7 +129,12 @@ class Tables:
 
     @cached_property
     def amis(self) -> tuple[model.Ami, ...]:
-        """Lines of Deep Learning AMIs."""
+        """Lines of Deep Learning AMIs of which AWS still builds new ones."""
+        return tuple(ami for ami in self.all_amis if ami.status == "current")
+
+    @cached_property
+    def all_amis(self) -> tuple[model.Ami, ...]:
+        """Lines of Deep Learning AMIs, old ones included."""
         return tuple(self._shipped_rows("amis", csv_rows.ami))
 
     @cached_property
@@ -139,14 +144,9 @@ class Tables:
         return {(row["ssm_parameter"], row["region"]): row["ami_id"] for row in read}
 
     @cached_property
-    def endpoint_amis(self) -> tuple[model.EndpointAmi, ...]:
-        """Host images of SageMaker endpoints."""
-        return tuple(self._shipped_rows("endpoint_amis", csv_rows.endpoint_ami))
-
-    @cached_property
-    def transform_amis(self) -> tuple[model.TransformAmi, ...]:
-        """Host images of batch transform jobs."""
-        return tuple(self._shipped_rows("transform_amis", lambda row: model.TransformAmi(**row)))
+    def host_amis(self) -> tuple[model.HostAmi, ...]:
+        """Host images of SageMaker endpoints and batch transform jobs."""
+        return tuple(self._shipped_rows("host_amis", csv_rows.host_ami))
 
     @cached_property
     def quotas(self) -> tuple[model.QuotaRow, ...]:

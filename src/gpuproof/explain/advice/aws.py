@@ -8,6 +8,7 @@ from typing import cast
 
 from gpuproof.catalogue import JOB_KINDS, JobKind
 from gpuproof.catalogue.builds import FRAMEWORKS
+from gpuproof.catalogue.host_drivers import named_hosts
 from gpuproof.catalogue.images import JOBS
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
@@ -123,14 +124,12 @@ def image_versions(groups: Mapping[str, str], context: Context) -> Advice | None
 
 def endpoint_driver(_: Mapping[str, str], context: Context) -> Advice | None:
     """The driver versions of endpoint hosts."""
-    newest = max(context.catalogue.tables.endpoint_amis, key=lambda ami: version_key(ami.cuda), default=None)
-    if newest is None or not context.gpus:
+    hosts = named_hosts(context.catalogue.tables.host_amis, "endpoint")
+    if not hosts or not context.gpus:
         return None
-    hosts = ", ".join(
-        sorted({f"{ami.driver} (CUDA {ami.cuda})" for ami in context.catalogue.tables.endpoint_amis})
-    )
+    drivers = ", ".join(sorted({f"{host.driver} (CUDA {host.cuda})" for host in hosts}))
     return Advice(
-        f"Hosts of GPU endpoints have driver {hosts}, depending on InferenceAmiVersion; the newest is {newest.inference_ami_version}."
+        f"Hosts of GPU endpoints have driver {drivers}, depending on InferenceAmiVersion; the newest is {hosts[-1].version}."
     )
 
 

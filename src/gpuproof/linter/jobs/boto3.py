@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.values import Entries, Value, known
+from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition, Kind, ProcessingMount
 from gpuproof.linter.source.span import Span
 
@@ -21,6 +21,10 @@ OPERATIONS: dict[str, Kind] = {
 }
 """Operations of `boto3.client("sagemaker")` that describe a job, with the kind of job."""
 
+_SERVING = ("endpoint", "transform")
+_VARIANT_MEMBERS = ("ModelName", "InferenceAmiVersion")
+"""Members of a production variant that are arguments of its job, too."""
+
 
 def jobs(module: Module) -> Iterator[JobDefinition]:
     """The jobs that a module creates with boto3."""
@@ -29,7 +33,41 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         request = Entries(arguments)
         request.complete = not call.is_open
         if not call.node.args:
-            yield from request_jobs(call.method, known(request, call.span), call.span, call)
+            for job in request_jobs(call.method, known(request, call.span), call.span, call):
+                yield replace(job, image=served_image(job)) if job.kind in _SERVING else job
+
+
+def served_image(job: JobDefinition) -> Value:
+    """The container image of the model that an endpoint or a batch transform serves by name.
+
+    The model is the one that the same file creates with this name; unknown if the file creates none.
+    """
+    if job.module is None or not job.image.is_absent:
+        return job.image
+    name = job.argument("model_name" if job.source == "sagemaker-v2" else "ModelName")
+    for call in calls_named(job.module, "create_model"):
+        created = call.argument("ModelName")
+        if not _is_same(name, created):
+            continue
+        container = call.argument("PrimaryContainer")
+        if container.is_absent:
+            container = call.argument("Containers").at(0)
+        return container.at("Image")
+    return UNKNOWN
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    """Whether two values are the same text, or are written as the same expression."""
+    if one.text is not None or other.text is not None:
+        return one.text == other.text
+    spans = (one.span, other.span)
+    return all(span is not None and _written(span) for span in spans) and len(set(map(_written, spans))) == 1
+
+
+def _written(span: Span | None) -> str:
+    if span is None or span.line != span.end_line:
+        return ""
+    return span.text[span.column - 1 : span.end_column - 1]
 
 
 def request_jobs(
@@ -55,9 +93,9 @@ def request_jobs(
     match kind:
         case "endpoint":
             for variant in request.at("ProductionVariants").items or ():
-                yield _with_cluster(
-                    replace(common, span=variant.span or span), variant, "InitialInstanceCount"
-                )
+                members = {name: variant.at(name) for name in _VARIANT_MEMBERS}
+                own = replace(common, span=variant.span or span, arguments={**common.arguments, **members})
+                yield _with_cluster(own, variant, "InitialInstanceCount")
         case "training":
             yield _training(_with_cluster(common, request.at("ResourceConfig")), request)
         case "processing":

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value
+from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
 
 FRAMEWORKS = {
@@ -45,7 +46,8 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         elif kind.endswith("Processor"):
             yield from _processing(call, kind)
         elif kind == "Transformer":
-            yield _job(call, kind, "transform")
+            job = _job(call, kind, "transform")
+            yield replace(job, image=served_image(job))
         elif _model_framework(kind) is not None or kind == "Model":
             models[call.node] = replace(_model(call, kind))
     channels = _channels(module, models)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.analysis.values import ABSENT, Value
 from gpuproof.linter.jobs.boto3 import request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition, Kind
 from gpuproof.linter.source.span import Span, Unit
@@ -17,6 +17,8 @@ _CLOUDFORMATION = {
     "AWS::SageMaker::EndpointConfig": "create_endpoint_config",
 }
 """Resource types whose properties are the members of a boto3 request."""
+
+_MODELS = ("AWS::SageMaker::Model", "aws_sagemaker_model")
 
 _REQUESTS = {
     "TrainingJobName": "create_training_job",
@@ -33,12 +35,29 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
     if unit.kind == "request":
         yield from _requests(unit)
         return
-    for resource in read_resources(unit):
+    resources = read_resources(unit)
+    image = _only_image(resources)
+    for resource in resources:
         if resource.source == "terraform":
-            yield from _terraform(resource)
+            found = _terraform(resource)
         elif operation := _CLOUDFORMATION.get(resource.type):
-            for job in request_jobs(operation, resource.properties, resource.span):
-                yield replace(job, source="cloudformation", api=resource.type)
+            requests = request_jobs(operation, resource.properties, resource.span)
+            found = (replace(job, source="cloudformation", api=resource.type) for job in requests)
+        else:
+            continue
+        for job in found:
+            yield replace(job, image=image) if job.kind == "endpoint" else job
+
+
+def _only_image(resources: list[Resource]) -> Value:
+    """The container image of the template's only model; absent if there are several, which intrinsic functions select."""
+    models = [resource for resource in resources if resource.type in _MODELS]
+    if len(models) != 1:
+        return ABSENT
+    model = models[0]
+    if model.source == "terraform":
+        return model.properties.at("primary_container", 0, "image")
+    return model.properties.at("PrimaryContainer", "Image")
 
 
 def _requests(unit: Unit) -> Iterator[JobDefinition]:

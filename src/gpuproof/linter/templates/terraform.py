@@ -1,7 +1,8 @@
 """Reads the resource blocks of Terraform files with a small HCL parser; values of other expressions are unknown.
 
-It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, and `var.name` with a default in the
-same file. Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
+It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, `var.name` with a default in the
+same file, and attributes of the data blocks of `DATA`, whose value is the arguments of the block with its `type`.
+Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from gpuproof.linter.analysis.values import ABSENT, Entries, Value, default, known
+from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.resource import Resource
 
@@ -29,6 +30,8 @@ _TOKEN = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _MAX_DEPTH = 40
+DATA = ("aws_ami", "aws_ssm_parameter")
+"""Types of data blocks whose arguments say which AMI they select."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +45,17 @@ class _Token:
 def resources(unit: Unit) -> list[Resource]:
     """The resource blocks of a file, in order; blocks that cannot be parsed are left out."""
     body = _Parser(unit).body()
-    variables = {
-        block.labels[0]: block.body.at("default")
+    references = {
+        f"var.{block.labels[0]}": block.body.at("default").as_default()
         for block in body.blocks
         if block.type == "variable" and block.labels and not block.body.at("default").is_absent
     }
+    for block in body.blocks:
+        if block.type == "data" and len(block.labels) == 2 and block.labels[0] in DATA:
+            inner = Entries((block.body.entries or {}) | {"type": known(block.labels[0], block.span)})
+            references["data." + ".".join(block.labels)] = _resolved(known(inner, block.span), references)
     return [
-        Resource(
-            "terraform", block.labels[0], block.labels[1], _with_defaults(block.body, variables), block.span
-        )
+        Resource("terraform", block.labels[0], block.labels[1], _resolved(block.body, references), block.span)
         for block in body.blocks
         if block.type == "resource" and len(block.labels) == 2
     ]
@@ -129,8 +134,8 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class _Variable:
-    """`var.name`, resolved after the whole file is parsed."""
+class _Reference:
+    """`var.name` or `data.type.name`, resolved after the whole file is parsed."""
 
     name: str
 
@@ -141,17 +146,17 @@ class _Body:
     blocks: list[_Block]
 
 
-def _with_defaults(value: Value, variables: dict[str, Value]) -> Value:
+def _resolved(value: Value, references: dict[str, Value]) -> Value:
     inner = value.value
-    if isinstance(inner, _Variable):
-        found = variables.get(inner.name, ABSENT)
-        return default(found.value, value.span) if found.options else Value("unknown", (), value.span)
+    if isinstance(inner, _Reference):
+        found = references.get(inner.name, ABSENT)
+        return found.with_span(value.span) if found.options else Value("unknown", (), value.span)
     if isinstance(inner, Entries):
-        entries = Entries({key: _with_defaults(entry, variables) for key, entry in inner.items()})
+        entries = Entries({key: _resolved(entry, references) for key, entry in inner.items()})
         entries.complete = inner.complete
         return known(entries, value.span)
     if isinstance(inner, tuple):
-        return known(tuple(_with_defaults(item, variables) for item in inner), value.span)
+        return known(tuple(_resolved(item, references) for item in inner), value.span)
     return value
 
 
@@ -234,8 +239,8 @@ class _Parser:
             return known(float(token.text) if re.search(r"[.eE]", token.text) else int(token.text), span)
         if token.kind == "name" and token.text in ("true", "false", "null"):
             return known({"true": True, "false": False, "null": None}[token.text], span)
-        if token.kind == "name" and token.text == "var":
-            return self._variable(span)
+        if token.kind == "name" and token.text in ("var", "data"):
+            return self._reference(token, span)
         if token.kind == "name" and token.text == "jsonencode":
             return self._encoded(depth)
         if token.text == "[" and depth < _MAX_DEPTH:
@@ -244,14 +249,18 @@ class _Parser:
             return self._object(span, depth)
         return None
 
-    def _variable(self, span: Span) -> Value | None:
-        dot, name = (
-            self._tokens[self._at : self._at + 2] if self._at + 1 < len(self._tokens) else (None, None)
-        )
-        if dot is None or name is None or dot.text != "." or name.kind != "name":
+    def _reference(self, first: _Token, span: Span) -> Value | None:
+        """`var.NAME` or `data.TYPE.NAME.ATTRIBUTE`."""
+        count = 2 if first.text == "var" else 6
+        tokens = self._tokens[self._at : self._at + count]
+        dots, names = tokens[::2], tokens[1::2]
+        if len(tokens) < count or any(token.text != "." for token in dots):
             return None
-        self._at += 2
-        return known(_Variable(name.text), span)
+        if any(token.kind != "name" for token in names):
+            return None
+        self._at += count
+        path = [token.text for token in names[:2]]
+        return known(_Reference(".".join((first.text, *path))), span)
 
     def _encoded(self, depth: int) -> Value | None:
         """The object in `jsonencode({...})`, which rules on policies check."""

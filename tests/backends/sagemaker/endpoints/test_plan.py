@@ -177,17 +177,11 @@ def test_tensorflow_is_served_from_the_training_image_which_has_tensorflow_for_p
 
 def test_an_image_that_needs_a_newer_driver_than_any_host_image_is_rejected() -> None:
     catalogue = Catalogue.load()
-    newest = max(int(ami.driver) for ami in catalogue.tables.endpoint_amis)
-    rows = [row for row in catalogue.tables.images if row.cuda]
-    needed = {
-        row.cuda: floor.minimum for row in rows if (floor := catalogue.driver_floor(row.cuda)) is not None
-    }
-    too_new = {cuda for cuda, minimum in needed.items() if int(minimum.partition(".")[0]) > newest}
-    if not too_new:
-        # All known images run: take the host images away.
-        catalogue.tables.__dict__["endpoint_amis"] = tuple(
-            ami for ami in catalogue.tables.endpoint_amis if int(ami.driver) < 500
-        ) or (catalogue.tables.endpoint_amis[0]._replace(driver="470", cuda="11.4"),)
+    catalogue.tables.__dict__["host_amis"] = tuple(
+        ami for ami in catalogue.tables.host_amis if ami.driver < 500
+    ) + tuple(
+        ami._replace(driver=470) for ami in catalogue.tables.host_amis if ami.version and ami.driver >= 500
+    )
     with pytest.raises(InvalidJob, match="needs the NVIDIA driver"):
         choose_endpoint_image(
             endpoint(), "pytorch", "2.6", catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"

@@ -10,6 +10,7 @@ from gpuproof.backends.remote.planning.framework import Framework
 from gpuproof.backends.remote.planning.instance_search import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
+from gpuproof.catalogue.drivers import gpu_mismatch
 from gpuproof.catalogue.images import HUGGINGFACE
 from gpuproof.catalogue.model import Ami, Gpu
 from gpuproof.util.versions import version_key
@@ -107,11 +108,13 @@ def _problem(row: Ami, gpu: Gpu | None, catalogue: Catalogue) -> str | None:
         return f"{name}: its Python is older than 3.9"
     if gpu is None:
         return None
-    branch = version_key(row.driver)[0] if row.driver else None
-    if branch is not None and gpu.driver_last is not None and branch > gpu.driver_last:
-        return f"{name}: its driver {row.driver} no longer supports {gpu.name}"
-    if branch is not None and gpu.driver_first is not None and branch < gpu.driver_first:
-        return f"{name}: its driver {row.driver} does not support {gpu.name} yet"
+    match gpu_mismatch(row.driver, gpu):
+        case "too-new":
+            return f"{name}: its driver {row.driver} no longer supports {gpu.name}"
+        case "too-old":
+            return f"{name}: its driver {row.driver} does not support {gpu.name} yet"
+        case None:
+            pass
     if not row.framework:
         return None
     build = catalogue.build(f"{row.framework}=={row.version}", row.arch)

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import ImageRow, Instance, JobKind
+from gpuproof.catalogue.host_drivers import default_host, fitting_host, named_hosts
+from gpuproof.catalogue.model import HostService, ImageRow, Instance, JobKind
 from gpuproof.errors import InvalidJob
 from gpuproof.util.versions import version_key
 
 _STAND_IN = "ml.m5.xlarge"
 """The type whose image a serverless endpoint gets: it has a CPU only."""
 
-_DEFAULT_DRIVER = 470
-"""The driver that GPU endpoints had before InferenceAmiVersion existed, as seen in failed endpoints' logs: an image
-that runs with it needs no particular host image."""
-
 _CUDA_TAG = re.compile(r"[:-]cu(\d{2})(\d)(?:-|$)")
 """The CUDA version in the tag of a GPU image of AWS: `cu124` is 12.4."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """A host image.
-
-    Args:
-        version: as the API takes it.
-        driver: major version of its NVIDIA driver.
-    """
-
-    version: str
-    driver: int
-
-
-def endpoint_hosts(catalogue: Catalogue) -> list[Host]:
-    """The host images of endpoints (`InferenceAmiVersion`), the preferred ones first."""
-    rows = sorted(
-        catalogue.tables.endpoint_amis, key=lambda ami: (int(ami.driver), not ami.cuda_compat_mounted)
-    )
-    return [Host(ami.inference_ami_version, int(ami.driver)) for ami in rows]
-
-
-def transform_hosts(catalogue: Catalogue) -> list[Host]:
-    """The host images of batch transform jobs (`TransformAmiVersion`), the preferred ones first."""
-    rows = sorted(catalogue.tables.transform_amis, key=lambda ami: int(ami.driver))
-    return [Host(ami.transform_ami_version, int(ami.driver)) for ami in rows]
 
 
 @dataclass(frozen=True)
@@ -87,7 +56,7 @@ def choose_endpoint_image(
     instance: Instance | None,
     catalogue: Catalogue,
     region: str,
-    hosts: Sequence[Host] | None = None,
+    service: HostService = "endpoint",
 ) -> EndpointImage:
     """The image of an endpoint or a batch transform job.
 
@@ -95,15 +64,13 @@ def choose_endpoint_image(
         framework: `pytorch` or `tensorflow`; None if it is not known.
         version: the framework's version; None for the newest that AWS patches.
         instance: the instance type; None for serverless endpoints and unknown types.
-        hosts: the host images, the preferred ones first; those of endpoints if None.
+        service: whose host images there are.
 
     Raises:
         InvalidJob: the framework is not known, AWS has no such image, or no host image has the driver that it needs.
     """
-    if hosts is None:
-        hosts = endpoint_hosts(catalogue)
     if options.image is not None:
-        return _named_image(options.image, instance, catalogue, hosts)
+        return _named_image(options.image, instance, catalogue, service)
     if framework is None:
         raise InvalidJob(
             "It is not known with which framework the model was made.",
@@ -127,7 +94,7 @@ def choose_endpoint_image(
     if found.row.status == "ended":
         notes.append(f"AWS no longer patches its image of {framework} {found.row.version}")
     because = f"AWS's {found.row.job} image of {framework} {found.row.version}"
-    ami = _ami(found.row.cuda, instance, catalogue, hosts)
+    ami = _ami(found.row.cuda, instance, catalogue, service)
     return EndpointImage(found.uri, found.row, ami, because, tuple(notes))
 
 
@@ -139,24 +106,22 @@ def _kind(framework: str, options: ContainerOptions) -> JobKind:
 
 
 def _named_image(
-    uri: str, instance: Instance | None, catalogue: Catalogue, hosts: Sequence[Host]
+    uri: str, instance: Instance | None, catalogue: Catalogue, service: HostService
 ) -> EndpointImage:
     """The user's own image; its CUDA version is known if its tag has the form of AWS's."""
     because, found = "the image that you named", _CUDA_TAG.search(uri)
     if found is None:
         return EndpointImage(uri, None, None, because)
     try:
-        ami = _ami(f"{found[1]}.{found[2]}", instance, catalogue, hosts)
+        ami = _ami(f"{found[1]}.{found[2]}", instance, catalogue, service)
     except InvalidJob as error:
-        return EndpointImage(uri, None, hosts[-1].version, because, (error.message,))
+        newest = named_hosts(catalogue.tables.host_amis, service)[-1]
+        return EndpointImage(uri, None, newest.version, because, (error.message,))
     return EndpointImage(uri, None, ami, because)
 
 
-def _ami(cuda: str, instance: Instance | None, catalogue: Catalogue, hosts: Sequence[Host]) -> str | None:
+def _ami(cuda: str, instance: Instance | None, catalogue: Catalogue, service: HostService) -> str | None:
     """The first host image whose driver runs a CUDA version; None if SageMaker's default does.
-
-    Source: the documentation of InferenceAmiVersion and TransformAmiVersion in the API's model;
-    `catalogue/data/endpoint_amis.csv` and `transform_amis.csv`.
 
     Raises:
         InvalidJob: no host image has a driver that is new enough.
@@ -166,13 +131,15 @@ def _ami(cuda: str, instance: Instance | None, catalogue: Catalogue, hosts: Sequ
     floor = catalogue.driver_floor(cuda)
     if floor is None:
         return None
-    needed = version_key(floor.minimum)[0]
-    if needed <= _DEFAULT_DRIVER:
+    rows, gpu = catalogue.tables.host_amis, catalogue.gpu(instance.gpu_model or "")
+    default = default_host(rows, service, instance.family)
+    oldest = min((row.driver for row in rows if row.default_for), default=0)
+    if version_key(floor.minimum)[0] <= (default.driver if default is not None else oldest):
         return None
-    for host in hosts:
-        if host.driver >= needed:
-            return host.version
-    newest = hosts[-1]
+    host = fitting_host(rows, service, floor, gpu)
+    if host is not None:
+        return host.version
+    newest = named_hosts(rows, service)[-1]
     raise InvalidJob(
         f"The image has CUDA {cuda}, which needs the NVIDIA driver {floor.minimum}, but the newest driver that SageMaker "
         f"has for this is {newest.driver} ({newest.version}).",

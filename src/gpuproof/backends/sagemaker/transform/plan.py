@@ -16,7 +16,6 @@ from gpuproof.backends.remote.upload.input_folder import list_files
 from gpuproof.backends.sagemaker.endpoints.image import (
     EndpointImage,
     choose_endpoint_image,
-    transform_hosts,
 )
 from gpuproof.backends.sagemaker.endpoints.invocation.payload import content_type_of
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINTS, ModelSource
@@ -202,7 +201,7 @@ def _image(catalogue: Catalogue, job: TransformJob, framework: str | None, regio
         instance,
         catalogue,
         region,
-        transform_hosts(catalogue),
+        "transform",
     )
 
 
