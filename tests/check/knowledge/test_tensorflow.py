@@ -43,4 +43,4 @@ def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> N
 
 
 def test_what_keras_removed_has_a_source_for_each_row() -> None:
-    assert {kera.kind for kera in removed_from_keras()} == {"method", "function", "optimizer", "fit"}
+    assert {kera.kind for kera in removed_from_keras()} == {"method", "function", "name", "optimizer", "fit"}

@@ -24,8 +24,7 @@ def found(files: dict[str, str], *codes: str) -> list[tuple[str, str, int]]:
 def variant(**members: str) -> str:
     given = {"VariantName": "a", "ModelName": "m", "InstanceType": "ml.g5.xlarge", **members}
     text = ", ".join(
-        f'"{name}": {value}' if value == "name" else f'"{name}": "{value}"'
-        for name, value in given.items()
+        f'"{name}": {value}' if value == "name" else f'"{name}": "{value}"' for name, value in given.items()
     )
     return f'c.create_endpoint_config(EndpointConfigName="e", ProductionVariants=[{{{text}}}])'
 

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 from gpuproof.linter.analysis.call import Call, local_function, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.images import image_name
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.util.csv_table import read_rows
@@ -48,9 +50,9 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
 
     The version is the job's `framework_version`, or else a pin in the project; a lower bound (`>=2.17`) can only be `yes`.
     """
-    jobs = [job for job in project.jobs_running(module) if job.framework == "tensorflow"]
+    jobs = [job for job in project.jobs_running(module) if job.framework == "tensorflow" or _in_image(job)]
     if jobs:
-        known = [job.framework_version.text for job in jobs]
+        known = [_in_image(job) or job.framework_version.text for job in jobs]
         if any(text is None for text in known):
             return "unknown"
         answers = {_not_below(str(text), version) for text in known}
@@ -75,8 +77,29 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
     return "unknown"
 
 
+def _in_image(job: JobDefinition) -> str | None:
+    """The TensorFlow version of a job's own image, if it is one of AWS's."""
+    image = image_name(job.image)
+    return image.version if image is not None and image.framework == "tensorflow" else None
+
+
+def _keras_pin(constraint: str) -> Ternary:
+    """Whether a constraint of the package `keras` allows Keras 3 only."""
+    match = re.match(r"\s*(===?|~=|>=|<)\s*(\d+)", constraint)
+    if match is None:
+        return "unknown"
+    sign, major = match[1], int(match[2])
+    if sign == "<":
+        return "no" if major <= 3 else "unknown"
+    return "yes" if major >= 3 else "no" if sign != ">=" else "unknown"
+
+
 def has_keras_3(module: Module, project: Project) -> Ternary:
     """Whether `tf.keras` of a script is Keras 3, which TensorFlow 2.16 and later install."""
+    if module.imports("keras") and not module.imports("tensorflow"):
+        own = _keras_pin(pinned_versions(module.unit).get("keras", ""))
+        if own != "unknown":
+            return own
     installed = project.target.tensorflow
     if installed is not None and not {"tensorflow", "tensorflow-cpu"} & pinned_versions(module.unit).keys():
         # The job will not install another one.

@@ -1,4 +1,4 @@
-"""Finds the names of the SageMaker SDK that a file uses, imported or as attributes of an imported package."""
+"""Finds the names of a package, such as the SageMaker SDK, that a file uses, imported or as attributes of an import."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from gpuproof.linter.analysis.module import Module
 
-PACKAGE = "sagemaker"
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"})
 
 
-class SdkName(NamedTuple):
-    """One use of an SDK name.
+class UsedName(NamedTuple):
+    """One use of a name of a package.
 
     Attributes:
         path: the qualified name: `sagemaker.pytorch.PyTorch`.
@@ -28,34 +27,47 @@ class SdkName(NamedTuple):
     guarded: bool
 
 
-def sdk_names(module: Module) -> Iterator[SdkName]:
-    """The imported names of the SDK, then the names used as attributes of the package, without duplicates."""
+def used_names(module: Module, package: str = "sagemaker", *, inner: bool = False) -> Iterator[UsedName]:
+    """The imported names of a package, then the names used as attributes of what is imported, without duplicates.
+
+    Args:
+        package: its top-level name.
+        inner: also the attributes of its modules that are imported by name (`from tensorflow import keras`).
+    """
+    imported: set[str] = set()
     for statement in module.nodes(ast.Import, ast.ImportFrom):
         for alias in statement.names:
-            path = _imported(statement, alias)
+            path = _imported(statement, alias, package)
             if path is not None:
-                yield SdkName(path, alias, statement, _is_guarded(module, statement))
+                imported.add(path)
+                yield UsedName(path, alias, statement, _is_guarded(module, statement))
     seen: set[str] = set()
     for node in module.nodes(ast.Attribute):
         if isinstance(module.parent(node), ast.Attribute):
             continue
         path = module.qualified(node)
-        if path is None or not path.startswith(PACKAGE + ".") or path in seen:
+        if path is None or not path.startswith(package + ".") or path in seen or path in imported:
             continue
         # Names that are imported directly are reported at the import.
-        if _root(node) in module.names.imports and module.names.imports[_root(node)] == PACKAGE:
+        root = module.names.imports.get(_root(node), "")
+        if root == package or (inner and _is_module(root, package)):
             seen.add(path)
-            yield SdkName(path, node, None, _is_guarded(module, node))
+            yield UsedName(path, node, None, _is_guarded(module, node))
 
 
-def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str | None:
+def _is_module(path: str, package: str) -> bool:
+    """Whether an imported path is the package or, by its spelling, a module in it."""
+    return path.partition(".")[0] == package and path.rpartition(".")[2].islower()
+
+
+def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias, package: str) -> str | None:
     if isinstance(statement, ast.Import):
         found = alias.name
     elif statement.level or statement.module is None or alias.name == "*":
         return None
     else:
         found = f"{statement.module}.{alias.name}"
-    return found if found.partition(".")[0] == PACKAGE else None
+    return found if found.partition(".")[0] == package else None
 
 
 def _root(node: ast.expr) -> str:

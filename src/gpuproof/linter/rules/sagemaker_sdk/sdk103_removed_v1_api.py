@@ -60,7 +60,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk import SdkChange, v1_method, v1_name, v3
 from gpuproof.linter.sdk.calls import sdk_major, sdk_path
-from gpuproof.linter.sdk.names import sdk_names
+from gpuproof.linter.sdk.names import used_names
 from gpuproof.linter.source.edit import Fix
 
 rule = Rule("SDK103", "removed-v1-api", Severity.ERROR, needs=("sagemaker",))
@@ -73,7 +73,7 @@ def check(module: Module, project: Project) -> Hits:
     major = sdk_major(module, project)
     if major == 1:
         return
-    for name in sdk_names(module):
+    for name in used_names(module):
         change = v1_name(name.path)
         if change is None or name.guarded or (major == 3 and v3().has(name.path)):
             continue

@@ -55,7 +55,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk import v2, v3, v3_replacement
 from gpuproof.linter.sdk.calls import V3_FOLDERS, sdk_major
-from gpuproof.linter.sdk.names import SdkName, sdk_names
+from gpuproof.linter.sdk.names import UsedName, used_names
 
 rule = Rule("SDK201", "v2-import", Severity.ERROR, needs=("sagemaker",))
 
@@ -67,7 +67,7 @@ def check(module: Module, project: Project) -> Hits:
     major = sdk_major(module, project)
     if major not in (None, 3):
         return
-    removed = [name for name in sdk_names(module) if _is_removed(name)]
+    removed = [name for name in used_names(module) if _is_removed(name)]
     if major == 3:
         for name in removed:
             yield rule.hit(
@@ -86,7 +86,7 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
-def _is_removed(name: SdkName) -> bool:
+def _is_removed(name: UsedName) -> bool:
     return not name.guarded and v2().has(name.path) is True and v3().has(name.path) is False
 
 

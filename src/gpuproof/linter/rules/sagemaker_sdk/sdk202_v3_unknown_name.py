@@ -73,7 +73,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk import Signature, v2, v3
 from gpuproof.linter.sdk.calls import V3_FOLDERS, keyword_span, rename_keyword, sdk_major, sdk_path
-from gpuproof.linter.sdk.names import sdk_names
+from gpuproof.linter.sdk.names import used_names
 from gpuproof.linter.sdk.tables import FOLDER
 from gpuproof.linter.source.edit import Fix
 from gpuproof.util.csv_table import read_rows
@@ -85,7 +85,7 @@ rule = Rule("SDK202", "v3-unknown-name", Severity.ERROR, needs=("sagemaker",))
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("sagemaker") or sdk_major(module, project) != 3:
         return
-    for name in sdk_names(module):
+    for name in used_names(module):
         if name.guarded or not _is_of_v3(name.path) or v3().has(name.path) is not False:
             continue
         yield rule.hit(

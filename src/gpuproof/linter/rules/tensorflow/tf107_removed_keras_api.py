@@ -1,4 +1,4 @@
-"""A method or parameter that Keras has removed: the script fails at that line, after the GPU instance has started.
+"""A name, method or parameter that Keras has removed: the script fails at that line, after the GPU instance has started.
 
 TensorFlow 2.16 and later install Keras 3, which has no `fit_generator`, no `fit(workers=...)` and no `lr=`. It is an
 error if the job or the project pins such a TensorFlow, and a warning if nothing is pinned.
@@ -32,6 +32,17 @@ Bad:
     model = Sequential()
     model.fit([], workers=8)  # <-
 
+Bad: names
+
+    # file: requirements.txt
+    tensorflow==2.18.0
+    # file: train.py
+    import tensorflow as tf
+    from tensorflow.keras.layers.experimental import preprocessing  # <-
+
+    optimizer = tf.keras.optimizers.legacy.Adam(1e-3)  # <-
+    tf.keras.backend.set_learning_phase(1)  # <-
+
 Good:
 
     import tensorflow as tf
@@ -53,6 +64,18 @@ Quiet: the job runs an older TensorFlow
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit_generator(iter([]), epochs=3)
+
+Quiet: the absence is handled
+
+    # file: requirements.txt
+    tensorflow==2.18.0
+    # file: train.py
+    import tensorflow as tf
+
+    try:
+        Adam = tf.keras.optimizers.legacy.Adam
+    except AttributeError:
+        Adam = tf.keras.optimizers.Adam
 
 Quiet: not Keras's fit
 
@@ -78,6 +101,7 @@ from gpuproof.linter.knowledge.tensorflow import (
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.sdk.names import used_names
 from gpuproof.linter.source.edit import Edit, Fix
 from gpuproof.linter.source.span import Span
 
@@ -88,6 +112,7 @@ rule = Rule("TF107", "removed-keras-api", Severity.ERROR, needs=("keras", "tenso
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("keras", "tensorflow") or targets_old_tensorflow(module) or is_test(module):
         return
+    yield from _names(module, project)
     for gone in removed_from_keras():
         for call in _uses(module, gone):
             verdict = tensorflow_is_at_least(module, project, gone.since)
@@ -107,6 +132,40 @@ def check(module: Module, project: Project) -> Hits:
             )
 
 
+def _names(module: Module, project: Project) -> Hits:
+    """Names of Keras's modules that are gone, at their import or where they are used as an attribute."""
+    gone = {row.name: row for row in removed_from_keras() if row.kind == "name"}
+    for used in (name for package in _PACKAGES for name in used_names(module, package, inner=True)):
+        path = _below_keras(used.path)
+        row = next((gone[prefix] for prefix in _prefixes(path) if prefix in gone), None)
+        if row is None or used.guarded:
+            continue
+        verdict = tensorflow_is_at_least(module, project, row.since)
+        if verdict == "no" or (verdict == "unknown" and row.since == "2.16"):
+            continue
+        yield rule.hit(
+            module.span(used.node),
+            f"`keras.{row.name}` does not exist in the Keras of TensorFlow {row.since} and later.",
+            remedy=f"Use {row.instead}."
+            if row.instead
+            else "Pin an older TensorFlow, or install tf-keras and set TF_USE_LEGACY_KERAS=1.",
+            severity=rule.severity if verdict == "yes" else lowered(rule.severity),
+        )
+
+
+_PACKAGES = ("tensorflow", "keras")
+
+
+def _below_keras(path: str) -> str:
+    return path.removeprefix("tensorflow.").removeprefix("keras.") if "keras." in path else ""
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+
+
 def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
     match gone.kind:
         case "method":
@@ -115,6 +174,8 @@ def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
             )
         case "function":
             yield from calls_to(module, gone.name, f"tensorflow.{gone.name}")
+        case "name":
+            return
         case "optimizer":
             for call in all_calls(module):
                 name = call.name or ""
