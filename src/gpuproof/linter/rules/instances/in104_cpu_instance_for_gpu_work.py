@@ -1,8 +1,10 @@
 """The image or the script requires a GPU, but the instance has none.
 
 A script that calls `.cuda()` unconditionally fails at that line: "Torch not compiled with CUDA enabled" or "Found no
-NVIDIA driver on your system". A `-gpu-` image on a CPU instance does run, but silently trains on a few cores and
-takes many times as long. Scripts that check `torch.cuda.is_available()` are portable and not reported.
+NVIDIA driver on your system". So does `.to(torch.device("cuda"))`, `torch.cuda.set_device(0)`, `device_map="cuda"`,
+Lightning's `accelerator="gpu"`, the Trainer's `fp16=True` and NCCL. A `-gpu-` image on a CPU instance does run, but
+silently trains on a few cores and takes many times as long. Scripts that choose the device by
+`torch.cuda.is_available()` are portable and not reported.
 
 Bad: the image
 
@@ -86,27 +88,40 @@ Quiet: only on request
     model = torch.nn.Linear(8, 1)
     if args.gpu:
         model = model.cuda()
+
+Bad: Lightning
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")  # <-
+    # file: train.py
+    import lightning as L
+
+    trainer = L.Trainer(accelerator="gpu", devices=1)
+
+Quiet: the script chooses what exists
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")
+    # file: train.py
+    import lightning as L
+    import torch
+
+    trainer = L.Trainer(accelerator="gpu" if torch.cuda.is_available() else "cpu")
 """
 
-import ast
-import re
-
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls, calls_named
-from gpuproof.linter.analysis.local_imports import local_modules
-from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.images import image_name, is_aws_container
 from gpuproof.linter.knowledge.instances import find_instance, use_of
-from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.required_gpu import line_that_needs_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("IN104", "cpu-instance-for-gpu-work", Severity.ERROR, when="link")
-
-_CHECKS = re.compile(r"(^|\.)(is_available|device_count|(use|no)_(cuda|gpu)|num_gpus|get_device_capability)$")
-_VARIABLES = re.compile(r"SM_NUM_GPUS|CUDA_VISIBLE_DEVICES")
 
 
 @rule.job
@@ -119,7 +134,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         what = (
             f"`{instance.name}` has no GPU, but the image is built for one ({image.repository}:{image.tag})"
         )
-    elif job.script is not None and (line := _needs_cuda(job.script)):
+    elif job.script is not None and (line := line_that_needs_gpu(job.script)):
         what = f"`{instance.name}` has no GPU, but `{job.script_title}` requires one in line {line}"
     else:
         return
@@ -129,44 +144,4 @@ def check(job: JobDefinition, project: Project) -> Hits:
         f"{what}.",
         remedy=f"Use {found[0].instance.name}: {found[0].reason}" if found else None,
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
-    )
-
-
-def _needs_cuda(script: Module) -> int | None:
-    """The line that always fails without a GPU; None if the script checks for one."""
-    if not script.imports("torch") or any(_checks_for_gpu(module) for module in local_modules(script)):
-        return None
-    for call in calls_named(script, "cuda", "to", "device"):
-        if call.method == "cuda":
-            uses_cuda = not call.node.args and not call.keywords and call.receiver is not None
-        else:
-            is_device = call.name == "torch.device" or (call.method == "to" and call.receiver is not None)
-            value = call.argument("device", 0)
-            uses_cuda = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
-            if call.method == "device":
-                continue
-        if uses_cuda and always_runs(script, call.node):
-            return script.unit.file_position(call.node.lineno, 1)[1]
-    return None
-
-
-def _checks_for_gpu(module: Module) -> bool:
-    """Whether a condition of the module depends on a GPU, or tests replace CUDA."""
-    if module.imports("mock", "unittest.mock"):
-        return True
-    tests: list[ast.AST] = [node.test for node in module.nodes(ast.If, ast.IfExp, ast.While, ast.Assert)]
-    tests += module.nodes(ast.BoolOp, ast.Compare, ast.UnaryOp)
-    # `use_cuda = torch.cuda.is_available()` is tested by its name.
-    tests += [node.value for node in module.nodes(ast.Assign, ast.Return) if node.value is not None]
-    tests += [
-        argument for call in all_calls(module) for argument in (*call.node.args, *call.keywords.values())
-    ]
-    quiet = [call.node for call in calls_named(module, "print", "info", "debug", "warning")]
-    checked = [
-        use
-        for use in find_uses(module, "call", "name", "attribute", within=tests)
-        if _CHECKS.search(use.text)
-    ]
-    return uses(module, _VARIABLES, "string") or any(
-        not any(module.tree.is_within(use.node, each) for each in quiet) for use in checked
     )

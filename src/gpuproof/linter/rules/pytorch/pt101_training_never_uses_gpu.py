@@ -126,9 +126,9 @@ def check(module: Module, project: Project) -> Hits:
         cost = f" at {hourly_text(price, hosts)}" if price else ""
         whole = "the GPU stays" if gpus * hosts == 1 else f"all {gpus * hosts} GPUs stay"
         where = f"`{name}`" if hosts == 1 else f"{hosts} x `{name}`"
-        message = f"The model and the batches are never moved to a device: {whole} idle on {where}{cost} ({job.title})."
+        message = f"The model and the batches are never moved to a GPU: {whole} idle on {where}{cost} ({job.title})."
     else:
-        message = "The model and the batches are never moved to a device: this trains on the CPU even if there is a GPU."
+        message = "The model and the batches are never moved to a GPU: this trains on the CPU even if there is a GPU."
     yield rule.hit(
         steps[0].span,
         message,
