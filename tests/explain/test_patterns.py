@@ -20,7 +20,18 @@ from gpuproof.gpu.xids import known_xids
 
 ERRORS = known_errors()
 CODES = {error.code for error in ERRORS}
-FACTS = {"driver", "gpu", "instance_type", "region", "operation", "torch", "tensorflow", "python"}
+FACTS = {
+    "driver",
+    "gpu",
+    "instance_type",
+    "hosts",
+    "ranks",
+    "region",
+    "operation",
+    "torch",
+    "tensorflow",
+    "python",
+}
 DERIVED = {"found_cuda"}
 EVIDENCE = ("reproduced", "read-in-source", "read-in-docs", "seen-in-logs", "general-knowledge")
 
@@ -46,7 +57,7 @@ def _faults(error: KnownError, sources: Set[str]) -> list[str]:
         <= groups,
         "code": re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", error.code),
         "depth": error.depth in ("cause", "symptom", "wrapper"),
-        "when": error.when in ("", "gpu-expected"),
+        "when": error.when in ("", "gpu-expected", "efa-expected", "error-if-failed"),
         "clues": all(clue.isascii() and len(clue) >= 6 for clue in error.clues),
         "needs": set(error.needs) <= set(ADVICE),
         "caused_by": set(error.caused_by) <= CODES | {"*"},

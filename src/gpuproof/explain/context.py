@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpuproof.catalogue import Catalogue, JobKind
 
 DEFAULT_REGION = "us-east-1"
+_CHANNEL = "SM_CHANNEL_"
 
 _JOB_KINDS: dict[str, JobKind] = {
     "CreateTrainingJob": "training",
@@ -22,6 +23,38 @@ _JOB_KINDS: dict[str, JobKind] = {
     "CreateSpace": "studio",
     "CreateCluster": "cluster",
 }
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What the user submitted, so that no advice repeats it.
+
+    Args:
+        channels: names of the input channels.
+        environment: variables that the job sets.
+        arguments: of the script.
+        launcher: `torchrun`, `mpirun`, …; `none` if the script is started as one process.
+        entry_point: the script's path in its folder.
+        variables_read: names of `SM_…` variables that the submitted source mentions.
+        requirements: packages that the submitted `requirements.txt` names.
+        files: names of files and folders at the top of the submitted source.
+    """
+
+    channels: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    launcher: str = "none"
+    entry_point: str = "train.py"
+    variables_read: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def missing_channels(self) -> tuple[str, ...]:
+        """Channels that the source reads and the job does not have."""
+        read = (name.removeprefix(_CHANNEL) for name in self.variables_read if name.startswith(_CHANNEL))
+        have = {channel_variable(name) for name in self.channels}
+        return tuple(name.lower() for name in read if _CHANNEL + name not in have)
 
 
 @dataclass(frozen=True)
@@ -44,6 +77,8 @@ class Context:
         frameworks: versions as `{"torch": "2.11"}`.
         gpu_expected: whether the job should use a GPU.
         failed: whether the program that wrote the log failed.
+        hosts: number of hosts of the job.
+        job: what was submitted, if the log is that of a run; `None` if unknown.
     """
 
     catalogue: Catalogue = field(default_factory=Catalogue.load)
@@ -63,6 +98,19 @@ class Context:
     frameworks: Mapping[str, str] = field(default_factory=dict)
     gpu_expected: bool | None = None
     failed: bool | None = None
+    hosts: int | None = None
+    job: JobFacts | None = None
+
+    @property
+    def has_efa(self) -> bool | None:
+        """Whether the instance type has Elastic Fabric Adapters, by the catalogue; `None` if that is unknown."""
+        instance = self.catalogue.instance(self.instance_type) if self.instance_type else None
+        return None if instance is None else instance.efa_interfaces > 0
+
+    @property
+    def expects_efa(self) -> bool:
+        """Whether the hosts of the job should communicate over EFA; a job of one host needs none."""
+        return bool(self.has_efa) and self.hosts != 1
 
     def with_log_facts(self, facts: Mapping[str, str]) -> Context:
         """Add facts from the log itself, which take precedence over those of this machine."""
@@ -81,6 +129,7 @@ class Context:
             region=known.region if known.region_is_explicit else facts.get("region", known.region),
             job_kind=known.job_kind or _JOB_KINDS.get(facts.get("operation", "")),
             python=facts.get("python", known.python),
+            hosts=known.hosts or _hosts(facts, known),
             frameworks={**known.frameworks, **named},
             gpu_expected=True if known.gpu_expected is None and known.gpus else known.gpu_expected,
         )
@@ -104,3 +153,15 @@ class Context:
             python=None,
             gpu_expected=instance.gpu_count > 0 if self.gpu_expected is None else self.gpu_expected,
         )
+
+
+def channel_variable(channel: str) -> str:
+    """The environment variable with the folder of a channel: `SM_CHANNEL_TRAIN`."""
+    return _CHANNEL + channel.upper()
+
+
+def _hosts(facts: Mapping[str, str], context: Context) -> int | None:
+    if facts.get("hosts", "").isdigit():
+        return int(facts["hosts"])
+    ranks, gpus = int(facts.get("ranks", 0)), len(context.gpus or ())
+    return None if not ranks or not gpus else max(1, ranks // gpus)

@@ -24,11 +24,14 @@ AREAS = (
     "sagemaker",
     "serving",
     "sdk",
+    "shells",
+    "trainers",
     "ec2",
 )
 """Each area has its own table of known errors."""
 
 Depth = Literal["cause", "symptom", "wrapper"]
+When = Literal["", "gpu-expected", "efa-expected", "error-if-failed"]
 """How close to the root an error is: a `symptom` mostly has another cause, a `wrapper` only reports that a child
 failed."""
 
@@ -43,7 +46,9 @@ class KnownError(NamedTuple):
         pattern: matched against a normalized line; its named groups are used in `cause` and `remedy`.
         near: must also match one of the surrounding lines; empty if the line is sufficient.
         also: its groups are added if a surrounding line matches; may be empty.
-        when: `gpu-expected`: an error only if the job should use a GPU. Empty: always.
+        when: `gpu-expected`: an error only if the job should use a GPU. `efa-expected`: only on instance types with EFA,
+            unless the job has one host. `error-if-failed`: the last match before a failure counts; a warning unless
+            the failure follows from it (see `report.severity_in`). Empty: always.
         caused_by: codes of errors that cause it; `*` for any error closer to the root.
         needs: names of the advice (see `advice/`) that adds details.
         cause, remedy: templates with `{group}`; a `[[…]]` part is left out if one of its groups is empty.
@@ -60,7 +65,7 @@ class KnownError(NamedTuple):
     pattern: str
     near: str
     also: str
-    when: str
+    when: When
     caused_by: tuple[str, ...]
     needs: tuple[str, ...]
     cause: str
@@ -74,7 +79,7 @@ class LogFact(NamedTuple):
     """A pattern for a fact about the machine that wrote the log, such as its driver version.
 
     Attributes:
-        fact: `driver`, `gpu`, `instance_type`, `region`, `operation`, `entry_folder`, `torch` or `tensorflow`.
+        fact: `driver`, `gpu`, `instance_type`, `hosts`, `ranks`, `region`, `operation`, `torch`, `tensorflow` or `python`.
         pattern: the first group is the value.
     """
 
@@ -139,7 +144,7 @@ def _error(area: str, row: dict[str, str]) -> KnownError:
         pattern=row["pattern"],
         near=row["near"],
         also=row["also"],
-        when=row["when"],
+        when=cast("When", row["when"]),
         caused_by=tuple(row["caused_by"].split()),
         needs=tuple(row["needs"].split()),
         cause=row["cause"],

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from gpuproof.explain.advice import ADVICE
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, Explanation
+from gpuproof.explain.patterns import KnownError
 from gpuproof.explain.root_cause import ExplainedError, find_root_causes
-from gpuproof.explain.scan import Occurrence, Scan, scan_lines
+from gpuproof.explain.scan import Occurrence, Scan, is_exception, scan_lines
 from gpuproof.findings import Severity
 
 LONGEST_TEXT = 400
 """Characters of a line that are shown."""
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
+_SETTING = re.compile(r"\b([A-Z][A-Z0-9_]{3,})=([^\s,;)]+)")
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -83,26 +85,55 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
         facts = {**scan.facts, **facts}
     known = context.with_log_facts(facts)
     occurrences = [occurrence for scan in scans for occurrence in scan.occurrences.values()]
-    relevant = [
-        occurrence
-        for occurrence in occurrences
-        if occurrence.error.when != "gpu-expected" or known.gpu_expected
-    ]
+    relevant = [occurrence for occurrence in occurrences if _applies(occurrence.error, known)]
     failure = next((scan.failure for scan in scans if scan.failure), None)
+    failed = bool(failure) if known.failed is None else known.failed
     return Report(
         explanations=tuple(
             find_root_causes(
                 [
-                    ExplainedError(occurrence.error, _explain(occurrence, known))
+                    ExplainedError(
+                        occurrence.error,
+                        replace(
+                            _explain(occurrence, known), severity=severity_in(occurrence, failure, failed)
+                        ),
+                    )
                     for occurrence in _merge(relevant)
                 ]
             )
         ),
         failure=failure,
         asides=_asides(occurrences, relevant) if known.gpu_expected is None else (),
-        failed=bool(failure) if known.failed is None else known.failed,
+        failed=failed,
         notes=_notes(occurrences, relevant, known) if known.gpu_expected is None else (),
     )
+
+
+def severity_in(occurrence: Occurrence, failure: tuple[int, str] | None, failed: bool) -> Severity:
+    """The severity of an error in a log that failed or not.
+
+    Errors that count `error-if-failed` are warnings unless a failure follows them that has no cause of its own: an
+    exit code, or an exception that is known to be a consequence. An exception of any other kind is not explained by
+    them, known or not.
+    """
+    if occurrence.error.when != "error-if-failed":
+        return occurrence.error.severity
+    if occurrence.failure is None:
+        return Severity.ERROR if failed and failure is None else Severity.WARNING
+    return Severity.WARNING if _has_own_cause(occurrence.failure) else Severity.ERROR
+
+
+def _has_own_cause(failure: str) -> bool:
+    found = [seen.error for seen in scan_lines(failure.splitlines()).occurrences.values()]
+    if any(error.depth == "cause" and error.when == "" for error in found):
+        return True
+    return not found and is_exception(failure.partition("\n")[0])
+
+
+def _applies(error: KnownError, context: Context) -> bool:
+    if error.when == "gpu-expected":
+        return bool(context.gpu_expected)
+    return error.when != "efa-expected" or context.expects_efa
 
 
 def _merge(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
@@ -130,7 +161,7 @@ def _explain(occurrence: Occurrence, context: Context) -> Explanation:
         count=occurrence.count,
         cause=" ".join(fill_template(error.cause, groups).split()),
         here=" ".join(entry.here for entry in advice if entry.here) or None,
-        remedy=_remedy(fill_template(error.remedy, groups), advice),
+        remedy=_with_settings(_remedy(fill_template(error.remedy, groups), advice), context),
         source=error.source,
         as_of=error.as_of,
         is_symptom=error.depth != "cause",
@@ -152,11 +183,22 @@ def _remedy(general: str, advice: Sequence[Advice]) -> str:
     return "\n".join([*specific, general, *(entry.otherwise for entry in advice if entry.otherwise)])
 
 
+def _with_settings(remedy: str, context: Context) -> str:
+    """The remedy with a note about variables in it that the job already sets."""
+    environment = context.job.environment if context.job else {}
+    done = [
+        setting[0]
+        for setting in dict.fromkeys(match.groups() for match in _SETTING.finditer(remedy))
+        if environment.get(setting[0]) == setting[1]
+    ]
+    return f"{remedy}\nThis job already sets {', '.join(done)}." if done else remedy
+
+
 def _notes(
     occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence], context: Context
 ) -> tuple[Explanation, ...]:
     """The root causes among the errors that count only where a GPU is expected."""
-    hidden = [occurrence for occurrence in occurrences if occurrence not in relevant]
+    hidden = _hidden(occurrences, relevant)
     roots = find_root_causes(
         [ExplainedError(occurrence.error, _explain(occurrence, context)) for occurrence in _merge(hidden)]
     )
@@ -164,11 +206,21 @@ def _notes(
 
 
 def _asides(occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence]) -> tuple[str, ...]:
-    one = next((occurrence for occurrence in occurrences if occurrence not in relevant), None)
-    if one is None:
+    hidden = _hidden(occurrences, relevant)
+    if not hidden:
         return ()
-    quote = f'Line {one.line} reports that no GPU was used: "{_shorten(one.text, 120)}".'
+    first = hidden[0]
+    quote = f'Line {first.line} reports that no GPU was used: "{_shorten(first.text, 120)}".'
     return (f"{quote} If the job should use one, pass --instance-type TYPE.",)
+
+
+def _hidden(occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence]) -> list[Occurrence]:
+    """The occurrences that count only where a GPU is expected."""
+    return [
+        occurrence
+        for occurrence in occurrences
+        if occurrence.error.when == "gpu-expected" and occurrence not in relevant
+    ]
 
 
 def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:

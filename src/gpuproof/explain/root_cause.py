@@ -24,7 +24,7 @@ def find_root_causes(errors: Sequence[ExplainedError]) -> list[Explanation]:
 
     An error is a consequence of one that its `caused_by` names, wherever that is in the log; with `*`, of the first
     error that is closer to the root. Errors precede warnings, and causes precede symptoms and wrappers; otherwise the
-    order is that of the log.
+    order is that of the log. A consequence on the line of its cause says nothing more and is left out.
     """
     ordered = sorted(errors, key=_order)
     roots: list[ExplainedError] = []
@@ -32,10 +32,23 @@ def find_root_causes(errors: Sequence[ExplainedError]) -> list[Explanation]:
         root = _root_index(explained_error, roots)
         if root is None:
             roots.append(explained_error)
-        else:
+        elif not _same_line(roots[root].explanation, explained_error.explanation):
             explanation = roots[root].explanation.with_consequence(explained_error.explanation)
             roots[root] = roots[root]._replace(explanation=explanation)
     return [explained_error.explanation for explained_error in roots]
+
+
+def _is_only_a_warning(root: ExplainedError, one: ExplainedError) -> bool:
+    """Whether the root counts only in a failure, and this one did not fail because of it."""
+    return (
+        root.error.when == "error-if-failed"
+        and root.explanation.severity is not Severity.ERROR
+        and one.explanation.severity is Severity.ERROR
+    )
+
+
+def _same_line(one: Explanation, other: Explanation) -> bool:
+    return one.line is not None and (one.log, one.line) == (other.log, other.line)
 
 
 def _order(one: ExplainedError) -> tuple[bool, int, bool, int]:
@@ -43,7 +56,7 @@ def _order(one: ExplainedError) -> tuple[bool, int, bool, int]:
     line = one.explanation.line
     # An error that names its causes follows them, so that they are already among the roots.
     return (
-        one.error.severity is not Severity.ERROR,
+        one.explanation.severity is not Severity.ERROR,
         _DEPTHS.index(one.error.depth) * 2 + named,
         line is None,
         line or 0,
@@ -51,7 +64,11 @@ def _order(one: ExplainedError) -> tuple[bool, int, bool, int]:
 
 
 def _root_index(one: ExplainedError, roots: Sequence[ExplainedError]) -> int | None:
-    by_name = [index for index, root in enumerate(roots) if root.error.code in one.error.caused_by]
+    by_name = [
+        index
+        for index, root in enumerate(roots)
+        if root.error.code in one.error.caused_by and not _is_only_a_warning(root, one)
+    ]
     if by_name:
         return by_name[0]
     if "*" not in one.error.caused_by:
@@ -60,6 +77,6 @@ def _root_index(one: ExplainedError, roots: Sequence[ExplainedError]) -> int | N
     nearer = (
         index
         for index, root in enumerate(roots)
-        if root.error.severity is Severity.ERROR and _DEPTHS.index(root.error.depth) < depth
+        if root.explanation.severity is Severity.ERROR and _DEPTHS.index(root.error.depth) < depth
     )
     return next(nearer, None)

@@ -42,6 +42,12 @@ _EXCEPTION = re.compile(
 _LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
 """An exception of any name, which only counts in the last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
+_FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+')
+_PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>\w+)[/.]")
+IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner"}
+"""Advice about an import, which needs the group `importer`: the installed package that imported."""
+_FAILURE_LINES = 6
+"""Lines from the exception on that belong to a failure: NCCL's error is in the second one."""
 
 
 @dataclass
@@ -54,6 +60,8 @@ class Occurrence:
         text: that line, normalized.
         last_line: number of the last matching line.
         count: number of matching lines.
+        failure: text of the first failure at or after that line, only of errors that count `error-if-failed`; `None`
+            if no failure follows.
     """
 
     error: KnownError
@@ -63,6 +71,7 @@ class Occurrence:
     last_line: int
     count: int = 1
     log: str | None = None
+    failure: str | None = None
 
 
 @dataclass
@@ -81,6 +90,11 @@ class Scan:
     facts: dict[str, str] = field(default_factory=dict)
     failure: tuple[int, str] | None = None
     lines: int = 0
+
+
+def is_exception(line: str) -> bool:
+    """Whether a line names an exception, such as `ValueError: no data`."""
+    return bool(_EXCEPTION.fullmatch(line.rstrip()) or _LAST_EXCEPTION.fullmatch(line.rstrip()))
 
 
 def scan_lines(lines: Iterable[str | bytes], log: str | None = None) -> Scan:
@@ -123,8 +137,9 @@ class _Window:
         ends_open = self._buffer[self._done :] != b"" and not self._buffer.endswith(b"\n")
         self._scan_until(len(self._buffer))
         self._scan.lines = self._line - 1 + ends_open
-        if self._scan.failure is None:
-            self._scan.failure = self._final_exception()
+        if self._scan.failure is None and (final := self._final_exception()) is not None:
+            self._scan.failure = final
+            self._end_in(final[1])
         return self._scan
 
     def _final_exception(self) -> tuple[int, str] | None:
@@ -177,26 +192,47 @@ class _Window:
             if known is not None:
                 known.count += 1
                 known.last_line = line
-                continue
+                if candidate.when != "error-if-failed" or known.failure is not None:
+                    continue
             if (candidate.near or candidate.also) and around is None:
                 around = _surrounding_lines(self._buffer, start, stop, text)
             groups = _groups(candidate, match, around or [])
             if groups is not None:
+                if IMPORTER_ADVICE.intersection(candidate.needs):
+                    groups["importer"] = self._importer(start, text[: match.start()])
+                count = known.count if known is not None else 1
                 self._scan.occurrences[candidate.code] = Occurrence(
-                    candidate, groups, line, _line_of(text, match), line, log=self._log
+                    candidate, groups, line, _line_of(text, match), line, count, self._log
                 )
+
+    def _importer(self, start: int, before: str) -> str:
+        """The installed package whose file the traceback ends in, above a line; empty if it is the user's file."""
+        above = self._buffer[max(0, start - MAX_LINE_BYTES) : start].splitlines()[-CONTEXT_LINES:]
+        for line in reversed([*map(normalize_line, above), *before.split("\n")]):
+            if frame := _FRAME.search(line):
+                package = _PACKAGE.search(frame["path"])
+                return package["name"] if package else ""
+        return ""
 
     def _record_failure(self, start: int, stop: int, line: int, text: str, match: re.Match[str]) -> None:
         if _TRACEBACK not in self._buffer[start:stop]:
             self._scan.failure = self._scan.failure or (line, _line_of(text, match))
+            self._end_in(_line_of(text, match))
             return
         following = self._buffer[stop : stop + LOOKAHEAD_BYTES].splitlines()[1:]
         lines = text.split("\n") + [normalize_line(raw) for raw in following]
         exception = error_line("\n".join(lines))
+        self._end_in(_raised(lines))
         if exception is not None:
             self._scan.failure = (line + lines.index(exception), exception)
         elif self._scan.failure is None:
             self._scan.failure = (line, _line_of(text, match))  # the log ends inside the traceback
+
+    def _end_in(self, failure: str) -> None:
+        """Record the failure that follows the errors that count if one does."""
+        for occurrence in self._scan.occurrences.values():
+            if occurrence.error.when == "error-if-failed" and occurrence.failure is None:
+                occurrence.failure = failure
 
 
 Candidate = KnownError | LogFact | FailureSign
@@ -222,6 +258,14 @@ def _index() -> _Index:
         Prefilter(clue.decode() for clue in by_clue),
         {clue: tuple(candidates) for clue, candidates in by_clue.items()},
     )
+
+
+def _raised(lines: list[str]) -> str:
+    """The exception of the traceback at the start of the lines, with some lines after it."""
+    for index, line in enumerate(lines[1:], start=1):
+        if line and not line[0].isspace() and (_EXCEPTION.match(line) or _LAST_EXCEPTION.fullmatch(line)):
+            return "\n".join(lines[index : index + _FAILURE_LINES])
+    return lines[0]
 
 
 def _line_bounds(buffer: bytes, offset: int) -> tuple[int, int]:

@@ -6,10 +6,16 @@ optionally, a more specific remedy, or nothing.
 
 from __future__ import annotations
 
-from gpuproof.explain.advice import aws, gpu, host
+from gpuproof.explain.advice import aws, gpu, host, job, packages
 from gpuproof.explain.explanation import AdviceFunction
 
-ADVICE: dict[str, AdviceFunction] = {**gpu.ADVICE, **aws.ADVICE, **host.ADVICE}
+ADVICE: dict[str, AdviceFunction] = {
+    **gpu.ADVICE,
+    **aws.ADVICE,
+    **host.ADVICE,
+    **job.ADVICE,
+    **packages.ADVICE,
+}
 """All advice functions by name."""
 
 __all__ = ["ADVICE"]

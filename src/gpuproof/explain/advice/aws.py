@@ -12,6 +12,7 @@ from gpuproof.catalogue.host_drivers import named_hosts
 from gpuproof.catalogue.images import JOBS
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
+from gpuproof.explain.patterns import data_table
 from gpuproof.util.versions import version_key
 
 _QUOTA = re.compile(
@@ -133,6 +134,48 @@ def endpoint_driver(_: Mapping[str, str], context: Context) -> Advice | None:
     )
 
 
+def hosting_driver(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The `InferenceAmiVersion` with a driver that is new enough."""
+    if not (context.instance_type or "ml.").startswith("ml.") or context.job_kind not in (None, "endpoint"):
+        return None
+    needed = version_key(groups.get("needed_driver", "0"))
+    amis = sorted(context.catalogue.tables.endpoint_amis, key=lambda ami: version_key(ami.driver))
+    fitting = [ami for ami in amis if version_key(ami.driver) >= needed]
+    if not fitting:
+        return None
+    known = ", ".join(f"{ami.inference_ami_version} (driver {ami.driver})" for ami in fitting)
+    where = "Set" if context.job_kind == "endpoint" else "On a SageMaker endpoint set"
+    return Advice(
+        remedy=f"{where} InferenceAmiVersion in the production variant (SDK: inference_ami_version in deploy): {known}. "
+        "Without it the host has the oldest driver."
+    )
+
+
+def efa_here(_: Mapping[str, str], context: Context) -> Advice | None:
+    """Whether the instance type has EFA, and whether AWS's launcher configures it."""
+    name, instance = context.instance_type, context.catalogue.instance(context.instance_type or "")
+    if instance is None:
+        return None
+    if not instance.efa_interfaces:
+        return Advice(
+            f"{name} has no EFA: NCCL falls back to TCP between hosts and needs no network within one. On one host the "
+            "message is harmless and does not explain a hang.",
+            "Nothing to change on one host. Several hosts communicate faster on a type with EFA.",
+            instead=True,
+        )
+    if context.hosts == 1:
+        return Advice(f"{name} has EFA, but this job has one host, which needs no network: harmless.")
+    here = f"{name} has EFA ({instance.efa_interfaces} interfaces)."
+    known = data_table("efa_launcher", "instance_type")
+    if not str(name).startswith("ml.") or str(name) in known:
+        return Advice(here)
+    version = next(iter(known.values()))["version"]
+    return Advice(
+        f"{here} AWS's launcher (sagemaker-training {version}) does not know this type and does not configure EFA for it.",
+        "Set in the job's environment: FI_PROVIDER=efa, FI_EFA_USE_DEVICE_RDMA=1, RDMAV_FORK_SAFE=1",
+    )
+
+
 def ami(_: Mapping[str, str], context: Context) -> Advice | None:
     """The SSM parameter with the id of the current AMI."""
     if context.instance_type is None:
@@ -155,6 +198,8 @@ ADVICE: dict[str, AdviceFunction] = {
     "image": image,
     "image_versions": image_versions,
     "endpoint_driver": endpoint_driver,
+    "hosting_driver": hosting_driver,
+    "efa_here": efa_here,
     "ami": ami,
 }
 

@@ -1,4 +1,4 @@
-"""Advice about the host: memory, files, Python modules and input channels."""
+"""Advice about the host: memory, files and the version of Python."""
 
 from __future__ import annotations
 
@@ -64,39 +64,6 @@ def python_version(_: Mapping[str, str], context: Context) -> Advice | None:
     return Advice(f"Python version in the log: {context.python}.") if context.python else None
 
 
-def module(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """The package that provides the module; an unknown module is most likely a file of the user."""
-    name = groups.get("module", "")
-    top = name.partition(".")[0]
-    row = data_table("modules", "module").get(name) or data_table("modules", "module").get(top)
-    if row is None:
-        return Advice(
-            f"{top} is not a package that GPUproof knows. If {top}.py (or a folder {top}) is yours, it was not sent with the job.",
-            f"If it is your file: set source_dir to the folder that contains both the script and {top}; without source_dir only the script is sent.\nIf it is a package: echo {top} >> requirements.txt, next to the script.",
-            instead=True,
-        )
-    remedy = row["remedy"] or f"echo {row['package']} >> requirements.txt"
-    return Advice(
-        f"{top} is part of the package {row['package']}." if row["package"] != top else "",
-        remedy,
-        instead=True,
-    )
-
-
-def channel(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """The input channel that the script reads."""
-    variable = groups.get("variable", "")
-    name = groups.get("channel") or groups.get("channel2") or ""
-    if variable.startswith("SM_CHANNEL_"):
-        name = variable.removeprefix("SM_CHANNEL_").lower()
-    if not name:
-        return None
-    return Advice(
-        f"The script reads the channel '{name}'.",
-        f"gpuproof run train.py --input {name}=DATA, or inputs: {{{name}: DATA}} in gpuproof.yaml",
-    )
-
-
 ADVICE: dict[str, AdviceFunction] = {
     "host_memory": host_memory,
     "address_space": address_space,
@@ -104,6 +71,4 @@ ADVICE: dict[str, AdviceFunction] = {
     "open_files": open_files,
     "disk": disk,
     "python_version": python_version,
-    "module": module,
-    "channel": channel,
 }

@@ -1,0 +1,146 @@
+"""Advice about installed packages: missing modules and commands, CUDA libraries, symbols, arguments and attributes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuproof.explain.context import Context
+from gpuproof.explain.explanation import Advice, AdviceFunction
+from gpuproof.explain.patterns import data_table
+from gpuproof.util.csv_table import read_package_rows
+
+_FRAMEWORKS = ("torch", "tensorflow", "nvidia", "triton")
+_CUDART = re.compile(r"libcudart\.so\.(\d+)")
+_INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
+
+
+def module(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The package that provides the module; an unknown module is most likely a file of the user."""
+    name, importer = groups.get("module", ""), groups.get("importer", "")
+    top = name.partition(".")[0]
+    table = data_table("modules", "module")
+    row = table.get(name) or table.get(top)
+    package = row["package"] if row else top
+    job = context.job
+    if job is not None and package.lower().replace("_", "-") in job.requirements:
+        return Advice(
+            f"The job's requirements.txt names {package}, but it is not installed for this interpreter.",
+            f"The log of pip above says why. Print sys.executable in the script: the packages may be in another Python. "
+            f"Check with: python -m pip show {package}",
+            instead=True,
+        )
+    if importer and importer != top:
+        return Advice(
+            f"The installed package {importer} imports it: {package} is an optional or changed dependency of {importer}, not "
+            "a file of yours.",
+            (row["remedy"] if row else "")
+            or f"echo {package} >> requirements.txt. If that is not enough, {importer} is older or newer than {package}: pip check",
+            instead=True,
+        )
+    if importer == top and name != top:
+        return Advice(
+            f"{top} is installed, but this version has no {name.removeprefix(top + '.')}.",
+            f"pip show {package} shows the version; pin the one that the code was written for.",
+            instead=True,
+        )
+    if row is None and job is not None and {f"{top}.py", top}.intersection(job.files):
+        return Advice(
+            f"{top} was sent with the job, but its folder is not on Python's path: the script is in another folder.",
+            f"Set source_dir to the folder that contains {top}, and entry_point relative to it.",
+            instead=True,
+        )
+    if row is None:
+        return Advice(
+            f"{top} is not a package that GPUproof knows. If {top}.py (or a folder {top}) is yours, it was not sent with the job.",
+            f"If it is your file: set source_dir to the folder that contains both the script and {top}; without source_dir only the script is sent.\nIf it is a package: echo {top} >> requirements.txt, next to the script.",
+            instead=True,
+        )
+    return Advice(
+        f"{top} is part of the package {package}." if package != top else "",
+        row["remedy"] or f"echo {package} >> requirements.txt",
+        instead=True,
+    )
+
+
+def command(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The package that provides a command."""
+    name = groups.get("command", "").rpartition("/")[2]
+    row = data_table("commands", "command").get(name)
+    if row is None:
+        return None
+    if context.job is not None and row["package"] in context.job.requirements:
+        return Advice(
+            f"requirements.txt names {row['package']}, but the folder of its commands is not on PATH.",
+            f"python -m {row['module'] or name} instead of {name}, or export PATH=$PATH:~/.local/bin",
+            instead=True,
+        )
+    return Advice(row["what"], row["remedy"], instead=True)
+
+
+def cuda_library(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """The CUDA version of a missing library, and the package that was built for it."""
+    library = groups.get("library") or groups.get("library2") or ""
+    row = {row["soname"]: row for row in _cuda_libraries()}.get(library)
+    runtime = _CUDART.match(library)
+    cuda = row["cuda"] if row else runtime[1] if runtime else ""
+    importer = groups.get("importer", "")
+    if not cuda:
+        return None
+    package = row["package"] if row else f"nvidia-cuda-runtime-cu{cuda}"
+    if not importer or importer in _FRAMEWORKS:
+        return Advice(f"{library} belongs to CUDA {cuda} (package {package}).")
+    name = _INSTALL_FORMS.get(importer, importer)
+    return Advice(
+        f"{importer} was built for CUDA {cuda} ({library}), which this environment does not have: it has another CUDA.",
+        f"pip install --force-reinstall {name}, with a wheel for the CUDA of this environment's torch: "
+        'python -c "import torch; print(torch.version.cuda)".\n'
+        f"Or use an image with CUDA {cuda}; or pip install {package} and put its folder on LD_LIBRARY_PATH.",
+        instead=True,
+    )
+
+
+def symbol_owner(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """The library that should define a symbol, and the package that brings another version of it."""
+    symbol, library = groups.get("symbol", ""), groups.get("library", "")
+    row = next(
+        (row for prefix, row in data_table("symbols", "prefix").items() if symbol.startswith(prefix)), None
+    )
+    if row is None:
+        return None
+    importer = groups.get("importer", "")
+    importing = f"{importer} ({library})" if importer and importer != "torch" else library
+    return Advice(
+        f"{symbol} is defined by {row['owner']}: {importing} was built with another version of it than the one that is loaded.",
+        row["remedy"].replace("IMPORTER", importer or "PACKAGE"),
+        instead=True,
+    )
+
+
+def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """What replaced an argument that a function no longer has."""
+    callable_, name = groups.get("callable", ""), groups.get("name", "")
+    for row in data_table("arguments", "key").values():
+        if row["argument"] == name and callable_ in row["callables"].split(" "):
+            return Advice(row["what"], row["remedy"], instead=True)
+    return None
+
+
+def attribute(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """What replaced an attribute of SageMaker SDK v2."""
+    row = data_table("sdk_attributes", "key").get(f"{groups.get('class', '')}.{groups.get('name', '')}")
+    return Advice(remedy=row["instead"], instead=True) if row else None
+
+
+ADVICE: dict[str, AdviceFunction] = {
+    "module": module,
+    "command": command,
+    "cuda_library": cuda_library,
+    "symbol_owner": symbol_owner,
+    "argument": argument,
+    "attribute": attribute,
+}
+
+
+def _cuda_libraries() -> list[dict[str, str]]:
+    return read_package_rows("gpuproof.gpu", "data/cuda_libraries.csv")
