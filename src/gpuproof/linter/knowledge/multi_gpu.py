@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.local_imports import MAX_MODULES, local_modules, local_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.values import Value
 
 _LIBRARIES = re.compile(
     r"""
@@ -30,6 +32,83 @@ _ATTRIBUTES = re.compile(r"^(local_rank|num_gpus|n_gpus?|world_size)$")
 _TEXTS = re.compile(
     r"LOCAL_RANK|WORLD_SIZE|SM_NUM_GPUS|^nccl$|torchrun|^cuda:([1-9]|$)|GPU:([1-9]|$)|^(--)?(local[_-]rank|n(um)?[_-]gpus?|gpus)$"
 )
+
+
+_LIGHTNING = re.compile(r"^(lightning|pytorch_lightning|lightning_fabric)\.(\w+\.)*(Trainer|Fabric)$")
+_LIMITS = {
+    "tensorflow.distribute.MirroredStrategy": ("devices", 0),
+    "torch.nn.DataParallel": ("device_ids", 1),
+    "torch.nn.parallel.DataParallel": ("device_ids", 1),
+    "torch.multiprocessing.spawn": ("nprocs", 2),
+}
+"""Calls that spread a model over GPUs, with the argument that limits them to some."""
+
+
+class GpuLimit(NamedTuple):
+    """A number of GPUs that a script asks for.
+
+    Attributes:
+        gpus: how many GPUs of a host it uses.
+        written: the argument that says so, such as `devices=1`.
+        is_known: whether no argument or variable can change it.
+        call: the call that receives it.
+    """
+
+    gpus: int
+    written: str
+    is_known: bool
+    call: Call
+
+
+def requested_gpus(script: Module) -> GpuLimit | None:
+    """The number of GPUs of a host that the script asks for; None if it takes all, or if it is unknown.
+
+    With several such calls, the largest number counts, and one of an unknown number leaves it unknown.
+    """
+    found: list[GpuLimit] = []
+    for module in local_modules(script):
+        for call in all_calls(module):
+            names = _limiting_arguments(call)
+            if names is None:
+                continue
+            limit = _limit(call, names)
+            if limit is None:
+                return None
+            found.append(limit)
+    return max(found, key=lambda limit: limit.gpus, default=None)
+
+
+def _limiting_arguments(call: Call) -> tuple[tuple[str, int | None], ...] | None:
+    name = call.name or ""
+    if _LIGHTNING.match(name):
+        # `gpus` is what Lightning 1 called it.
+        return (
+            None
+            if call.argument("accelerator").text in ("cpu", "tpu")
+            else (("devices", None), ("gpus", None))
+        )
+    return (_LIMITS[name],) if name in _LIMITS else None
+
+
+def _limit(call: Call, names: tuple[tuple[str, int | None], ...]) -> GpuLimit | None:
+    for keyword, position in names:
+        value = call.argument(keyword, position)
+        count = _count(value)
+        written = call.expression(keyword, position)
+        if count is not None and written is not None:
+            return GpuLimit(count, f"{keyword}={call.module.text(written)}", value.is_known, call)
+    return None
+
+
+def _count(value: Value) -> int | None:
+    """How many GPUs a value stands for: a count, a list of devices, or either as a text; -1 and "auto" mean all."""
+    if value.items is not None:
+        return len(value.items) or None
+    if value.text is not None and re.fullmatch(r"\d+(,\d*)*", value.text):
+        parts = [part for part in value.text.split(",") if part]
+        return len(parts) if "," in value.text else int(value.text) or None
+    number = value.number
+    return int(number) if number is not None and number >= 1 else None
 
 
 def may_use_several_gpus(script: Module) -> bool:

@@ -1,7 +1,8 @@
 """The instance has several GPUs but the script uses one, and no launcher starts a process per GPU: the rest are
 billed idle.
 
-PyTorch and TensorFlow both use a single GPU unless the script or its launcher says otherwise. The rule considers the
+PyTorch and TensorFlow both use a single GPU unless the script or its launcher says otherwise; so do Lightning with
+`devices=1` and MirroredStrategy or DataParallel with a list of fewer devices than there are. The rule considers the
 job's instance, whether its `distribution` starts several processes, and whether anything that the script imports from
 its own project distributes work over GPUs. It does not report scripts that import a library that might do so
 (Accelerate, Lightning, the Hugging Face Trainer, Ray, or an unknown one).
@@ -82,6 +83,19 @@ Bad:
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad: Lightning is told to use one
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.12xlarge").fit()  # <-
+    # file: train.py
+    import lightning as L
+    from model import Net
+
+    trainer = L.Trainer(accelerator="gpu", devices=1)
+    trainer.fit(Net())
+
 Quiet: GPUproof starts one process per GPU
 
     # file: gpuproof.yaml
@@ -131,9 +145,9 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.device_use import may_use_device
 from gpuproof.linter.knowledge.instances import find_instance, hourly_price, hourly_text
 from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher
-from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.knowledge.multi_gpu import GpuLimit, may_use_several_gpus, requested_gpus, trains_model
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 
 rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
 
@@ -145,7 +159,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
     instance = find_instance(project, job.instance_type)
     if instance is None or instance.gpu_count < 2:
         return
-    if not has_no_launcher(job) or not trains_model(job.script):
+    if not has_no_launcher(job):
+        return
+    limit = requested_gpus(job.script)
+    if limit is not None and limit.gpus < instance.gpu_count:
+        yield _limited(job, project, instance.name, instance.gpu_count, limit)
+        return
+    if not trains_model(job.script):
         return
     # A script that uses no GPU at all is reported by PT101.
     if job.script.imports("torch") and not may_use_device(job.script):
@@ -153,16 +173,38 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if may_use_several_gpus(job.script) or unseen_imports(job.script):
         return
     idle = instance.gpu_count - 1
-    price = hourly_price(project, instance.name, "training")
-    cost = f", {cost_text(price, idle / instance.gpu_count)} of {hourly_text(price)}" if price else ""
-    sure = job.instance_type.certainty == "known"
     yield rule.hit(
         job.where(job.instance_type),
         f"`{instance.name}` has {instance.gpu_count} GPUs; nothing in `{job.script_title}` uses more than one: "
-        f"{idle} idle{cost}.",
+        f"{idle} idle{_cost(project, instance.name, idle / instance.gpu_count)}.",
         remedy=_remedy(job, project, instance.name),
-        severity=rule.severity if sure else lowered(rule.severity),
+        severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
     )
+
+
+def _limited(job: JobDefinition, project: Project, name: str, gpus: int, limit: GpuLimit) -> Hit:
+    """The finding for a script that asks for fewer GPUs than there are."""
+    idle = gpus - limit.gpus
+    module = limit.call.module
+    line = module.unit.file_position(limit.call.node.lineno, 1)[1]
+    argument = limit.written.partition("=")[0]
+    every = (
+        "one for each GPU" if argument in ("devices", "device_ids") and "[" in limit.written else str(gpus)
+    )
+    return rule.hit(
+        job.where(job.instance_type),
+        f"`{name}` has {gpus} GPUs; `{limit.written}` in `{module.title}`, line {line}, uses {limit.gpus} of them: "
+        f"{idle} idle{_cost(project, name, idle / gpus)}.",
+        remedy=f"Let {argument} be {every}, or use an instance with {limit.gpus} GPU{'s' if limit.gpus > 1 else ''}.",
+        severity=rule.severity
+        if job.instance_type.certainty == "known" and limit.is_known
+        else lowered(rule.severity),
+    )
+
+
+def _cost(project: Project, name: str, share: float) -> str:
+    price = hourly_price(project, name, "training")
+    return f", {cost_text(price, share)} of {hourly_text(price)}" if price else ""
 
 
 def _remedy(job: JobDefinition, project: Project, name: str) -> str:
