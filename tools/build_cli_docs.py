@@ -23,14 +23,6 @@ source; `gpuproof completion --help` shows how to load it.
 
 | exit code | meaning |
 |---|---|
-| 0 | success: no findings; the GPU was used, or none was requested |
-| 1 | findings, or a failed job |
-| 2 | wrong usage, or an invalid job description |
-| 3 | undecided: no credentials, no GPU to examine, facts missing |
-| 4 | the job ran but did not use the GPU that it asked for |
-| 5 | AWS refused: quota, capacity, permission |
-| 70 | `check`: an internal error; the findings of some rule on some file are missing |
-| 130 | interrupted |
 """
 
 
@@ -54,6 +46,7 @@ def write_or_check(file: Path, text: str, description: str | None) -> int:
 
 def page() -> str:
     """The whole page, the same on every version of Python."""
+    from gpuproof.cli.assistants.guide import EXIT_CODES
     from gpuproof.cli.main import COMMANDS
 
     root = argparse.ArgumentParser(prog="gpuproof")
@@ -63,7 +56,8 @@ def page() -> str:
     sections = [
         line for name, parser in commands.choices.items() for line in section(f"gpuproof {name}", parser)
     ]
-    return "\n".join([HEAD, *sections]).rstrip() + "\n"
+    codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in EXIT_CODES.items())
+    return "\n".join([HEAD + codes, *sections]).rstrip() + "\n"
 
 
 def section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:

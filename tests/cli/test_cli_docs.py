@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("tool", ["build_options.py", "build_cli_docs.py"])
+@pytest.mark.parametrize("tool", ["build_options.py", "build_cli_docs.py", "build_llms_txt.py"])
 def test_the_generated_file_is_current(tool: str) -> None:
     command = [sys.executable, str(ROOT / "tools" / tool), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

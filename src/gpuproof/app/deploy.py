@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpuproof.app.model_source import find_model
+from gpuproof.app.preflight import check_cost
 from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client
 from gpuproof.backends.display import Displayed
@@ -78,6 +79,7 @@ class DeployedEndpoint(Displayed):
             "region": self.plan.region,
             "image": self.plan.image.uri,
             "usd_per_hour": self.plan.usd_per_hour,
+            "max_usd": self.plan.max_usd,
             "verdict": None if verdict is None else {"verdict": verdict.verdict, "reason": verdict.reason},
             "delete_at": self.result.delete_at,
             "notes": list(self.result.notes),
@@ -87,14 +89,29 @@ class DeployedEndpoint(Displayed):
 
 @overload
 def deploy(
-    job: EndpointJob, *, update: bool = False, dry_run: Literal[False] = False, profile: str | None = None
+    job: EndpointJob,
+    *,
+    update: bool = False,
+    dry_run: Literal[False] = False,
+    profile: str | None = None,
+    max_cost: float | None = None,
 ) -> DeployedEndpoint: ...
 @overload
 def deploy(
-    job: EndpointJob, *, update: bool = False, dry_run: Literal[True], profile: str | None = None
+    job: EndpointJob,
+    *,
+    update: bool = False,
+    dry_run: Literal[True],
+    profile: str | None = None,
+    max_cost: float | None = None,
 ) -> EndpointPlan: ...
 def deploy(
-    job: EndpointJob, *, update: bool = False, dry_run: bool = False, profile: str | None = None
+    job: EndpointJob,
+    *,
+    update: bool = False,
+    dry_run: bool = False,
+    profile: str | None = None,
+    max_cost: float | None = None,
 ) -> DeployedEndpoint | EndpointPlan:
     """Deploy a model to a SageMaker endpoint, and prove that it is on the GPU, as `gpuproof deploy` does.
 
@@ -106,15 +123,17 @@ def deploy(
         update: update an endpoint of that name although GPUproof did not create it.
         dry_run: create nothing, and return the plan: `print(plan)`, `plan.calls`.
         profile: the AWS profile; `AWS_PROFILE`, or the default profile, if not given.
+        max_cost: reject an endpoint that may cost more than this, in USD, until its `ttl` ends.
 
     Raises:
+        CostLimitExceeded: it may cost more than `max_cost`, or it has no `ttl`.
         DeploymentFailed: the endpoint did not come into service, or its model does not work; `log` has the end of the
             container's log, `explanations` the known errors in it.
         GPUproofError: it cannot be deployed.
     """
     reporter = PythonReporter()
     aws = aws_client(job.region, profile)
-    return deploy_job(job, aws, reporter, update=update, dry_run=dry_run)
+    return deploy_job(job, aws, reporter, update=update, dry_run=dry_run, max_cost=max_cost)
 
 
 def deploy_job(
@@ -125,12 +144,14 @@ def deploy_job(
     update: bool,
     dry_run: bool,
     on: str | None = None,
+    max_cost: float | None = None,
     deployed: Callable[[DeployedEndpoint], None] = lambda _: None,
 ) -> DeployedEndpoint | EndpointPlan:
     """Deploy a model.
 
     Args:
         on: the backend of the run that made the model; all backends if None.
+        max_cost: reject an endpoint that may cost more than this until its `ttl` ends, in USD; None for any.
         deployed: called with the endpoint, also if an interrupt comes too late to undo the deployment.
 
     Returns:
@@ -145,6 +166,9 @@ def deploy_job(
             job = job.model_copy(update={"name": validators.derive_job_name(found.name.replace(".", "-"))})
         plan = EndpointPlanner(aws, cache).plan(
             job, found.source, found.framework, found.version, update=update
+        )
+        check_cost(
+            job.name, plan.max_usd, max_cost, "ttl limits how long an endpoint exists: --ttl 1h, or ttl=3600."
         )
         if dry_run:
             return plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuproof.errors import GPUproofError
+from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.findings import Finding, Severity
 from gpuproof.settings import aws_region
-from gpuproof.util.humanize import pluralize
+from gpuproof.util.humanize import format_usd, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.progress import SubmitProgress
@@ -26,6 +26,43 @@ class ChecksFailed(GPUproofError):
     def __init__(self, message: str, remedy: str, findings: Sequence[Finding]) -> None:
         super().__init__(message, remedy)
         self.findings = tuple(findings)
+
+
+class CostLimitExceeded(GPUproofError):
+    """A job may cost more than the user allows, or how much is unknown.
+
+    Args:
+        max_usd: the highest possible cost; None if unknown.
+        limit: the highest cost that the user allows.
+    """
+
+    def __init__(self, message: str, remedy: str, max_usd: float | None, limit: float) -> None:
+        super().__init__(message, remedy)
+        self.max_usd = max_usd
+        self.limit = limit
+        self.exit_code = ExitCode.UNDECIDED if max_usd is None else ExitCode.FAILED
+
+
+def check_cost(name: str, max_usd: float | None, limit: float | None, remedy: str) -> None:
+    """Reject a job that may cost more than the user allows.
+
+    Args:
+        max_usd: the highest possible cost; None if unknown.
+        limit: the highest cost that the user allows; None for any.
+        remedy: how the user limits the cost of such a job.
+
+    Raises:
+        CostLimitExceeded: it may cost more, or its cost is unknown.
+    """
+    if limit is None or (max_usd is not None and max_usd <= limit):
+        return
+    reason = (
+        "its highest possible cost is unknown"
+        if max_usd is None
+        else f"it may cost up to {format_usd(max_usd)}"
+    )
+    message = f"'{name}' was not started: {reason}, and the limit is {format_usd(limit)}."
+    raise CostLimitExceeded(message, remedy, max_usd, limit)
 
 
 def check_before_running(

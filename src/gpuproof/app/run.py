@@ -46,6 +46,7 @@ class RunOptions:
         fresh: start without an earlier run's checkpoints.
         wait: follow the run until it has ended, and copy its results to the folders that the job names.
         dry_run: plan only; create nothing.
+        max_cost: reject a job that may cost more than this, in USD; None for any.
         profile: the AWS profile; `AWS_PROFILE`, or the default profile, if None.
         flags: values of the backends' own flags, by `Flag.destination`.
         skip_check_with: how the user skips the checks, for the error message.
@@ -62,6 +63,7 @@ class RunOptions:
     profile: str | None = None
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     skip_check_with: str = "check=False"
+    max_cost: float | None = None
 
     def __post_init__(self) -> None:
         reject_foreign_flags(self.on, self.flags)
@@ -92,12 +94,17 @@ def run_job(job: AnyJob, options: RunOptions, reporter: Reporter) -> RunResult:
 
     Raises:
         ChecksFailed: the checks found errors.
+        CostLimitExceeded: it may cost more than `max_cost`.
         NowhereToRun: none of the compared backends can run it.
         NoCapacity: no instance type was available.
         GPUproofError: it cannot run on the backend.
     """
     with sigterm_interrupts():
         backend, plan, choice = _plan(job, options, reporter)
+        if options.max_cost is not None:
+            from gpuproof.app.preflight import check_cost  # most jobs have no limit
+
+            check_cost(job.name, plan.max_usd, options.max_cost, _CHEAPER)
         if options.dry_run:
             return RunResult(plan, choice)
         if choice is not None:
@@ -107,6 +114,11 @@ def run_job(job: AnyJob, options: RunOptions, reporter: Reporter) -> RunResult:
         finally:
             reporter.end_progress()
             reporter.release_interrupt()
+
+
+_CHEAPER = (
+    "A shorter max_duration lowers the limit; `gpuproof plan` estimates the likely cost, and `gpuproof gpus` lists cheaper types."
+)
 
 
 def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend[Any], Plan, Choice | None]:
@@ -217,6 +229,7 @@ class Options(TypedDict, total=False):
     region: str | None
     profile: str | None
     fresh: bool
+    max_cost: float | None
 
 
 class LocalOptions(Options, total=False):
@@ -273,6 +286,7 @@ def run(
     profile: str | None = None,
     python: str | None = None,
     fresh: bool = False,
+    max_cost: float | None = None,
 ) -> Any:
     """Run a job, as `gpuproof run` does.
 
@@ -291,6 +305,7 @@ def run(
         profile: the AWS profile; `AWS_PROFILE`, or the default profile, if not given.
         python: the script's interpreter on this machine; the current one if not given.
         fresh: start without an earlier run's checkpoints.
+        max_cost: reject a job whose highest possible cost in USD, by `max_duration` and list prices, is above this.
 
     Returns:
         The run: `record.status`, `record.outcome`, `verdict`, `artifacts()`, `pull(folder)`. A notebook shows it as a
@@ -298,11 +313,12 @@ def run(
 
     Raises:
         ChecksFailed: the checks found errors, which are its `findings`.
+        CostLimitExceeded: it may cost more than `max_cost`.
         GPUproofError: the job cannot run on this backend.
     """
     from gpuproof.app.python_reporter import PythonReporter
 
-    options = RunOptions(on, check, fresh, wait, dry_run, profile, {"python": python})
+    options = RunOptions(on, check, fresh, wait, dry_run, profile, {"python": python}, max_cost=max_cost)
     resolved = _in_region(job, region).with_absolute_paths(Path.cwd())
     result = run_job(resolved, options, PythonReporter(logs))
     return result.plan if result.run is None else result.run

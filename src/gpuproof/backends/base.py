@@ -234,6 +234,11 @@ class Plan(Protocol):
         """What its first instance type costs; `None` on a backend that costs nothing."""
         ...
 
+    @property
+    def max_usd(self) -> float | None:
+        """The highest possible cost of a run, on the most expensive of its instance types, in USD; `None` if it is unknown."""
+        ...
+
     def describe(self) -> Iterable[tuple[str, str]]:
         """The plan as labels and texts, including the warnings (label `note`)."""
         ...

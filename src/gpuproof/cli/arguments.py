@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 _OPTIONS = Path(__file__).with_name("options.json")
 
 RUN_HELP = "a run's id, its beginning or end, or a job's name (default: the newest run)"
+
+
+def usd(text: str) -> float:
+    """Parses the value of an option that limits costs: USD, 0 or more."""
+    amount = float(text.removeprefix("$"))
+    if not 0 <= amount < math.inf:
+        raise ValueError
+    return amount
 
 
 def add_command(

@@ -70,6 +70,10 @@ COMMANDS = {
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
     "completion": Command("completion", "print a completion script for bash, zsh or fish"),
     "schema": Command("schema", "print the JSON schema of gpuproof.yaml"),
+    "mcp": Command(
+        "assistants.mcp", "serve the commands as tools for coding assistants (Model Context Protocol)"
+    ),
+    "skill": Command("assistants.skill", "print a guide to GPUproof for coding assistants (SKILL.md)"),
     "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
 }
 """Every command, in the order of `gpuproof --help`."""

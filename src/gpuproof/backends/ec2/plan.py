@@ -101,6 +101,12 @@ class EC2Plan(DisplayedPlan):
         return self.target.offer(self.job.instance_count, spot=self.spot)
 
     @property
+    def max_usd(self) -> float | None:
+        """The highest possible cost, without the volumes; None if a price is unknown."""
+        costs = [self.max_cost_usd(target) for target in self.targets]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
+    @property
     def regions(self) -> tuple[str, ...]:
         """The regions in the order in which they are tried."""
         return tuple(dict.fromkeys(target.region for target in self.targets))

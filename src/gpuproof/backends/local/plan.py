@@ -76,6 +76,7 @@ class LocalPlan(DisplayedPlan):
     warnings: tuple[str, ...]
     run_id: None = None
     offer: None = None
+    max_usd: float = 0.0
 
     @property
     def remote_inputs(self) -> dict[str, S3Prefix]:

@@ -86,6 +86,12 @@ class SageMakerPlan(DisplayedPlan):
         )
 
     @property
+    def max_usd(self) -> float | None:
+        """The highest possible cost, with a warm pool after the job; None if a price is unknown."""
+        costs = [self.max_cost_usd(target) for target in self.targets]
+        return None if None in costs else max(cost for cost in costs if cost is not None)
+
+    @property
     def kind(self) -> SageMakerKind:
         """The kind of job."""
         return self.job.kind
@@ -117,11 +123,13 @@ class SageMakerPlan(DisplayedPlan):
         return Addresses(code=code, inputs=inputs, outputs=outputs, verdict=uri(bucket, layout.verdict))
 
     def max_cost_usd(self, target: Target) -> float | None:
-        """The highest possible cost on an instance type within the time limit, on demand; None if its price is unknown."""
+        """The highest possible cost on an instance type within the time limit, on demand, and of its warm pool afterwards; None if its price is unknown."""
         price = target.candidate.price
         if price is None:
             return None
-        return price.usd_per_hour * max_runtime(self.job) / 3600 * self.job.instance_count
+        keep_alive = self.job.sagemaker.keep_alive
+        billed = max_runtime(self.job) + (keep_alive.seconds if keep_alive is not None else 0)
+        return price.usd_per_hour * billed / 3600 * self.job.instance_count
 
     def agent_job(self, target: Target) -> AgentJob:
         """The agent's job for an instance type."""

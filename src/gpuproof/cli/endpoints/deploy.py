@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpuproof.app.model_source import MODEL_HELP
-from gpuproof.cli.arguments import add_command, add_flags, add_format_flag, read_job, show_dry_run
+from gpuproof.cli.arguments import add_command, add_flags, add_format_flag, read_job, show_dry_run, usd
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ def add_parser(commands: Subparsers) -> None:
         "--update", action="store_true", help="update the endpoint even if GPUproof did not create it"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the AWS calls and make none of them")
+    parser.add_argument(
+        "--max-cost",
+        type=usd,
+        metavar="USD",
+        help="do not deploy what may cost more until its --ttl ends, by list prices",
+    )
     add_flags(parser, "deploy")
     parser.add_argument("--on", help=argparse.SUPPRESS)
     add_format_flag(parser)
@@ -73,6 +79,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
             update=arguments.update,
             dry_run=arguments.dry_run,
             on=arguments.on,
+            max_cost=arguments.max_cost,
             deployed=show,
         )
     except DeploymentFailed as failed:

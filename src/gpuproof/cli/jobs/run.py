@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.registry import BACKENDS, CHEAPEST, default_backend, load_backend
-from gpuproof.cli.arguments import add_json_flag
+from gpuproof.cli.arguments import add_json_flag, usd
 from gpuproof.cli.jobs.run_flags import AUTO, add_backend_flags, add_job_flags, read_job
 
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ def add_parser(commands: Subparsers) -> None:
     how.add_argument("--detach", action="store_true", help="return as soon as the run has been submitted")
     how.add_argument("--dry-run", action="store_true", help="show the plan without running anything")
     how.add_argument(
+        "--max-cost",
+        type=usd,
+        metavar="USD",
+        help="do not start a job that may cost more, by its max_duration and list prices",
+    )
+    how.add_argument(
         "--format", default="text", choices=["text", "json"], help="json: results on standard output"
     )
     add_json_flag(how)
@@ -75,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
             flags=vars(arguments),
             skip_check_with="--no-check",
+            max_cost=arguments.max_cost,
         )
         job = _read_job(arguments, reporter)
         if job.kind == "machine":

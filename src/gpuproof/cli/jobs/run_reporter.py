@@ -50,7 +50,7 @@ class RunReporter(ConsoleProgress):
         """Print how to continue with a run that is not followed."""
         self._introduce_run(run, plan)
         if self._as_json:
-            document = {"version": 1, "id": run.id, run.address_label: run.address}
+            document = {"version": 1, "id": run.id, run.address_label: run.address, "max_usd": plan.max_usd}
             if run.instance_type is not None:
                 document["instance_type"] = run.instance_type
             self._print_json(document)

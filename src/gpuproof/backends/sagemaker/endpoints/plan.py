@@ -100,6 +100,16 @@ class EndpointPlan(Displayed):
         return None if self.price is None else self.price.usd_per_hour * self.job.instance_count
 
     @property
+    def max_usd(self) -> float | None:
+        """The highest possible cost until its schedule deletes it, with as many instances as it scales to; None if unknown,
+        or if it has no schedule."""
+        if self.price is None or self.job.ttl is None:
+            return None
+        scaling = self.job.scaling
+        count = self.job.instance_count if scaling is None else max(scaling.maximum, self.job.instance_count)
+        return self.price.usd_per_hour * count * self.job.ttl.seconds / 3600
+
+    @property
     def size(self) -> str:
         """Number and type of the instances at the start, with their price for an hour and a day."""
         if self.job.serverless is not None:
@@ -208,6 +218,7 @@ class EndpointPlan(Displayed):
             "instance_type": self.job.instance_type,
             "instance_count": self.job.instance_count,
             "usd_per_hour": self.usd_per_hour,
+            "max_usd": self.max_usd,
             "require_gpu": self.require_gpu,
             "warnings": list(self.warnings),
             "calls": [call.to_json() for call in self.calls],
