@@ -35,6 +35,7 @@ class FakePlan:
     run_id: str | None = "fake-1"
     warnings: tuple[str, ...] = ("nothing really runs",)
     offer: None = None
+    max_usd: ClassVar[float | None] = None
 
     def describe(self) -> Iterable[tuple[str, str]]:
         return [("queue", str(self.queue)), *(("note", text) for text in self.warnings)]

@@ -116,9 +116,7 @@ def run_job(job: AnyJob, options: RunOptions, reporter: Reporter) -> RunResult:
             reporter.release_interrupt()
 
 
-_CHEAPER = (
-    "A shorter max_duration lowers the limit; `gpuproof plan` estimates the likely cost, and `gpuproof gpus` lists cheaper types."
-)
+_CHEAPER = "A shorter max_duration lowers the limit; `gpuproof plan` estimates the likely cost, and `gpuproof gpus` lists cheaper types."
 
 
 def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend[Any], Plan, Choice | None]:

@@ -15,6 +15,7 @@ from gpuproof.backends.aws import Aws, AwsRefused, NoCredentials
 from gpuproof.backends.base import PlanOptions
 from gpuproof.backends.sagemaker.backend import SageMakerBackend
 from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.units import Duration
 from support.aws_emulator import RunningEmulator
 from support.sagemaker_sandbox import SageMakerSandbox
 
@@ -265,6 +266,17 @@ def test_the_most_that_it_may_cost_counts_time_limit_and_instances(sandbox: Sage
     job = sandbox.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
     plan = sandbox.backend().plan(job)
     assert plan.max_cost_usd(plan.target) == pytest.approx(1.408)
+
+
+def test_the_highest_cost_is_that_of_the_most_expensive_type_with_its_warm_pool(
+    sandbox: SageMakerSandbox,
+) -> None:
+    job = sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g5.12xlarge"], max_duration="30m")
+    plan = sandbox.backend().plan(job)
+    assert plan.max_usd == plan.max_cost_usd(plan.targets[1])
+    kept = job.sagemaker.model_copy(update={"keep_alive": Duration(1800)})
+    warm = sandbox.backend().plan(job.model_copy(update={"sagemaker": kept}))
+    assert warm.max_usd == pytest.approx(2 * (plan.max_usd or 0))
 
 
 def test_a_cpu_job_has_a_cost_limit(sandbox: SageMakerSandbox) -> None:

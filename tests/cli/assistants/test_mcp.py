@@ -270,10 +270,10 @@ def test_a_model_is_deployed_for_a_limited_time_and_deleted(play: Play, account:
         assert 0 < deployed["max_usd"] == pytest.approx(3 - assistant.answer["left_usd"])
         assert assistant.command("gpuproof predict echo --data FILE")
         costs = await assistant.begin("Find out what costs GPU money", "audit", all=True)
-        assert "echo" in [resource["name"] for resource in costs["resources"]]
+        assert "echo" in [resource["id"] for resource in costs["resources"]]
         await assistant.follow("delete")
         left = await assistant.follow("audit", all=True)
-        assert [resource for resource in left["resources"] if resource["name"] == "echo"] == []
+        assert [resource for resource in left["resources"] if resource["id"] == "echo"] == []
 
     play(scenario, "--allow-spend", "3", environment=account)
 

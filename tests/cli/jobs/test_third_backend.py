@@ -12,7 +12,7 @@ from gpuproof import settings
 from gpuproof.backends.registry import BACKENDS
 from gpuproof.cli.main import main
 from gpuproof.errors import ExitCode
-from support.fake_backend import FakeRuns
+from support.fake_backend import FakePlan, FakeRuns
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -66,6 +66,22 @@ def test_its_plan_is_shown(typed: Typed) -> None:
     assert json.loads(out) == {"version": 1, "queue": "x"}
 
 
+def test_a_job_that_may_cost_more_than_the_limit_is_not_started(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "train.py", "--on", "fake", "--no-check", "--max-cost")
+    code, _, err = typed(*words, "5")
+    assert code == ExitCode.UNDECIDED
+    assert "'train' was not started: its highest possible cost is unknown, and the limit is $5.00." in err
+    monkeypatch.setattr(FakePlan, "max_usd", 7.5)
+    code, _, err = typed(*words, "$5")
+    assert code == ExitCode.FAILED
+    assert "it may cost up to $7.50, and the limit is $5.00." in err
+    assert not FakeRuns.known
+    assert typed(*words, "7.5")[0] == ExitCode.OK
+    assert typed(*words, "-1")[0] == typed(*words, "nan")[0] == ExitCode.USAGE
+
+
 def test_a_type_without_capacity_leads_to_the_next(typed: Typed) -> None:
     types = ("--instance-type", "ml.g6.xlarge", "--fallback", "ml.g5.xlarge")
     code, out, err = typed("run", "train.py", "--on", "fake", "--no-check", *types)
@@ -99,6 +115,7 @@ def test_a_detached_run_is_listed_shown_read_stopped_and_removed(typed: Typed) -
     _, out, _ = typed("run", "train.py", "--on", "fake", "--no-check", "--detach", "--format", "json")
     assert json.loads(out) == {
         "version": 1,
+        "max_usd": None,
         "id": "fake-1",
         "console": "https://fake/fake-1",
         "instance_type": "fake.large",

@@ -148,7 +148,7 @@ def _after_audit(answer: Answer) -> Iterator[Step]:
     resources = answer.document["resources"]
     for resource in resources:
         if resource["kind"] == "endpoint":
-            names = {"names": [resource["name"]], "region": resource["region"]}
+            names = {"names": [resource["id"]], "region": resource["region"]}
             yield Step("delete", names, "to delete it, if it is no longer needed")
             break
     if resources:

@@ -15,6 +15,7 @@ from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan, ModelSource
 from gpuproof.backends.sagemaker.endpoints.verdict import read_verdict
 from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.model import Price
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.endpoint import EndpointJob
 
@@ -49,6 +50,7 @@ def plan(
     files: dict[str, Path] | None = None,
     replaces: str | None = None,
     stored_schedule: dict[str, Any] | None = None,
+    price: Price | None = None,
     **keys: Any,
 ) -> EndpointPlan:
     job = endpoint(**keys)
@@ -66,7 +68,7 @@ def plan(
         model=model,
         files=files or {},
         gpus=1,
-        price=None,
+        price=price,
         require_gpu=True,
         schedule_role="arn:aws:iam::123456789012:role/gpuproof-scheduler",
         delete_at=1_800_000_000,
@@ -200,3 +202,13 @@ def test_an_answer_of_another_server_is_no_verdict() -> None:
     assert read_verdict(b"[0.1, 0.9]").verdict == "unknown"
     assert read_verdict(b"<html>").verdict == "unknown"
     assert read_verdict(b'{"verdict": "used", "reason": "x"}').verdict == "used"
+
+
+def test_the_highest_cost_counts_the_instances_that_it_may_scale_to_until_the_ttl_ends() -> None:
+    price = Catalogue.load().price("ml.g5.xlarge", "us-east-1", "endpoint")
+    assert price is not None
+    assert plan(price=price, ttl="90m").max_usd == pytest.approx(1.5 * price.usd_per_hour)
+    scaled = plan(price=price, ttl="1h", instance_count=2, max_instances=4)
+    assert scaled.max_usd == pytest.approx(4 * price.usd_per_hour)
+    assert plan(price=price).max_usd is None  # nothing deletes it
+    assert plan(ttl="1h").max_usd is None
