@@ -12,7 +12,8 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ServiceName
 from gpuproof.planning.document import to_json
 from gpuproof.planning.estimates import Interval
-from gpuproof.planning.script_plan import Conditions, Offer, ScriptPlan, make_plan, pareto_front
+from gpuproof.planning.recommendation import Conditions, Offer, pareto_front
+from gpuproof.planning.script_plan import ScriptPlan, make_plan
 from gpuproof.planning.start_up import storage_usd_per_hour
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Operator, Trace

@@ -14,7 +14,8 @@ import gpuproof
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.planning.document import to_json
-from gpuproof.planning.script_plan import Conditions, make_plan, requests_per_second
+from gpuproof.planning.recommendation import Conditions
+from gpuproof.planning.script_plan import make_plan, requests_per_second
 from gpuproof.planning.served_model import is_served_model, served_model
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import TracedSizes

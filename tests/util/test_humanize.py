@@ -8,6 +8,8 @@ from gpuproof.util.humanize import (
     format_bytes,
     format_clock,
     format_duration,
+    format_seconds,
+    format_seconds_range,
     format_share,
     format_usd,
     gpu_list,
@@ -53,6 +55,31 @@ def test_bytes_in_short(count: float, text: str) -> None:
 )
 def test_time_in_short(seconds: float | None, text: str) -> None:
     assert format_clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.000_42, "0.42 ms"),
+        (0.001_34, "1.34 ms"),
+        (0.388, "388 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (1.29, "1.29 s"),
+        (99.94, "99.9 s"),
+        (100, "100 s"),
+        (200, "3 min 20 s"),
+    ],
+)
+def test_times_have_three_digits_and_no_exponent(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_the_limits_of_a_time_are_in_its_unit() -> None:
+    assert format_seconds_range(0.0421, 0.0702, 0.112) == "70.2 ms (42.1-112)"
+    assert format_seconds_range(0.7, 0.98, 1.234) == "980 ms (700-1234)"
+    assert format_seconds_range(0.98, 1.29, 1.61) == "1.29 s (0.98-1.61)"
+    assert format_seconds_range(90, 130, 200) == "2 min 10 s (90 s-3 min 20 s)"
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])

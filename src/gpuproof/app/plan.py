@@ -18,8 +18,9 @@ from gpuproof.planning.fit_options import find_fit_options
 from gpuproof.planning.history.plan_entry import remember_plan
 from gpuproof.planning.history.user_coefficients import user_coefficients
 from gpuproof.planning.job_request import JobScript, script_of_job
+from gpuproof.planning.recommendation import Conditions
 from gpuproof.planning.result import PlanResult
-from gpuproof.planning.script_plan import Conditions, ScriptPlan, make_plan
+from gpuproof.planning.script_plan import ScriptPlan, make_plan
 from gpuproof.planning.served_model import is_served_model, served_model
 from gpuproof.planning.tracing import ServedModel, TraceRequest, trace_two_batch_sizes
 from gpuproof.units import Duration, Memory, UnitError

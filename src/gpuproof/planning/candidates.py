@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuproof.catalogue import Catalogue
@@ -50,6 +50,11 @@ class Candidate:
         return self.priced[0].instance.vcpus
 
     @property
+    def gpu_count(self) -> int:
+        """GPUs of its instances."""
+        return self.priced[0].instance.gpu_count
+
+    @property
     def name(self) -> str:
         """The GPU, and which share of it."""
         return self.gpu.name if self.fraction == 1 else f"{self.gpu.name} ({self.fraction:g})"
@@ -91,6 +96,38 @@ def find_candidates(
         for (gpu, fraction), ways in found.items()
         if catalogue.tables.gpus[gpu].compute_capability is not None
     ]
+
+
+def find_larger(
+    catalogue: Catalogue,
+    region: str,
+    gpus: int,
+    service: ServiceName | None,
+    use: JobKind,
+    found: Sequence[Candidate],
+) -> list[Candidate]:
+    """The GPUs that no instance has exactly so many of, with the smallest instances that have more. None unless one is wanted.
+
+    Args:
+        region: whose prices count.
+        gpus: that are wanted.
+        service: only this one; both if None.
+        use: which of SageMaker's instances and prices.
+        found: those with so many.
+    """
+    if gpus != 1:
+        return []
+    known = {candidate.gpu.name for candidate in found}
+    counts = sorted(
+        {instance.gpu_count for instance in catalogue.search(InstanceQuery()) if instance.gpu_count > gpus}
+    )
+    larger: list[Candidate] = []
+    for count in counts:
+        candidates = find_candidates(catalogue, region, count, service, use)
+        new = [candidate for candidate in candidates if candidate.gpu.name not in known]
+        known |= {candidate.gpu.name for candidate in new}
+        larger += new
+    return larger
 
 
 def _cheapest(

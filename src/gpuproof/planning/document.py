@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gpuproof.planning.script_plan import GpuPlan, Offer, ScriptPlan, requests_per_second
+from gpuproof.planning.recommendation import GpuPlan, Offer
+from gpuproof.planning.script_plan import ScriptPlan, requests_per_second
 
 VERSION = 1
 
@@ -42,6 +43,8 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "steps": plan.workload.steps,
         "epochs": plan.workload.epochs,
         "gpus": [_gpu(gpu, plan) for gpu in plan.gpus],
+        "larger_instances": [_gpu(gpu, plan) for gpu in plan.larger],
+        "advice": [asdict(advice) for advice in plan.advice],
         "warnings": list(plan.warnings),
         "pareto": [_offer(offer) for offer in plan.pareto],
         "fit_options": None if plan.fit_options is None else asdict(plan.fit_options),
@@ -73,8 +76,10 @@ def _gpu(plan: GpuPlan, whole: ScriptPlan) -> dict[str, Any]:
     return {
         "gpu": plan.candidate.gpu.name,
         "fraction": plan.candidate.fraction,
+        "gpus_per_instance": plan.candidate.gpu_count,
         "memory": {**memory, **asdict(plan.fit)},
         "largest_batch": plan.largest_batch,
+        "batch_is_epoch": plan.batch_is_epoch,
         "step": step,
         "requests_per_second": None if rate is None else asdict(rate),
         "offers": [_offer(offer) for offer in plan.offers],

@@ -10,8 +10,9 @@ from gpuproof.errors import UsageError
 from gpuproof.planning.coefficients import Coefficients
 from gpuproof.planning.estimates import FitOption, FitOptions
 from gpuproof.planning.memory import estimate_memory, fit
+from gpuproof.planning.recommendation import GpuPlan
 from gpuproof.planning.scaling import scaled, sharded
-from gpuproof.planning.script_plan import GpuPlan, ScriptPlan
+from gpuproof.planning.script_plan import ScriptPlan
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import NotTraceable, TracedSizes, TraceRequest, trace_script
 from gpuproof.trace.document import CATEGORIES, Memory, Trace

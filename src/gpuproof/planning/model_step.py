@@ -17,8 +17,9 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import ServiceName
 from gpuproof.errors import UsageError
 from gpuproof.planning.history.user_coefficients import user_coefficients
+from gpuproof.planning.recommendation import Conditions
 from gpuproof.planning.result import PlanResult
-from gpuproof.planning.script_plan import Conditions, make_plan
+from gpuproof.planning.script_plan import make_plan
 from gpuproof.planning.tracing import NotTraceable, TracedSizes
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
 

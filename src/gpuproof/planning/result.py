@@ -8,7 +8,7 @@ from typing import Any
 from gpuproof.backends.display import Printed
 from gpuproof.planning.document import to_json
 from gpuproof.planning.script_plan import ScriptPlan
-from gpuproof.planning.text import format_plan
+from gpuproof.planning.text import format_plan, plan_html
 from gpuproof.util.humanize import format_usd
 
 
@@ -42,3 +42,6 @@ class PlanResult(Printed, ScriptPlan):
 
     def __str__(self) -> str:
         return format_plan(self, self.script)
+
+    def _repr_html_(self) -> str:
+        return plan_html(self, self.script)

@@ -30,6 +30,32 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+def format_seconds(seconds: float) -> str:
+    """Format a measured or estimated time with three digits: `0.42 ms`, `388 ms`, `1.29 s`, `3 min 20 s`."""
+    if seconds >= 100:
+        return format_duration(seconds)
+    scale, unit = _unit(seconds)
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def format_seconds_range(low: float, value: float, high: float) -> str:
+    """Format a time with its limits, in the unit of the time: `70.2 ms (42.1-112)`."""
+    if value >= 100:
+        return f"{format_duration(value)} ({format_duration(low)}-{format_duration(high)})"
+    scale, unit = _unit(value)
+    limits = "-".join(_digits(limit * scale) for limit in (low, high))
+    return f"{value * scale:.3g} {unit} ({limits})"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    """What seconds are multiplied by, and the unit; 999.6 ms are already 1 s."""
+    return (1e3, "ms") if float(f"{seconds * 1e3:.3g}") < 1000 else (1.0, "s")
+
+
+def _digits(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"
+
+
 def format_clock(seconds: float | None) -> str:
     """Format a duration for a table or a progress line: `4.2 s`, `1:02`, `3:04:05`; `-` for `None`."""
     if seconds is None:

@@ -13,7 +13,8 @@ from gpuproof.planning.calibration.session import NotCalibrated, gpu_of
 from gpuproof.planning.calibration.store import store_calibration, stored_calibrations
 from gpuproof.planning.coefficients import builtin_coefficients
 from gpuproof.planning.history.user_coefficients import user_coefficients
-from gpuproof.planning.script_plan import Conditions, make_plan
+from gpuproof.planning.recommendation import Conditions
+from gpuproof.planning.script_plan import make_plan
 from gpuproof.planning.tracing import TracedSizes
 from gpuproof.trace.document import CATEGORIES, Memory, Operator, Trace
 

@@ -14,9 +14,9 @@ from gpuproof.planning.correction import ENOUGH, Correction
 from gpuproof.planning.history.learning import corrections
 from gpuproof.planning.history.runs import NotCompared, compare_runs
 from gpuproof.planning.history.store import HistoryStore
-from gpuproof.planning.history.text import error_percent, gib, gib_range, milliseconds, milliseconds_range
+from gpuproof.planning.history.text import error_percent, gib, gib_range
 from gpuproof.terminal.table import render_table
-from gpuproof.util.humanize import pluralize
+from gpuproof.util.humanize import format_seconds, format_seconds_range, pluralize
 
 VERSION = 1
 _HEADERS = ("RUN", "DATE", "SCRIPT", "BATCH", "GPU", "NEEDED", "PLANNED", "ERROR", "STEP", "PLANNED", "ERROR")
@@ -87,7 +87,7 @@ def _row(entry: Mapping[str, Any]) -> list[str]:
         *(
             ("-", "-", "-")
             if time is None
-            else (milliseconds(time["measured"]), milliseconds_range(time["shown"]), error_percent(time))
+            else (format_seconds(time["measured"]), format_seconds_range(*time["shown"]), error_percent(time))
         ),
     ]
 

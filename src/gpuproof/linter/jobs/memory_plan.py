@@ -106,7 +106,8 @@ class MemoryPlans:
     def _plan(
         self, job: JobDefinition, instance: Instance, catalogue: Catalogue, region: str, options: TraceOptions
     ) -> MemoryPlan:
-        from gpuproof.planning.script_plan import Conditions, make_plan, on_instance
+        from gpuproof.planning.recommendation import Conditions
+        from gpuproof.planning.script_plan import make_plan, on_instance
 
         gpu = catalogue.gpu(instance.gpu_model) if instance.gpu_model is not None else None
         if gpu is None or gpu.compute_capability is None:

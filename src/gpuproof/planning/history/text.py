@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpuproof.util.humanize import format_seconds, format_seconds_range
+
 _GIB = 1 << 30
 
 
@@ -18,7 +20,9 @@ def comparison_text(entry: Mapping[str, Any]) -> str:
     if (memory := entry.get("memory")) is not None:
         parts.append(f"memory {gib(memory['measured'])}, planned {gib_range(memory['shown'])}")
     if (time := entry.get("time")) is not None:
-        parts.append(f"step {milliseconds(time['measured'])}, planned {milliseconds_range(time['shown'])}")
+        low, value, high = time["shown"]
+        planned = format_seconds_range(low, value, high)
+        parts.append(f"step {format_seconds(time['measured'])}, planned {planned}")
     return "; ".join(parts)
 
 
@@ -31,17 +35,6 @@ def gib_range(limits: list[float]) -> str:
     """Lower limit, value and upper limit as `3.4 GiB (2.6-4.7)`."""
     low, value, high = limits
     return f"{gib(value)} ({low / _GIB:.1f}-{high / _GIB:.1f})"
-
-
-def milliseconds(seconds: float) -> str:
-    """Seconds as `70.2 ms`."""
-    return f"{seconds * 1e3:.3g} ms"
-
-
-def milliseconds_range(limits: list[float]) -> str:
-    """Lower limit, value and upper limit as `70.2 ms (42.1-112)`."""
-    low, value, high = limits
-    return f"{milliseconds(value)} ({low * 1e3:.3g}-{high * 1e3:.3g})"
 
 
 def error_percent(found: Mapping[str, Any]) -> str:
