@@ -149,6 +149,27 @@ def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | Non
     )
 
 
+def on_ec2() -> bool:
+    """Whether this machine is an EC2 instance, by its firmware, or the user has set a metadata endpoint.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
+    """
+    if os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"):
+        return True
+    signs = {"/sys/class/dmi/id/sys_vendor": "amazon ec2", "/sys/class/dmi/id/bios_version": "amazon"}
+    found = {path: _read(path) for path in (*signs, "/sys/hypervisor/uuid")}
+    return found.pop("/sys/hypervisor/uuid").startswith("ec2") or any(
+        sign in found[path] for path, sign in signs.items()
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace").lower()
+    except OSError:
+        return ""
+
+
 def boto3_session(profile: str | None = None) -> Any:
     """Creates a session from the environment: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on.
 

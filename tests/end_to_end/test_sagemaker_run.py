@@ -33,7 +33,7 @@ name: same
 framework: pytorch
 inputs: {training: ./data}
 hyperparameters: {epochs: 3, layers: [8, 8], fast: true, name: "5"}
-environment: {GREETING: s3cret-value}
+environment: {GREETING: hello, BUILD_LICENSE: s3cret-value}
 output: ./out
 max_duration: 1h
 """
@@ -124,7 +124,7 @@ def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: CliSandbox, emulato
     assert "nothing was created" in done.stderr
     assert "sagemaker create_training_job" in done.stderr
     assert "s3cret-value" not in done.stderr + done.stdout
-    assert '"GREETING": "***"' in done.stderr
+    assert '"GREETING": "hello"' in done.stderr
     assert keys(emulator) == before
     assert [
         operation for operation in emulator.operations() if operation.startswith(("Create", "Put", "Copy"))
@@ -135,7 +135,7 @@ def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: CliSandbox) -> None:
     document = json.loads(on_sagemaker(cloud, "--dry-run", "--format", "json").stdout)
     assert document["version"] == 1
     assert document["calls"][-1]["operation"] == "create_training_job"
-    assert document["calls"][-1]["request"]["Environment"] == {"GREETING": "***"}
+    assert document["calls"][-1]["request"]["Environment"] == {"GREETING": "hello", "BUILD_LICENSE": "***"}
     assert document["job"]["hyperparameters"] == {"epochs": 3, "layers": [8, 8], "fast": True, "name": "5"}
     assert document["job"]["environment"] == {}
     assert document["instance_types"][0]["name"] == "ml.m5.xlarge"

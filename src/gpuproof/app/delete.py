@@ -74,7 +74,7 @@ def delete(
         if not deletion.is_own and not yes:
             raise not_own(deletion, f"gpuproof.delete({name!r}, yes=True)")
 
-    aws = aws_client(region, profile)
+    aws = aws_client(region, profile, dry_run=dry_run)
     with sigterm_interrupts():
         try:
             deleted = delete_named(name, aws, PythonReporter(), confirm, dry_run=dry_run)

@@ -132,7 +132,7 @@ def deploy(
         GPUproofError: it cannot be deployed.
     """
     reporter = PythonReporter()
-    aws = aws_client(job.region, profile)
+    aws = aws_client(job.region, profile, dry_run=dry_run)
     return deploy_job(job, aws, reporter, update=update, dry_run=dry_run, max_cost=max_cost)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.settings import boto3_session
 
 
@@ -16,11 +17,17 @@ def print_note(text: str) -> None:
 
 
 def aws_client(
-    region: str | None, profile: str | None = None, *, notify: Callable[[str], None] | None = None
+    region: str | None,
+    profile: str | None = None,
+    *,
+    notify: Callable[[str], None] | None = None,
+    dry_run: bool = False,
 ) -> Aws:
     """The client of a region (default: that of the AWS configuration).
 
     Args:
         notify: called with what is being waited for, when requests take long; by default that is printed.
+        dry_run: plan with placeholders if there are no credentials.
     """
-    return Aws(session=partial(boto3_session, profile), region=region, notify=notify)
+    aws = Aws(session=partial(boto3_session, profile), region=region, notify=notify)
+    return UnknownAccount.unless_known(aws) if dry_run else aws

@@ -13,6 +13,7 @@ from gpuproof.app.model_source import FoundModel, find_model
 from gpuproof.app.python_reporter import PythonReporter
 from gpuproof.app.session import aws_client
 from gpuproof.backends.aws import AwsRefused
+from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.backends.display import Displayed
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.remote.run_id import new_run_id
@@ -127,7 +128,7 @@ def transform(
         GPUproofError: the job cannot be created. That of a job that has failed is in the result: `status`, `end.reason`.
     """
     reporter = PythonReporter()
-    aws = aws_client(job.region, profile)
+    aws = aws_client(job.region, profile, dry_run=dry_run)
     with planned_transform(job, aws, reporter) as plan:
         if dry_run:
             return plan
@@ -208,6 +209,8 @@ def _find_model(job: TransformJob, aws: Aws, scratch: Path, on: str | None) -> F
     try:
         return find_model(job, aws, cache_dir(), scratch, on=on, pack=True)
     except UsageError as error:
+        if isinstance(aws, UnknownAccount) and not text.startswith("s3://"):
+            return None  # the account may have a model of that name
         near = [] if text.startswith("s3://") else _nearest_models(aws, text)
         if not near:
             raise

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 HIDDEN = "***"
-"""Printed instead of the value of an environment variable."""
+"""Printed instead of a secret."""
+
+_SECRET_NAME = re.compile(
+    r"secret|token|passw|passphrase|credential|private|cookie|signature|bearer|connection_?string|webhook"
+    r"|api_?key|access_?key|(^|_)(keys?|auth|pwd|pass|pat|dsn|jwt|license|salt)(_|$)",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"://[^/@\s]+@|-----BEGIN |\b(AKIA|ASIA)[A-Z0-9]{16}\b|\b(gh[opsu]|github_pat|hf|glpat|xox[a-z])[-_]\w{8,}"
+    r"|\bsk-[\w-]{8,}|\beyJ[\w-]{10,}\.",
+)
+"""A password in an address, private keys, and the prefixes of access keys of AWS, GitHub, Hugging Face, GitLab, Slack and OpenAI,
+and of JSON web tokens.
+
+Source: https://github.com/gitleaks/gitleaks/blob/master/config/gitleaks.toml
+"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,7 @@ class ApiCall:
     region: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form for `--dry-run --format json`; values of environment variables are hidden."""
+        """The JSON form for `--dry-run --format json`; secrets in environment variables are hidden."""
         return {
             "service": self.service,
             "operation": self.operation,
@@ -45,9 +61,9 @@ class ApiCall:
 
 
 def redact(value: Any, key: str = "") -> Any:
-    """A request in printable form: environment variables, which may hold secrets, are hidden and bytes are counted."""
+    """A request in printable form: environment variables that look like secrets are hidden, and bytes are counted."""
     if key == "Environment" and isinstance(value, Mapping):
-        return dict.fromkeys(value, HIDDEN)
+        return {name: HIDDEN if is_secret(str(name), str(item)) else item for name, item in value.items()}
     if key in ("UserData", "Content") and isinstance(value, str):
         # The script that an instance boots or starts with, several pages long.
         return f"<{len(value.encode()):,} bytes>"
@@ -58,6 +74,11 @@ def redact(value: Any, key: str = "") -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether an environment variable looks like a secret, by its name or its value."""
+    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
 
 
 def format_calls(calls: Sequence[ApiCall]) -> list[tuple[str, str]]:

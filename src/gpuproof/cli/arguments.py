@@ -137,7 +137,9 @@ def read_job(
 def show_dry_run(plan: PlannedCalls, *, as_json: bool) -> None:
     """Prints a plan and its AWS calls."""
     if as_json:
-        print(json.dumps(plan.to_json(), indent=2, default=str))
+        from gpuproof.backends.aws.unknown_account import with_placeholders  # only for dry runs
+
+        print(json.dumps(with_placeholders(plan.to_json()), indent=2, default=str))
         return
     from gpuproof.backends.api_call import format_calls
 

@@ -55,14 +55,12 @@ def test_the_calls_are_data_in_the_order_of_their_execution(sandbox: SageMakerSa
     assert calls[-1].undo.operation == "stop_training_job"
 
 
-def test_printed_calls_hide_the_environment(sandbox: SageMakerSandbox) -> None:
-    plan = sandbox.backend().plan(
-        sandbox.training(environment={"HF_TOKEN": "s3cret-value", "DEBUG": "s3cret-too"})
-    )
+def test_printed_calls_hide_the_secrets_of_the_environment(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(environment={"HF_TOKEN": "s3cret-value", "DEBUG": "on"}))
     calls = plan.calls()
     printed = repr([call.to_json() for call in calls]) + repr(format_calls(calls))
     assert "s3cret" not in printed
-    assert "'DEBUG': '***'" in printed
+    assert "'DEBUG': 'on'" in printed
 
 
 def test_calls_of_one_kind_are_shown_together(sandbox: SageMakerSandbox) -> None:

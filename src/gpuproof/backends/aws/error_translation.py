@@ -13,6 +13,11 @@ from gpuproof.errors import GPUproofError, InvalidJob, UsageError
 LONGEST = 1000
 """Maximum length of AWS's message, in characters."""
 
+WITHOUT_ACCOUNT = (
+    "Without an AWS account: `gpuproof emulator` is one on this machine; --dry-run shows what would be sent."
+)
+"""How GPUproof is tried without credentials."""
+
 _LONG_LIST = re.compile(r"\[((?:[^,\[\]]+, ){3})[^\[\]]{200,}\]?")
 """A long list of allowed values, such as all instance types."""
 
@@ -58,7 +63,7 @@ def translate_error(error: Exception, request: RequestInfo, context: ErrorContex
     if isinstance(error, exceptions.ParamValidationError):
         return InvalidJob(message, remedy)
     if isinstance(error, _credentials()):
-        return NoCredentials(message, remedy)
+        return NoCredentials(message, f"{remedy}\n{WITHOUT_ACCOUNT}")
     return AwsUnreachable(
         message, remedy, operation=request.operation, maybe_done=request.once and _was_sent(error)
     )

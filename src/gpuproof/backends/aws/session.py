@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from gpuproof.backends.aws.error_hints import ErrorContext, unknown_region
-from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
+from gpuproof.backends.aws.error_translation import WITHOUT_ACCOUNT, RequestInfo, translate_error
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.retry import backoff_seconds, botocore_retries, retry_seconds
 from gpuproof.backends.aws.s3_object import CONNECTIONS
 from gpuproof.backends.aws.slow_request import SlowRequests
 from gpuproof.errors import GPUproofError, UsageError
-from gpuproof.settings import boto3_session
+from gpuproof.settings import boto3_session, on_ec2
 from gpuproof.version import __version__
 
 _CONNECT_SECONDS = 10
@@ -101,11 +101,30 @@ class AwsSession:
         """
         found = self._region()
         if found is None:
+            without = "" if self.has_credentials() else f"\n{WITHOUT_ACCOUNT}"
             raise UsageError(
                 "No AWS region is set.",
-                remedy="export AWS_REGION=us-east-1 (or the region of your data), or use --region us-east-1",
+                remedy=f"export AWS_REGION=us-east-1 (or the region of your data), or use --region us-east-1{without}",
             )
         return found
+
+    @property
+    def configured_region(self) -> str | None:
+        """The region of all requests; None if none is set."""
+        return self._region()
+
+    def boto3_session(self) -> Any:
+        """The boto3 session."""
+        return self._open_session()
+
+    def has_credentials(self) -> bool:
+        """Whether any credentials are configured. Makes no request, except to the metadata service on an instance of EC2."""
+        session = self._open_session()
+        with self._lock, self._translated("", ""):
+            if not on_ec2():
+                # Elsewhere, its last resort takes seconds, and asks whoever has the address in this network.
+                session._session.get_component("credential_provider").remove("iam-role")  # noqa: SLF001
+            return session.get_credentials() is not None
 
     @property
     def region_flag(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.aws.errors import AwsUnreachable, NoCredentials
@@ -119,6 +119,7 @@ def choose_backend(
     job: AnyJob,
     *,
     fresh: bool = False,
+    dry_run: bool = False,
     profile: str | None = None,
     notify: Callable[[str], None] | None = None,
     predict: Predict | None = None,
@@ -131,6 +132,7 @@ def choose_backend(
         backends: to compare, in the job's region; the first of several with the same price is chosen.
         job: with absolute paths.
         fresh: start without an earlier run's checkpoints.
+        dry_run: whether the plan is only shown.
         profile: the AWS profile; the default one if None.
         notify: called with each step.
         predict: called if the backends would use different instance types: the cost of the whole job decides then.
@@ -145,7 +147,7 @@ def choose_backend(
         for item in _plan_on(
             backend.open(region=job.resources.region, profile=profile),
             portable,
-            fresh,
+            PlanOptions(fresh=fresh, check_quota=True, dry_run=dry_run),
             notify or _ignore,
         )
     ]
@@ -200,12 +202,10 @@ def _reason_for(chosen: _Planned, compared: _Comparison, count: int) -> str:
 
 
 def _plan_on(
-    backend: Backend[Any], job: Job, fresh: bool, notify: Callable[[str], None]
+    backend: Backend[Any], job: Job, options: PlanOptions, notify: Callable[[str], None]
 ) -> Iterator[_Planned]:
     """The plans on a backend: on demand, and with spot capacity if it has any for the job."""
-    options = PlanOptions(
-        fresh=fresh, flags={flag.destination: flag.default for flag in backend.flags}, check_quota=True
-    )
+    options = replace(options, flags={flag.destination: flag.default for flag in backend.flags})
     for spot in (False, True):
         notify(f"Planning {backend.location}{' with spot capacity' if spot else ''} …")
         resources = job.resources.model_copy(update={"spot": spot})

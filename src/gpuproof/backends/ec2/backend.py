@@ -46,7 +46,7 @@ class EC2Backend(RemoteBackend):
         from gpuproof.jobs.script_job import expanded
 
         options = options or PlanOptions()
-        return Planner(self.aws, self.cache).plan(expanded(job), fresh=options.fresh)
+        return Planner(self.planning_client(options), self.cache).plan(expanded(job), fresh=options.fresh)
 
     def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""

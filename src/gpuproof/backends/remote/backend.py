@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
-from gpuproof.backends.base import Flag, Plan
+from gpuproof.backends.base import Flag, Plan, PlanOptions
 from gpuproof.settings import aws_is_set_up, boto3_session, cache_dir
 
 if TYPE_CHECKING:
@@ -64,6 +64,14 @@ class RemoteBackend:
     def cache(self) -> Path:
         """The folder for what can be computed again."""
         return self._cache or cache_dir()
+
+    def planning_client(self, options: PlanOptions) -> Aws:
+        """The client for planning, which does without an account in a dry run."""
+        if not options.dry_run:
+            return self.aws
+        from gpuproof.backends.aws.unknown_account import UnknownAccount
+
+        return UnknownAccount.unless_known(self.aws)
 
     def prepare(self, plan: P, progress: SubmitProgress) -> P:  # noqa: ARG002 - for backends that need it
         """Nothing to do: `submit` uploads everything."""

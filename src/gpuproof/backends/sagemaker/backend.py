@@ -32,7 +32,7 @@ class SageMakerBackend(RemoteBackend):
         from gpuproof.jobs.script_job import expanded
 
         options = options or PlanOptions()
-        return Planner(self.aws, self.cache).plan(
+        return Planner(self.planning_client(options), self.cache).plan(
             expanded(job), fresh=options.fresh, check_quota=options.check_quota
         )
 

@@ -36,10 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof delete`."""
     from gpuproof.app.delete import DeletedEndpoint, delete_named, incomplete, print_interrupted
     from gpuproof.app.session import aws_client
+    from gpuproof.backends.aws.unknown_account import with_placeholders
     from gpuproof.backends.interrupts import sigterm_interrupts
     from gpuproof.cli.endpoints.progress import DeploymentProgress
 
-    aws, confirm = aws_client(arguments.region), partial(_confirm, arguments.yes)
+    aws = aws_client(arguments.region, dry_run=arguments.dry_run)
+    confirm = partial(_confirm, arguments.yes)
     errors: list[GPUproofError] = []
     results: list[DeletedEndpoint] = []
     names = list(dict.fromkeys(arguments.names))
@@ -63,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         endpoints = [deleted.to_json() for deleted in results]
         document = {"version": 1, "dry_run": arguments.dry_run, "endpoints": endpoints}
-        print(json.dumps({**document, "errors": [error.message for error in errors]}, indent=2))
+        document["errors"] = [error.message for error in errors]
+        print(json.dumps(with_placeholders(document), indent=2))
     for error in errors[:-1]:
         print(f"gpuproof: {error.message}", file=sys.stderr)
     if errors:

@@ -56,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
             "Name the model to deploy, or the endpoint to roll back.",
             remedy="gpuproof deploy MODEL --instance-type ml.g5.xlarge, or gpuproof deploy --rollback NAME",
         )
+    if arguments.rollback and arguments.dry_run:
+        raise UsageError(
+            "--dry-run shows a deployment, and --rollback makes none.",
+            remedy=f"aws sagemaker describe-endpoint --endpoint-name {arguments.rollback} shows what it serves.",
+        )
     return _roll_back(arguments) if arguments.rollback else _deploy(arguments)
 
 
@@ -74,7 +79,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
     try:
         plan = deploy_job(
             job,
-            aws_client(job.region, notify=progress.note),
+            aws_client(job.region, notify=progress.note, dry_run=arguments.dry_run),
             progress,
             update=arguments.update,
             dry_run=arguments.dry_run,

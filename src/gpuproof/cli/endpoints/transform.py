@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     changes = {"model": arguments.model, **given_flags(arguments, "transform")}
     job, progress = override(TransformJob, None, changes), DeploymentProgress()
-    aws = aws_client(job.region, notify=progress.note)
+    aws = aws_client(job.region, notify=progress.note, dry_run=arguments.dry_run)
     as_json = arguments.format == "json"
     with planned_transform(job, aws, progress, arguments.on) as plan:
         if arguments.dry_run:

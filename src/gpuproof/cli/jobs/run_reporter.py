@@ -133,8 +133,10 @@ class RunReporter(ConsoleProgress):
     def _show_dry_run(self, plan: Plan, choice: Choice | None) -> None:
         """Print a plan, its files and its API calls; and what was compared, if the backend was chosen."""
         if self._as_json:
+            from gpuproof.backends.aws.unknown_account import with_placeholders  # only for dry runs
+
             self._choice = choice
-            self._print_json(plan.document())
+            self._print_json(with_placeholders(plan.document()))
             return
         console = self.console
         console.label("dry run", f"of '{plan.job.name}': nothing was created")

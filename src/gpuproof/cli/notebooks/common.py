@@ -69,6 +69,10 @@ class Session:
             region=arguments.region,
             notify=lambda text: self.progress.report("note", text),
         )
+        if getattr(arguments, "dry_run", False):
+            from gpuproof.backends.aws.unknown_account import UnknownAccount
+
+            self.aws = UnknownAccount.unless_known(self.aws)
         self._timeout: Duration | None = getattr(arguments, "timeout", None)
 
     @property

@@ -65,9 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show_dry_run(plan: NotebookPlan, session: Session, *, as_json: bool) -> None:
     from gpuproof.backends.api_call import format_calls
+    from gpuproof.backends.aws.unknown_account import with_placeholders
 
     if as_json:
-        print(json.dumps(plan.to_json(), indent=2, default=str))
+        print(json.dumps(with_placeholders(plan.to_json()), indent=2, default=str))
         return
     console = session.console
     console.label("dry run", f"of the notebook instance {plan.job.name}: nothing was created")

@@ -30,6 +30,11 @@ class Caller:
     user_id: str
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is an account, and not the placeholder of a dry run without credentials."""
+        return self.account.isdigit()
+
+    @property
     def partition(self) -> str:
         """`aws`, `aws-cn`, `aws-us-gov`."""
         return self.arn.split(":")[1]

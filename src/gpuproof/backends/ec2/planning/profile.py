@@ -32,7 +32,7 @@ def find_profile(aws: Aws, in_job: str | None = None) -> InstanceProfile:
     given = in_job or instance_profile_name()
     name, account = _parse(given or DEFAULT_NAME)
     caller = aws.caller()
-    if account not in (None, caller.account):
+    if caller.is_known and account not in (None, caller.account):
         raise UsageError(
             f"The instance profile {given} belongs to the account {account}, but you are in {caller.account}: EC2 accepts "
             "only profiles of your own account.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, ENDPOINTS
 from gpuproof.backends.sagemaker.endpoints.previous import own_configs, own_models
@@ -62,6 +63,10 @@ def plan_deletion(aws: Aws, endpoint: str) -> Deletion:
     Raises:
         UsageError: there is neither an endpoint of that name nor anything that GPUproof created for it.
     """
+    if isinstance(aws, UnknownAccount):
+        return Deletion(
+            endpoint, True, True, ("<configuration>",), (("<model>", None),), True, ("<variant>",)
+        )
     found = aws.describe_endpoint(endpoint)
     is_own = found is None or ENDPOINT_TAG in aws.tags(found["EndpointArn"])
     configs = tuple(own_configs(aws, endpoint))

@@ -56,7 +56,7 @@ def _named_role(aws: Aws, given: str) -> ChosenRole:
             remedy="--role arn:aws:iam::123456789012:role/NAME, or --role NAME",
         )
     caller = aws.caller()
-    if address is not None and address["account"] != caller.account:
+    if address is not None and caller.is_known and address["account"] != caller.account:
         raise UsageError(
             f"The role {given} belongs to the account {address['account']}, but you are in {caller.account}: SageMaker "
             "accepts only roles of your own account.",

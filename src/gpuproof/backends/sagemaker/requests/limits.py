@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from gpuproof.backends.aws.unknown_account import without_placeholders
 from gpuproof.errors import InvalidJob
 
 _JOB_KEYS = {
@@ -77,7 +78,7 @@ def _problems(shape: Any, value: Any, path: tuple[str, ...]) -> Iterator[str]:
         for number, item in enumerate(value):
             label = item.get("Key") or item.get("ChannelName") if isinstance(item, Mapping) else None
             yield from _problems(shape.member, item, (*path, str(label or number)))
-    elif kind == "string" and not _fits(shape.metadata.get("pattern"), value):
+    elif kind == "string" and not _fits(shape.metadata.get("pattern"), without_placeholders(value)):
         shown = "" if path[0] in _SECRET else f" {value!r}"
         yield f"{_name(path)}:{shown} has characters or a form that SageMaker does not allow"
 
