@@ -216,3 +216,36 @@ def test_looks_come_on_a_fixed_grid_and_four_times_as_often_at_first():
 def test_a_sample_that_took_too_long_skips_the_missed_ones():
     assert next_sample_time(17.4, 1.0) == 18
     assert next_sample_time(17.9999, 1.0) == 19
+
+
+def test_a_script_that_works_at_once_is_not_taken_for_another_process(scenario: Scenario):
+    # In a container, where process ids cannot be matched.
+    scenario.gpu(0).at(0.01, util=90, memory_mib=8000, power_w=250, processes={90210: 7900})
+    scenario.now(0)
+    time = Time(20, scenario)
+    watching = Sampler(ME, sees_host_pids=False, clock=time.clock, wait=time.wait)
+    assert watching.read_first(60)
+    time.now = 0.02
+    scenario.now(0.02)
+    verdict = judge(ONE, time.run(watching))
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].judged_by == "device counters"
+
+
+def test_the_time_that_the_driver_takes_to_open_does_not_count(scenario: Scenario):
+    scenario.now(0)
+    time = Time(20, scenario)
+    taken: list[Sample] = []
+    watching = Sampler(ME, taken.append, sees_host_pids=True, clock=time.clock, wait=time.wait)
+    assert watching.read_first(60)
+    time.now = 4.0
+    time._end = 14.0
+    assert time.run(watching).seconds == pytest.approx(10.0)
+    assert taken[0].t == 0.0
+
+
+def test_a_first_reading_without_a_start_ends_with_stop(scenario: Scenario):
+    scenario.now(0)
+    watching = Sampler(ME, sees_host_pids=True)
+    assert watching.read_first(60)
+    assert watching.stop().samples >= 1

@@ -51,8 +51,12 @@ class Monitor:
         self._other_gpus: frozenset[int] | None = None
         self._sampler = Sampler(reaper, on_sample=self._on_sample, visible_devices=visible_devices)
 
+    def read_first(self) -> None:
+        """Take the first sample before the script starts, so that nothing in it can be the script's own work."""
+        self._sampler.read_first()
+
     def start(self) -> None:
-        """Start sampling in a thread; the first sample is taken immediately."""
+        """Start sampling in a thread; the first sample is taken immediately, unless `read_first` has taken it."""
         self._sampler.start()
 
     def gpu_used(self) -> bool | None:

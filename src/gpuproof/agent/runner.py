@@ -22,13 +22,16 @@ from gpuproof.agent.output import OutputLog
 from gpuproof.agent.signals import StopRequested, StopSignals
 from gpuproof.agent.state import RunState
 from gpuproof.agent.supervisor import REAPER_KILLED, UNUSED, Supervisor
+from gpuproof.gpu.nvml import library_present
 from gpuproof.util.cgroup import end_group
 from gpuproof.util.installed_frameworks import installed_frameworks
 from gpuproof.util.process_tree import end_descendants
 
 if TYPE_CHECKING:
     from gpuproof.agent.cluster.session import Session
+    from gpuproof.agent.monitor import Monitor
     from gpuproof.agent.ranks.host_failure import Failure
+    from gpuproof.agent.stall.progress import Progress
     from gpuproof.agent.stall.watch import StallWatch
 
 
@@ -150,9 +153,16 @@ class Runner:
             self._stall = StallWatch.of(self._job, self._paths, self._environment.sink)
         progress = None if self._stall is None else self._stall.progress
         output = OutputLog(isolation.reaper.output, self._environment.sink, progress and progress.note)
+        monitor = None
+        if library_present():
+            # Without a driver there is nothing to read, and each import would delay the script.
+            monitor = self._new_monitor(isolation, launch, progress)
+            monitor.read_first()
         try:
             started = self._start_script(isolation, launch, machine)
         except (NotStarted, ReaperLost) as error:
+            if monitor is not None:
+                monitor.stop()
             return self._fail_to_start(states.FAILED, str(error) or REAPER_KILLED)
         output.start()
         supervisor = Supervisor(
@@ -170,16 +180,8 @@ class Runner:
         self._script_runs = True
         # From here on, work overlaps with the script's own start; before, each import would delay the script.
         from gpuproof.agent.artifacts.results import collect_results
-        from gpuproof.agent.monitor import Monitor
 
-        visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        monitor = Monitor(
-            self._job,
-            isolation.reaper.script_parent,
-            visible,
-            self._environment.show_sample,
-            progress and progress.on_sample,
-        )
+        monitor = monitor or self._new_monitor(isolation, launch, progress)
         monitor.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = supervisor.wait(monitor)
@@ -243,6 +245,19 @@ class Runner:
             gpu_requirement_met=verdict.gpu_requirement_met,
         )
         return exit_code(code) or int(self._outcome.status == states.FAILED or bool(self._state[UNUSED]))
+
+    def _new_monitor(self, isolation: Isolation, launch: Launch, progress: Progress | None) -> Monitor:
+        from gpuproof.agent.monitor import (
+            Monitor,  # imported only when needed: the script waits, or runs already
+        )
+
+        return Monitor(
+            self._job,
+            isolation.reaper.script_parent,
+            launch.environment.get("CUDA_VISIBLE_DEVICES"),
+            self._environment.show_sample,
+            progress and progress.on_sample,
+        )
 
     def _start_script(self, isolation: Isolation, launch: Launch, machine: Machine) -> float:
         isolation.reaper.launch(launch)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+from gpuproof.util.log import without_escapes
+
 _JSON_MESSAGE = re.compile(r'^\s*[{"].*?"(?:message|log|msg)"\s*:\s*("(?:[^"\\]|\\.)*")')
 _PRETTY_MESSAGE = re.compile(r'^\s*"(?:message|log|msg)"\s*:\s*("(?:[^"\\]|\\.)*"),?$')
 
@@ -33,9 +34,7 @@ def normalize_line(raw: bytes) -> str:
     Args:
         raw: one line, or the part after its last carriage return.
     """
-    text = raw.decode("utf-8", "replace").rstrip("\r\n")
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = without_escapes(raw.decode("utf-8", "replace").rstrip("\r\n"))
     if '"' in text and (wrapped := _JSON_MESSAGE.match(text) or _PRETTY_MESSAGE.match(text)):
         text = _unwrap(wrapped[1], text)
     for _ in range(_MAX_PREFIXES):

@@ -14,6 +14,8 @@ MIN_MEMORY_GROWTH = 64 * MIB
 TOO_EARLY_FOR_CUDA_S = 1.0
 """Seconds after its start in which a script cannot have a CUDA context yet: importing torch takes longer. Opening NVML may
 take seconds itself if the driver's persistence mode is off."""
+DESKTOP_UTILIZATION = 15
+"""Percent that a desktop takes of a GPU without a game or a video: what is above it is work of another kind."""
 _ONE_CORE_TOO_MANY = 1.5
 _ALL_CORES = 0.85
 _MUCH_READ = 100e6
@@ -120,6 +122,8 @@ class _GpuAggregator:
         self._sum = GpuTelemetry(info)
         self._own = GpuStats(first_step_s)
         self._device = GpuStats(first_step_s)
+        self._above_baseline = GpuStats(first_step_s)
+        self._least_memory: int | None = None
         self._own_pids: frozenset[int] = frozenset()
         self._begun = False
         self.own_seen = False
@@ -128,7 +132,13 @@ class _GpuAggregator:
         self.utilization_now: int | None = None
 
     def telemetry(self) -> GpuTelemetry:
-        return replace(self._sum, own=self._own.work(), device=self._device.work(), own_seen=self.own_seen)
+        return replace(
+            self._sum,
+            own=self._own.work(),
+            device=self._device.work(),
+            above_baseline=self._above_baseline.work(),
+            own_seen=self.own_seen,
+        )
 
     def add(
         self, t: float, dt: float, reading: GpuReading, tree: frozenset[int], foreign_pids: frozenset[int]
@@ -145,6 +155,7 @@ class _GpuAggregator:
         self._sum = replace(
             self._sum,
             last_memory=reading.memory_used,
+            memory_rise=self._memory_rise(reading),
             readable_s=self._sum.readable_s + dt,
             lost_at_s=None,
             processes_listed=self._sum.processes_listed or reading.processes is not None,
@@ -165,6 +176,9 @@ class _GpuAggregator:
             memory=reading.memory_used,
             power_w=reading.power_w,
             throttle=reading.throttle,
+        )
+        self._above_baseline.add(
+            t, dt, held=self.in_use, utilization=self._utilization_above_baseline(reading)
         )
         if own or just_left:
             self._own.add(
@@ -200,9 +214,22 @@ class _GpuAggregator:
             self._sum,
             baseline_s=t,
             baseline_memory=reading.memory_used,
+            baseline_utilization=reading.utilization,
             baseline_reserved=reading.memory_reserved is not None,
             others_at_baseline=others,
         )
+
+    def _memory_rise(self, reading: GpuReading) -> int:
+        if (used := reading.memory_used) is None:
+            return self._sum.memory_rise
+        self._least_memory = used if self._least_memory is None else min(self._least_memory, used)
+        return max(self._sum.memory_rise, used - self._least_memory)
+
+    def _utilization_above_baseline(self, reading: GpuReading) -> int | None:
+        before = self._sum.baseline_utilization
+        if reading.utilization is None or before is None:
+            return None
+        return max(0, reading.utilization - max(before, DESKTOP_UTILIZATION))
 
     def _memory_taken(self, reading: GpuReading) -> bool:
         if reading.memory_used is None:

@@ -22,10 +22,14 @@ from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 EARLY_S = 3.0
 """Intervals at the start with four samples each, so that even a script of two seconds is measured."""
 _STOP_TIMEOUT_S = 10.0
+FIRST_READING_TIMEOUT_S = 3.0
+"""How long the script waits for the first reading: without persistence mode, the driver takes seconds to open."""
 
 
 class Sampler:
     """Samples one job between `start()` and `stop()`, which returns the telemetry; `telemetry()` returns it so far.
+
+    `read_first()` takes the first sample before the job does anything; without it, the job may have begun its work then.
 
     Args:
         on_sample: called in the sampler's thread after each sample; its exceptions are recorded as problems.
@@ -62,16 +66,31 @@ class Sampler:
         self._began = 0.0
         self._last: Sample | None = None
         self._last_query_us: dict[int, int] = {}
+        self._first_taken = threading.Event()
+        self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
+
+    def read_first(self, timeout: float = FIRST_READING_TIMEOUT_S) -> bool:
+        """Take the first sample, and wait for `start()` with the next one; false if it was not taken in time.
+
+        Args:
+            timeout: in seconds.
+        """
+        self._began = self._clock()
+        self._thread.start()
+        return self._first_taken.wait(timeout)
 
     def start(self) -> None:
         """Start sampling. NVML is opened in the thread, so this returns at once."""
         self._began = self._clock()
-        self._thread.start()
+        self._started.set()
+        if self._thread.ident is None:
+            self._thread.start()
 
     def stop(self) -> Telemetry:
         """Take a last sample, end the thread and return the telemetry. May be called again."""
         self._stopping.set()
+        self._started.set()
         if self._thread.ident is not None:
             self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
@@ -89,6 +108,8 @@ class Sampler:
         try:
             self._open()
             self._take_sample()
+            self._first_taken.set()
+            self._started.wait()
             while not self._stopping.is_set():
                 now = self._clock() - self._began
                 self._wait(next_sample_time(now, self._interval) - now)
@@ -140,7 +161,8 @@ class Sampler:
 
     def _sample(self) -> Sample:
         tree = self._tree.read()
-        t = self._clock() - self._began
+        # Before the job starts, the time is 0, however long NVML took to open.
+        t = self._clock() - self._began if self._started.is_set() else 0.0
         last = self._last
         dt = t - last.t if last else 0.0
         pids = tree.pids if tree else frozenset[int]()

@@ -93,7 +93,10 @@ class GpuTelemetry:
         error: why the last failed reading failed.
         baseline_memory: bytes in use at the first reading, at `baseline_s`; `baseline_reserved` is true if it does not
             include the driver's own memory.
+        baseline_utilization: percent at the first reading; None if unknown.
         last_memory: bytes in use at the last reading.
+        memory_rise: the largest rise of the bytes in use, from a reading to a later one.
+        above_baseline: its work for all processes above `baseline_utilization`, with a margin for a desktop.
     """
 
     info: GpuInfo
@@ -110,7 +113,10 @@ class GpuTelemetry:
     error: str | None = None
     baseline_s: float = 0.0
     baseline_memory: int | None = None
+    baseline_utilization: int | None = None
     last_memory: int | None = None
+    memory_rise: int = 0
+    above_baseline: Work = field(default_factory=Work)
     baseline_reserved: bool = False
     others_at_baseline: bool = False
 

@@ -25,13 +25,18 @@ class LoadError(Exception):
 
     Args:
         message: what was searched for and where, or what the handler raised.
+        details: the traceback of what the handler raised.
+        headline: the message above the traceback, without what its last line says.
     """
 
-    def __init__(self, message: str, remedy: str | None = None, details: str = "") -> None:
+    def __init__(
+        self, message: str, remedy: str | None = None, details: str = "", headline: str = ""
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
         self.details = details
+        self.headline = headline or message
 
     @classmethod
     def of(cls, error: OSError) -> LoadError:

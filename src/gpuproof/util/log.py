@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import IO, Any
 
 _logged: set[str] = set()
+
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def without_escapes(text: str) -> str:
+    """The text without the escape codes of terminals: colours, and links."""
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
 def print_at_once(

@@ -87,6 +87,37 @@ def test_in_a_container_a_gpu_that_was_taken_before_cannot_be_judged():
     assert "other processes used it when the job began" in verdict.reason
 
 
+DESKTOP = {"idle_mib": 1800, "idle_util": 4}
+
+
+def test_beside_a_desktop_work_with_memory_of_its_own_is_the_jobs():
+    verdict = judge(ONE, watched(60, gpu(85, mib=9000, since=5, until=55, **DESKTOP), **CONTAINER))
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].judged_by == "device counters"
+    assert any("were in use when the job began" in note for note in verdict.notes)
+
+
+def test_beside_a_desktop_a_job_without_memory_of_its_own_did_not_use_the_gpu():
+    # A video plays, and nothing takes memory.
+    verdict = judge(ONE, watched(60, gpu(40, mib=1810, since=5, **DESKTOP), **CONTAINER))
+    assert verdict.outcome == CPU_ONLY
+    # The desktop frees memory before.
+    freed = watched(60, gpu(20, mib=900, since=5, **DESKTOP), **CONTAINER)
+    assert judge(ONE, freed).outcome == CPU_ONLY
+
+
+def test_beside_a_desktop_a_window_that_opens_is_not_the_jobs_work():
+    opened = gpu(12, mib=2100, since=5, **DESKTOP)
+    assert judge(ONE, watched(60, opened, **CONTAINER)).outcome == UNKNOWN
+
+
+def test_beside_a_desktop_memory_that_was_freed_before_does_not_hide_the_jobs():
+    def frees(index: int, t: float):
+        return gpu(85, mib=1700, since=20, idle_mib=1800 if t < 10 else 700)(index, t)
+
+    assert judge(ONE, watched(60, frees, **CONTAINER)).outcome == USED
+
+
 def test_in_a_container_a_gpu_that_was_taken_before_and_stayed_quiet_was_not_touched():
     assert judge(ONE, watched(60, gpu(idle_mib=9000, mib=9000), **CONTAINER)).outcome == CPU_ONLY
 
@@ -104,6 +135,11 @@ def test_in_a_container_a_first_look_that_comes_too_late_is_made_good_by_the_las
 def test_in_a_container_memory_present_at_a_late_first_sample_belongs_to_another_process():
     others = gpu(85, mib=8000, since=2)
     assert judge(ONE, watched(60, others, begin=4, **CONTAINER)).outcome == UNKNOWN
+
+
+def test_in_a_container_a_process_in_a_late_first_sample_may_be_the_jobs():
+    ours = gpu(85, mib=8000, pids={OUTSIDER: 7900}, since=2, until=60)
+    assert judge(ONE, watched(60, ours, begin=4, **CONTAINER)).outcome == USED
 
 
 def test_in_a_container_a_process_beside_the_job_makes_it_unclear():

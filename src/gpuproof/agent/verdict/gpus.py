@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
-from gpuproof.gpu.aggregate import MIN_MEMORY_GROWTH, TOO_EARLY_FOR_CUDA_S, idle_memory
+from gpuproof.gpu.aggregate import (
+    DESKTOP_UTILIZATION,
+    MIN_MEMORY_GROWTH,
+    TOO_EARLY_FOR_CUDA_S,
+    idle_memory,
+)
+from gpuproof.gpu.nvml import MIB
 from gpuproof.gpu.telemetry import GpuTelemetry, Telemetry, Work
 
 MIN_BUSY_S = 0.1
@@ -19,6 +25,8 @@ MIN_BUSY_SHARE = 0.01
 """A GPU that worked for a smaller share of the time in which the job held it did almost no work ..."""
 ENOUGH_BUSY_S = 60.0
 """... unless it worked for a minute in total: minutes of training after hours of preparation are still training."""
+_CONTEXT = 200 * MIB
+"""Bytes that a CUDA context with its first tensors takes at least; a window of a desktop takes less."""
 _SEEN_ENOUGH = 0.9
 """A GPU that was idle for this share of the run counts as idle, whatever it did while it could not be read."""
 
@@ -68,6 +76,14 @@ def did_work(work: Work) -> bool:
     if work.busy_s < MIN_BUSY_S or work.busy_s < MIN_BUSY_SHARE * work.held_s:
         return False
     return work.busy_s >= BRIEF_BUSY_S or (work.mean_utilization or 0.0) >= BRIEF_UTILIZATION
+
+
+def taken_before(gpu: GpuTelemetry) -> bool:
+    """Whether other processes had a GPU, or memory on it, before the job."""
+    limit = idle_memory(driver_left_out=gpu.baseline_reserved)
+    # A process in a late first reading may be the job's own.
+    listed = gpu.others_at_baseline and gpu.baseline_s <= TOO_EARLY_FOR_CUDA_S
+    return listed or _memory_without_job(gpu) > limit
 
 
 def _judge(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool, hidden: bool) -> GpuVerdict:
@@ -136,7 +152,9 @@ def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
     if measured and not did_work(gpu.device) and not _memory_rose(gpu):
         by_processes = gpu.processes_listed and telemetry.pids_comparable
         return Judgement(worked=False, judged_by=BY_PROCESSES if by_processes else BY_DEVICE)
-    if _taken_before(gpu):
+    if taken_before(gpu) and not gpu.visible_others_s and (decided := _against_first(gpu)) is not None:
+        return Judgement(decided, BY_DEVICE)
+    if taken_before(gpu):
         why = "other processes used it when the job began, and process ids cannot be matched here"
         return Judgement(None, BY_DEVICE, why)
     if gpu.visible_others_s:
@@ -145,6 +163,21 @@ def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
     if not gpu.utilization_known:
         return Judgement(None, BY_DEVICE, _no_utilization(gpu))
     return Judgement(worked=did_work(gpu.device), judged_by=BY_DEVICE)
+
+
+def _against_first(gpu: GpuTelemetry) -> bool | None:
+    """Whether the job used a GPU that others held before it, by what rose since the first reading; None if unclear.
+
+    Opening a GPU takes memory: without a rise, the job did not. A desktop takes memory and a little time; a rise of both far
+    above that is the job's, which is the only thing that has begun.
+    """
+    if gpu.baseline_s > TOO_EARLY_FOR_CUDA_S or gpu.baseline_memory is None:
+        return None
+    if gpu.memory_rise < MIN_MEMORY_GROWTH:
+        return False
+    if gpu.baseline_utilization is None or gpu.baseline_utilization > DESKTOP_UTILIZATION:
+        return None
+    return True if gpu.memory_rise >= _CONTEXT and did_work(gpu.above_baseline) else None
 
 
 def _unknown_share(own: Work) -> str:
@@ -184,11 +217,6 @@ def _memory_without_job(gpu: GpuTelemetry) -> int:
     if gpu.baseline_s <= TOO_EARLY_FOR_CUDA_S or gpu.last_memory is None:
         return before
     return min(before, gpu.last_memory)
-
-
-def _taken_before(gpu: GpuTelemetry) -> bool:
-    limit = idle_memory(driver_left_out=gpu.baseline_reserved)
-    return gpu.others_at_baseline or _memory_without_job(gpu) > limit
 
 
 def _names(entry: str, gpu: GpuTelemetry) -> bool:

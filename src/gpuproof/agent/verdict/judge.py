@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuproof.agent.verdict.balance import imbalance
 from gpuproof.agent.verdict.bottlenecks import bottlenecks
-from gpuproof.agent.verdict.gpus import judge_gpus
+from gpuproof.agent.verdict.gpus import judge_gpus, taken_before
 from gpuproof.agent.verdict.schema import (
     BY_DEVICE,
     CPU_ONLY,
@@ -176,12 +176,7 @@ def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVer
     if hidden:
         notes.append(f"CUDA_VISIBLE_DEVICES={telemetry.visible_devices} hid {gpu_list(hidden)} from the job.")
     if any(gpu.judged_by == BY_DEVICE for gpu in gpus):
-        notes.append(
-            "Judged by the devices' own counters: NVML lists no process here that can be matched with the job's, as in "
-            "a container. No other process used the devices when the job began."
-            if not any(gpu.why for gpu in gpus)
-            else "NVML lists no process here that can be matched with the job's, as in a container."
-        )
+        notes.append(_device_note(gpus, telemetry))
     shared = [gpu.index for gpu in gpus if gpu.others_present and gpu.touched]
     if shared:
         notes.append(f"Another process used {gpu_list(shared)} too; memory and power count for both.")
@@ -192,6 +187,19 @@ def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVer
         elif gpu.worked is None and gpu.why:
             notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")
     return notes + [f"Monitoring: {problem}." for problem in telemetry.problems]
+
+
+def _device_note(gpus: Sequence[GpuVerdict], telemetry: Telemetry) -> str:
+    """How GPUs were judged whose processes cannot be matched with the job's."""
+    unmatched = "NVML lists no process here that can be matched with the job's, as in a container"
+    if any(gpu.why for gpu in gpus):
+        return f"{unmatched}."
+    before = (
+        "The devices were in use when the job began; their memory and utilization since then decided."
+        if any(taken_before(seen) for gpu, seen in zip(gpus, telemetry.gpus) if gpu.judged_by == BY_DEVICE)
+        else "No other process used the devices when the job began."
+    )
+    return f"Judged by the devices' own counters: {unmatched}. {before}"
 
 
 def _name_note(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> list[str]:

@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def numpy_error(torch: Any) -> str | None:
-    """Why tensors cannot be converted to NumPy arrays: PyTorch was built for another major version of NumPy."""
+    """Why tensors cannot be converted to NumPy arrays, such as a build for another major version of NumPy."""
     try:
         torch.zeros(1).numpy()
     except Exception as error:  # noqa: BLE001 - the error is the result

@@ -33,6 +33,7 @@ from gpuproof.serve.workers.device_assignment import DeviceAssignment, assign_de
 from gpuproof.serve.workers.restart_policy import Slot
 from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.supervisor import GRACE_S, Supervisor, SupervisorEvents
+from gpuproof.util.log import without_escapes
 
 INFO = 20
 """The log level of the access log, in Python's numbering."""
@@ -346,7 +347,7 @@ def own_command() -> list[str]:
 def log(text: str) -> None:
     """Write a line to the server's log, on standard error."""
     try:
-        sys.stderr.write(f"gpuproof serve: {text.rstrip()}\n")
+        sys.stderr.write(f"gpuproof serve: {without_escapes(text).rstrip()}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         # A full disk or a closed pipe must not stop the server.

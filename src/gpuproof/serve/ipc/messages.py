@@ -56,6 +56,8 @@ class LoadFailedMessage(TypedDict):
     remedy: str | None
     details: str
     """The handler's traceback."""
+    headline: str
+    """The message above the traceback, without what its last line says."""
     out_of_memory: bool
 
 

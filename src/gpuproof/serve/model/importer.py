@@ -95,6 +95,7 @@ def import_handler(found: HandlerLocation, modules: HandlerModules) -> ModuleTyp
         raise LoadError(
             f"{_ERROR}: {found.file} raised {type(error).__name__}: {error}",
             details=format_handler_traceback(error),
+            headline=f"{_ERROR}: {found.file} failed:",
         ) from error
     return module
 

@@ -181,6 +181,7 @@ def _default_model(framework: Framework, folder: Path) -> Any:
             f"The model in {folder} cannot be loaded: {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
             details=format_handler_traceback(error),
+            headline=f"The model in {folder} cannot be loaded:",
         ) from error
 
 
@@ -196,6 +197,7 @@ def _call_hook(hook: Hook | None, found: HandlerLocation, name: str, *arguments:
             f"{name} of {found.file} raised {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
             details=format_handler_traceback(error),
+            headline=f"{name} of {found.file} failed:",
         ) from error
 
 

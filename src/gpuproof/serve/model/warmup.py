@@ -46,6 +46,7 @@ def warm_up(model: Model, source: str, log: Callable[[str], None]) -> None:
                 f"The model fails on the warm-up request {path.name}: {type(error).__name__}: {error}",
                 remedy="Correct the handler, or provide a request that it accepts.",
                 details=format_handler_traceback(error),
+                headline=f"The model fails on the warm-up request {path.name}:",
             ) from error
 
 

@@ -7,6 +7,8 @@ import io
 import os
 import sys
 
+from gpuproof.util.log import without_escapes
+
 
 def print_to_log() -> None:
     """Let what the handler prints go to standard error: standard output holds the access log, one JSON object per line."""
@@ -19,7 +21,7 @@ def print_to_log() -> None:
 def log(text: str) -> None:
     """Write a line to the server's log, even if the handler has replaced or closed standard error."""
     try:
-        sys.stderr.write(f"gpuproof serve: {text.rstrip()}\n")
+        sys.stderr.write(f"gpuproof serve: {without_escapes(text).rstrip()}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         # Closed or replaced by the handler.

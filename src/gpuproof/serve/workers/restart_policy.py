@@ -35,6 +35,7 @@ class Slot:
     """Consecutive exits without a single response."""
     load_error: str = ""
     """Why the model cannot be loaded, as reported by the worker."""
+    load_error_logged: bool = False
     abandoned: bool = False
     """Whether no worker is started in it any more."""
     out_of_memory: bool = False

@@ -176,8 +176,11 @@ class Supervisor:
             return
         slot.load_error = message["message"]
         slot.out_of_memory = message["out_of_memory"]
-        parts = (message["message"], message["details"], message["remedy"])
+        # The traceback ends with what the message says.
+        text = f"{message['headline']}\n{message['details']}" if message["details"] else message["message"]
+        parts = (text.rstrip(), message["remedy"])
         self._events.log(f"{slot.model.name} cannot be loaded: " + "\n".join(part for part in parts if part))
+        slot.load_error_logged = True
 
     def on_responses(self, worker: WorkerClient) -> None:
         """Dispatch further requests."""
@@ -210,7 +213,7 @@ class Supervisor:
         settings = self._settings
         worker = WorkerClient(number, slot.index, status, settings.timeout_s, self, self._memory)
         slot.worker = worker
-        slot.load_error = ""
+        slot.load_error, slot.load_error_logged = "", False
         self._slots[number] = slot
         config: WorkerConfig = {
             "folder": str(slot.folder),
@@ -308,7 +311,8 @@ class Supervisor:
         slot.load_error = reason = reason.partition("\n")[0]
         self._abandoned.append(slot)
         slot.model.health.lost.append(f"a worker is lost: {reason}")
-        self._events.log(f"worker {slot.index} of {slot.model.name} is not restarted: {reason}")
+        why = "its model cannot be loaded" if slot.load_error_logged else reason
+        self._events.log(f"worker {slot.index} of {slot.model.name} is not restarted: {why}")
         if not self.slots_of(slot.model):
             slot.model.dispatcher.reject_queued(503, "the model cannot be served; see the server's log")
         self._events.on_abandoned(slot)

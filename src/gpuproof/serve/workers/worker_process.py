@@ -135,15 +135,15 @@ class WorkerProcess:
             _import_early()
             warm_up(model, settings.warmup, log)
         except LoadError as error:
-            self._send_load_failure(
-                error.message, error.remedy, error.details, _has_out_of_memory_cause(error)
-            )
+            self._send_load_failure(error, out_of_memory=_has_out_of_memory_cause(error))
             return None
         except BaseException as error:  # noqa: BLE001 - including `sys.exit` in a handler
-            message = f"loading raised {type(error).__name__}: {error}"
-            self._send_load_failure(
-                message, None, format_handler_traceback(error), _has_out_of_memory_cause(error)
+            failure = LoadError(
+                f"loading raised {type(error).__name__}: {error}",
+                details=format_handler_traceback(error),
+                headline="loading failed:",
             )
+            self._send_load_failure(failure, out_of_memory=_has_out_of_memory_cause(error))
             return None
         if self._is_fork:
             os._exit(0)
@@ -325,11 +325,12 @@ class WorkerProcess:
         # The frontend handles Ctrl-C and stops the workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _send_load_failure(self, message: str, remedy: str | None, details: str, out_of_memory: bool) -> None:
+    def _send_load_failure(self, error: LoadError, *, out_of_memory: bool) -> None:
         failure: LoadFailedMessage = {
-            "message": message,
-            "remedy": remedy,
-            "details": details,
+            "message": error.message,
+            "remedy": error.remedy,
+            "details": error.details,
+            "headline": error.headline,
             "out_of_memory": out_of_memory,
         }
         self._send(frames.LOAD_FAILED, 0, json.dumps(failure).encode())

@@ -14,7 +14,7 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
 
-_LIBRARY = re.compile(
+CUDA_LIBRARY = re.compile(
     r"lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvJitLink|cupti)\.so\.\d+"
 )
 _PACKAGE = re.compile(r"nvidia-(.+?)(?:-cu\d+)?")
@@ -57,9 +57,9 @@ def read(machine: Machine) -> Reading | None:
         return None
     folders = [folder for folder in value.split(":") if folder]
     stubs = next((folder for folder in folders if _is_stubs(machine, folder)), None)
-    wheels = _wheel_libraries(machine)
+    wheels = wheel_libraries(machine)
     shadows = (
-        [shadow for folder in folders for shadow in _shadows(_folder(machine, folder), wheels)]
+        [shadow for folder in folders for shadow in _shadows(local_path(machine, folder), wheels)]
         if wheels
         else []
     )
@@ -77,7 +77,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             (f"LD_LIBRARY_PATH contains {reading.stubs}",),
             f"Remove {reading.stubs} from LD_LIBRARY_PATH.",
         )
-    different = [shadow for shadow in reading.shadows if _differs(shadow)]
+    different = [shadow for shadow in reading.shadows if differs(shadow)]
     if not different:
         return
     first = different[0]
@@ -92,7 +92,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     )
 
 
-def _differs(shadow: Shadow) -> bool:
+def differs(shadow: Shadow) -> bool:
     """Whether the versions differ; false if one is unknown or only a shorter form of the other."""
     if shadow.version is None or shadow.wheel_version is None:
         return False
@@ -102,10 +102,11 @@ def _differs(shadow: Shadow) -> bool:
 
 
 def _is_stubs(machine: Machine, folder: str) -> bool:
-    return Path(folder).name == "stubs" and (_folder(machine, folder) / "libcuda.so.1").exists()
+    return Path(folder).name == "stubs" and (local_path(machine, folder) / "libcuda.so.1").exists()
 
 
-def _folder(machine: Machine, name: str) -> Path:
+def local_path(machine: Machine, name: str) -> Path:
+    """The path of an absolute name on the machine, whose root may be another folder."""
     return Path(name) if Path(name).is_relative_to(machine.root) else machine.path(name)
 
 
@@ -115,10 +116,10 @@ def _shadows(folder: Path, wheels: dict[str, tuple[Path, str | None]]) -> Iterat
     for name, (wheel, wheel_version) in wheels.items():
         library = folder / name
         if library.exists():
-            yield Shadow(name, str(library), _version_of(library), str(wheel), wheel_version)
+            yield Shadow(name, str(library), library_version(library), str(wheel), wheel_version)
 
 
-def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
+def wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
     """Path and package version of each CUDA library in the user's interpreter, by file name."""
     versions: dict[str, str] = {}
     for package, version in machine.packages.versions.items():
@@ -126,14 +127,14 @@ def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
             versions[match[1].replace("-", "_")] = version
     found: dict[str, tuple[Path, str | None]] = {}
     for folder in machine.packages.folders:
-        for library in sorted(_folder(machine, folder).glob("nvidia/*/lib/lib*.so.*")):
-            if _LIBRARY.fullmatch(library.name):
+        for library in sorted(local_path(machine, folder).glob("nvidia/*/lib/lib*.so.*")):
+            if CUDA_LIBRARY.fullmatch(library.name):
                 found.setdefault(library.name, (library, versions.get(library.parent.parent.name)))
     return found
 
 
-def _version_of(library: Path) -> str | None:
-    """`9.1.0` for a link to `libcudnn.so.9.1.0`."""
+def library_version(library: Path) -> str | None:
+    """The version in a library's file name: `9.1.0` for a link to `libcudnn.so.9.1.0`."""
     version = library.resolve().name.partition(".so.")[2]
     return version if version.count(".") >= 2 else None
 
