@@ -98,6 +98,27 @@ def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: st
     raise _combined(missing, [*failures.values()])
 
 
+def newest_run(backends: list[type[Backend[Any]]], region: str | None = None) -> tuple[Run, list[str]]:
+    """The run that was created last in any of the backends, and where runs could not be listed, with the reason.
+
+    Raises:
+        RunNotFound: there is no run.
+    """
+    runs: list[Run] = []
+    unlisted: list[str] = []
+    for backend in backends:
+        try:
+            store = backend.open(region=region).runs()
+            runs.append(store.run(store.find(None)))
+        except RunNotFound:
+            continue
+        except GPUproofError as error:
+            unlisted.append(f"Runs {backend.location} could not be listed: {error.message}")
+    if not runs:
+        return find_run_in(backends, None, region), []  # raises what each backend says
+    return max(runs, key=lambda run: run.record.created), unlisted
+
+
 def reject_foreign_flags(backend: str, given: Mapping[str, str | None]) -> None:
     """Reject flags that belong to another backend.
 

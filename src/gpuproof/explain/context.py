@@ -32,10 +32,11 @@ class JobFacts:
     Args:
         channels: names of the input channels.
         environment: variables that the job sets.
-        arguments: of the script.
-        launcher: `torchrun`, `mpirun`, …; `none` if the script is started as one process.
+        arguments: of the script, without those that its hyperparameters become.
+        hyperparameters: names of the hyperparameters.
+        launcher: `torchrun`, `mpi`, …; `none` if the script is started as one process; `None` if unknown.
         entry_point: the script's path in its folder.
-        variables_read: names of `SM_…` variables that the submitted source mentions.
+        variables_read: names of `SM_…` variables that the submitted source mentions; `None` if the source is unknown.
         requirements: packages that the submitted `requirements.txt` names.
         files: names of files and folders at the top of the submitted source.
     """
@@ -43,18 +44,27 @@ class JobFacts:
     channels: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    launcher: str = "none"
-    entry_point: str = "train.py"
-    variables_read: tuple[str, ...] = ()
+    hyperparameters: tuple[str, ...] = ()
+    launcher: str | None = None
+    entry_point: str = "the script"
+    variables_read: tuple[str, ...] | None = None
     requirements: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
     @property
     def missing_channels(self) -> tuple[str, ...]:
         """Channels that the source reads and the job does not have."""
-        read = (name.removeprefix(_CHANNEL) for name in self.variables_read if name.startswith(_CHANNEL))
+        read = (
+            name.removeprefix(_CHANNEL) for name in self.variables_read or () if name.startswith(_CHANNEL)
+        )
         have = {channel_variable(name) for name in self.channels}
         return tuple(name.lower() for name in read if _CHANNEL + name not in have)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Names of the options that the script is called with, such as `--batch-size`."""
+        given = (argument.partition("=")[0] for argument in self.arguments if argument.startswith("--"))
+        return (*given, *(f"--{name}" for name in self.hyperparameters))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuproof.agent.paths import RunPaths
 from gpuproof.explain.context import Context
+from gpuproof.explain.job_facts import read_job_facts
 from gpuproof.explain.report import Report, make_report
 from gpuproof.explain.scan import BLOCK_BYTES, Scan, scan_chunks, scan_lines
 
@@ -96,6 +97,8 @@ def _with_job(paths: RunPaths, context: Context) -> Context:
         context,
         instance_type=context.instance_type or document.get("instance_type"),
         gpu_expected=gpu_expected,
+        hosts=len(document["hosts"]) if document.get("hosts") else context.hosts,
+        job=read_job_facts(document, paths) if document else None,
     )
 
 

@@ -105,3 +105,80 @@ def test_a_log_that_does_not_exist_is_said_to_be_missing(
 def test_a_warning_alone_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(LOGS / "sagemaker-no-artifact.log")]) == 1
     assert "warning    sagemaker-no-artifact" in capsys.readouterr().out
+
+
+class _Runs:
+    """One run of a backend that the test names."""
+
+    def __init__(self, backend: str, created: float) -> None:
+        from gpuproof.backends.record import RunRecord
+        from gpuproof.explain import Context, make_report
+
+        self.backend, self.id = backend, f"{backend}-run"
+        self._document = {
+            "id": self.id,
+            "job_name": "train",
+            "kind": "training",
+            "backend": backend,
+            "status": "Failed",
+            "secondary_status": "Failed",
+            "created": created,
+        }
+        self._of = RunRecord.of
+        self._report = make_report([], Context(failed=True))
+
+    @property
+    def record(self) -> object:
+        return self._of(self._document)
+
+    def report(self, *_: object) -> object:
+        return self._report
+
+    def find(self, _: str | None) -> object:
+        return self.record
+
+    def run(self, _: object) -> _Runs:
+        return self
+
+
+def _backend(name: str, created: float | None) -> type:
+    """A backend with one run, or one that cannot be reached."""
+    from gpuproof.errors import GPUproofError
+
+    class Backend:
+        location = f"on {name}"
+        is_remote = has_regions = name != "local"
+
+        @classmethod
+        def is_configured(cls) -> bool:
+            return True
+
+        @classmethod
+        def open(cls, **_: object) -> type[Backend]:
+            return cls
+
+        @classmethod
+        def runs(cls) -> _Runs:
+            if created is None:
+                raise GPUproofError("The credentials have expired.")
+            return _Runs(name, created)
+
+    return Backend
+
+
+@pytest.mark.parametrize(("created", "newest"), [(100.0, "local-run"), (300.0, "sagemaker-run")])
+def test_without_an_argument_the_newest_run_of_any_backend_is_taken_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], created: float, newest: str
+) -> None:
+    from gpuproof.backends import registry
+
+    known = {
+        "local": _backend("local", 200.0),
+        "sagemaker": _backend("sagemaker", created),
+        "ec2": _backend("ec2", None),
+    }
+    monkeypatch.setattr(registry, "load_backend", known.__getitem__)
+    assert main(["explain"]) == 3
+    output = capsys.readouterr().out
+    assert f"run        {newest}, the newest run on {newest.removesuffix('-run')}" in output
+    assert "Runs on ec2 could not be listed: The credentials have expired." in output

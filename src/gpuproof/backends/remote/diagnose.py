@@ -8,7 +8,7 @@ from gpuproof.agent.state import FAILED
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.logs import Tail
 from gpuproof.catalogue import Catalogue, JobKind
-from gpuproof.explain.context import Context
+from gpuproof.explain.context import Context, JobFacts
 from gpuproof.explain.report import Report
 from gpuproof.explain.sources import explain_job
 
@@ -22,6 +22,7 @@ def explain_run_end(
     *,
     job_kind: JobKind | None = None,
     gpu_expected: bool | None = None,
+    job: JobFacts | None = None,
     other_logs: Mapping[str, Sequence[str]] | None = None,
 ) -> Report:
     """Explain the ends of a run's logs.
@@ -31,6 +32,7 @@ def explain_run_end(
         instance_type: assumed instance type; the run's own if None.
         job_kind: the kind of a job on SageMaker.
         gpu_expected: whether the job should use a GPU; None if unknown.
+        job: what was submitted; None if unknown.
         other_logs: lines of other logs by name.
     """
     context = Context(
@@ -40,6 +42,8 @@ def explain_run_end(
         job_kind=job_kind,
         gpu_expected=gpu_expected,
         failed=record.status == FAILED,
+        hosts=len(tails) or None,
+        job=job,
     )
     if (instance := instance_type or record.instance_type) is not None:
         context = context.on_instance(instance)

@@ -30,6 +30,7 @@ from gpuproof.backends.sagemaker.tracking.records import (
     verdict_tags,
 )
 from gpuproof.backends.sagemaker.tracking.result_locations import find_checkpoints, results_of
+from gpuproof.backends.sagemaker.tracking.submitted import job_facts
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
@@ -171,6 +172,7 @@ class SageMakerRun(RemoteRun):
             instance_type,
             job_kind=self.kind,
             gpu_expected=bool(tags.get("gpuproof:expects")) if TAG_RUN in tags else None,
+            job=job_facts(self._last_description(), is_ours=TAG_RUN in tags),
         )
 
     @property

@@ -1,6 +1,6 @@
 """Explain the errors in a log: the line, the cause, details about the machine, and the next command to type.
 
-A run is searched for on this machine first, then on SageMaker and on EC2. The default is the newest run; `-` reads standard input.
+A run is searched for on this machine first, then on SageMaker and on EC2. The default is the newest run of any backend; `-` reads standard input.
 
 Exit codes: 0 no known error found, 1 known error found, 3 failed and the cause was not recognized.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuproof.backends.registry import BACKENDS
 from gpuproof.cli.arguments import add_command, add_format_flag
@@ -53,18 +53,33 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof explain`."""
     from gpuproof.explain.render import format_json
 
-    name, report, reason = _explain(arguments)
+    explained = _explain(arguments)
+    report = explained.report
     if arguments.format == "json":
-        print(format_json(report, name))
+        print(format_json(report, explained.name))
     else:
-        _print_report(report, name, reason)
+        _print_report(explained)
     if report.cause_unknown:
         return ExitCode.UNDECIDED
     return ExitCode.FAILED if report.explanations else ExitCode.OK
 
 
-def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
-    """The name of the log, its report, and the failure reason that the backend recorded."""
+class _Explained(NamedTuple):
+    """A report on a log.
+
+    Attributes:
+        name: the log's or the run's.
+        reason: the failure reason that the backend recorded.
+        preface: labels and texts to print first: which run was taken, and where none could be listed.
+    """
+
+    name: str
+    report: Report
+    reason: str | None = None
+    preface: tuple[tuple[str, str], ...] = ()
+
+
+def _explain(arguments: argparse.Namespace) -> _Explained:
     from gpuproof.catalogue import Catalogue
     from gpuproof.catalogue.names import reject_unknown_region, reject_unknown_type
     from gpuproof.explain.sources import explain_file, explain_stream
@@ -73,32 +88,45 @@ def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
     if arguments.region is not None:
         reject_unknown_region(arguments.region, Catalogue.load())
     if target == "-":
-        return "standard input", explain_stream(_standard_input(), _context(arguments)), None
+        return _Explained("standard input", explain_stream(_standard_input(), _context(arguments)))
     path = Path(target).expanduser() if target else None
     if path is not None and (_looks_like_file(str(target)) or (path.exists() and not path.is_dir())):
         try:
-            return str(target), explain_file(path, _context(arguments)), None
+            return _Explained(str(target), explain_file(path, _context(arguments)))
         except OSError as error:
             raise UsageError(
                 f"Cannot read {target}: {(error.strerror or str(error)).lower()}.",
                 remedy="Pass a log file, a run (gpuproof ps lists them), or - for standard input.",
             ) from error
     reject_unknown_type(arguments.instance_type, Catalogue.load())
-    found = _find_run(arguments, target)
-    report = found.report(arguments.instance_type, arguments.region)
-    return found.id, report, found.record.reason if report.failed else None
+    run, preface = _find_run(arguments, target)
+    report = run.report(arguments.instance_type, arguments.region)
+    return _Explained(run.id, report, run.record.reason if report.failed else None, preface)
 
 
-def _find_run(arguments: argparse.Namespace, name: str | None) -> Run:
-    """The run by name; --region selects where to search on AWS and does not hide runs of this machine."""
-    from gpuproof.backends.registry import BACKENDS, find_run, find_run_in, load_backend
+def _find_run(arguments: argparse.Namespace, name: str | None) -> tuple[Run, tuple[tuple[str, str], ...]]:
+    """The run by name, or the newest one with what to print about it.
+
+    --region selects where to search on AWS and does not hide runs of this machine.
+    """
+    from gpuproof.backends.registry import (
+        BACKENDS,
+        find_run_in,
+        load_backend,
+        newest_run,
+        searched_backends,
+    )
 
     if arguments.on is not None or arguments.region is None:
-        return find_run(name, arguments.on, arguments.region)
-    known = [load_backend(backend) for backend in BACKENDS]
-    return find_run_in(
-        [entry for entry in known if entry.has_regions or not entry.is_remote], name, arguments.region
-    )
+        backends = searched_backends(arguments.on, arguments.region)
+    else:
+        known = [load_backend(backend) for backend in BACKENDS]
+        backends = [entry for entry in known if entry.has_regions or not entry.is_remote]
+    if name is None:
+        run, unlisted = newest_run(backends, arguments.region)
+        chosen = f"{run.id}, the newest run {load_backend(run.backend).location}"
+        return run, (("run", chosen), *(("note", text) for text in unlisted))
+    return find_run_in(backends, name, arguments.region), ()
 
 
 def _standard_input() -> BufferedReader:
@@ -134,15 +162,19 @@ def _looks_like_file(target: str) -> bool:
     return "/" in target or target.endswith(_LOG_SUFFIXES)
 
 
-def _print_report(report: Report, name: str, reason: str | None) -> None:
+def _print_report(explained: _Explained) -> None:
     import shutil
 
     from gpuproof.explain.render import format_explanation, format_no_cause
     from gpuproof.findings import Severity
     from gpuproof.terminal.console import Console
+    from gpuproof.terminal.style import wrap
 
     console = Console(own=sys.stdout)
     width = min(shutil.get_terminal_size().columns, _WIDEST) - _LABEL
+    name, report, reason, preface = explained
+    for label, text in preface:
+        console.label(label, "\n".join(wrap(text, width)))
     for index, explanation in enumerate(report.explanations):
         if index:
             console.print()

@@ -8,7 +8,7 @@ from typing import cast
 
 from gpuproof.catalogue import JOB_KINDS, JobKind
 from gpuproof.catalogue.builds import FRAMEWORKS
-from gpuproof.catalogue.host_drivers import named_hosts
+from gpuproof.catalogue.host_drivers import default_host, named_hosts
 from gpuproof.catalogue.images import JOBS
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
@@ -138,16 +138,21 @@ def hosting_driver(groups: Mapping[str, str], context: Context) -> Advice | None
     """The `InferenceAmiVersion` with a driver that is new enough."""
     if not (context.instance_type or "ml.").startswith("ml.") or context.job_kind not in (None, "endpoint"):
         return None
-    needed = version_key(groups.get("needed_driver", "0"))
-    amis = sorted(context.catalogue.tables.endpoint_amis, key=lambda ami: version_key(ami.driver))
-    fitting = [ami for ami in amis if version_key(ami.driver) >= needed]
+    rows = context.catalogue.tables.host_amis
+    instance = context.catalogue.instance(context.instance_type or "")
+    default = default_host(rows, "endpoint", instance.family) if instance else None
+    needed = version_key(groups.get("needed_driver", "0"))[0]
+    newer = default.driver + 1 if default else 0
+    fitting = [host for host in named_hosts(rows, "endpoint") if host.driver >= max(needed, newer)]
     if not fitting:
         return None
-    known = ", ".join(f"{ami.inference_ami_version} (driver {ami.driver})" for ami in fitting)
+    known = ", ".join(f"{host.version} (driver {host.driver})" for host in fitting)
     where = "Set" if context.job_kind == "endpoint" else "On a SageMaker endpoint set"
     return Advice(
-        remedy=f"{where} InferenceAmiVersion in the production variant (SDK: inference_ami_version in deploy): {known}. "
-        "Without it the host has the oldest driver."
+        f"By default, endpoint hosts of {context.instance_type} have driver {default.driver}."
+        if default
+        else "",
+        f"{where} InferenceAmiVersion in the production variant (SDK: inference_ami_version in deploy): {known}.",
     )
 
 
