@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _MAX_ROUNDS = 5
 """A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
 _WIDTH = 100
-_SUPPORTED = "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests and requirements files"
+_SUPPORTED = (
+    "check reads Python, notebooks, gpuproof.yaml, CloudFormation, Terraform, JSON requests, requirements files, and what "
+    "shell scripts, Makefiles and Dockerfiles start"
+)
 
 
 @dataclass(frozen=True)

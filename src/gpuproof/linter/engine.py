@@ -105,15 +105,17 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         unsupported = tuple(failure.path for failure in failures if not failure.is_source)
         failures = [failure for failure in failures if failure.is_source]
         project = Project(units, options.target)
+        jobs = _jobs(project, units, log)
+        linked = _linked_units(project, units, jobs, by_file, log)
         hits = [
             *_unreadable_file_hits(failures, by_file),
-            *check_project(project, units, by_file, log, processes=processes),
+            *check_project(project, [*units, *linked], by_file, log, jobs=jobs, processes=processes),
         ]
     kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
     rules = {rule.code: rule for set_ in by_file.rule_sets() for rule in set_.rules}
     return CheckReport(
         tuple(kept),
-        len(files) - len(unsupported),
+        len(files) - len(unsupported) + len({unit.path for unit in linked}),
         tuple(rules[code] for code in sorted(rules)),
         tuple(merged(log.errors)),
         tuple(by_file.problems),
@@ -188,6 +190,35 @@ def _garbage_collection_disabled() -> Generator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _linked_units(
+    project: Project, units: Sequence[Unit], jobs: list[JobDefinition], by_file: SettingsByFile, log: ErrorLog
+) -> list[Unit]:
+    """The scripts that the jobs run and the modules that those import, without the units that are checked anyway.
+
+    What a script launches is found too; its jobs are added to `jobs`.
+    """
+    seen = {unit.absolute for unit in units}
+    found: list[Unit] = []
+    pending = list(jobs)
+    while pending:
+        scripts = {job.script_unit: job.script for job in pending if job.script_unit is not None}
+        new: list[Unit] = []
+        for unit, script in scripts.items():
+            reached = (
+                log.guard(partial(local_units, script), script.path, task="finding imported modules")
+                if script is not None
+                else (unit,)
+            )
+            for imported in reached:
+                if imported.absolute not in seen and by_file.included([imported.path], (), markdown=False):
+                    seen.add(imported.absolute)
+                    new.append(imported)
+        pending = find_jobs(new, project.workspace, log, project.target.instance_type)
+        found += new
+        jobs += pending
+    return found
 
 
 def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDefinition]:

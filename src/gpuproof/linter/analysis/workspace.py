@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.source import python
+from gpuproof.linter.source.command_files import command_kind
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.project_root import project_root
 from gpuproof.linter.source.span import Unit, absolute
@@ -102,6 +103,19 @@ class Workspace:
             if unit is None:
                 return None
             self._units[path] = unit
+        return self._units[path]
+
+    def text_file(self, path: Path) -> Unit | None:
+        """The unit of a shell script, Makefile or Dockerfile; None if there is none, or if it is not text."""
+        path = absolute(path)
+        if path not in self._units:
+            try:
+                text = decode(read_bytes(path))[0] if path.is_file() else None
+            except Unreadable:
+                text = None
+            if text is None:
+                return None
+            self._units[path] = Unit(_as_written(path), text, command_kind(path.name) or "shell")
         return self._units[path]
 
     def exists(self, path: Path) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
+from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Entries, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition, Kind, ProcessingMount
 from gpuproof.linter.source.span import Span
 
@@ -119,6 +119,7 @@ def _training(job: JobDefinition, request: Value) -> JobDefinition:
         image=request.at("AlgorithmSpecification", "TrainingImage"),
         hyperparameters=hyperparameters,
         entry_point=_program(hyperparameters),
+        command=_command(request.at("AlgorithmSpecification")),
         channels=channels,
         channels_known=complete,
     )
@@ -129,9 +130,18 @@ def _processing(job: JobDefinition, request: Value) -> JobDefinition:
         job,
         image=request.at("AppSpecification", "ImageUri"),
         container_arguments=request.at("AppSpecification", "ContainerArguments"),
+        command=_command(request.at("AppSpecification")),
         inputs=_mounts(request.at("ProcessingInputs"), "S3Input", "InputName"),
         outputs=_mounts(request.at("ProcessingOutputConfig", "Outputs"), "S3Output", "OutputName"),
     )
+
+
+def _command(specification: Value) -> Value:
+    """The command of a container; absent if the image's own entry point runs."""
+    entry, arguments = specification.at("ContainerEntrypoint"), specification.at("ContainerArguments")
+    if entry.items is None:
+        return ABSENT
+    return known((*entry.items, *(arguments.items or ())), entry.span)
 
 
 def _program(hyperparameters: Value) -> Value:

@@ -9,13 +9,24 @@ from typing import Literal, NamedTuple
 from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value
-from gpuproof.linter.source.span import Span
+from gpuproof.linter.jobs.commands.follow import LinkEnd
+from gpuproof.linter.jobs.commands.programs import Start
+from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS
+from gpuproof.linter.source.span import Span, Unit
 
 Kind = Literal["training", "processing", "endpoint", "transform", "notebook"]
 """The job kinds of the catalogue that files can describe."""
 
 Source = Literal[
-    "sagemaker-v2", "sagemaker-v3", "boto3", "gpuproof", "cloudformation", "terraform", "what-if"
+    "sagemaker-v2",
+    "sagemaker-v3",
+    "boto3",
+    "gpuproof",
+    "cloudformation",
+    "terraform",
+    "what-if",
+    "command",
+    "slurm",
 ]
 
 
@@ -55,8 +66,13 @@ class JobDefinition:
         call: the call that describes it; None outside Python.
         module: the module that describes it; None outside Python.
         model: for an endpoint or a transform, the model or estimator that it serves.
-        script: the module of the entry point; None if it was not found.
+        command: what the job runs instead of an entry point, as a shell text or a list of words.
+        script: the module of the entry point, or the one that the command starts; None if it was not found.
         script_found: False if the folder of the entry point is known and does not contain it.
+        script_unit: the file of the script, which may not parse; None if it was not found.
+        start: how the script is started; None if it is not linked.
+        runs_others: whether the job also runs other programs, so that what the script does not do may be done there.
+        link_end: why what the job runs, or a part of it, was not found; None if all of it was.
     """
 
     kind: Kind
@@ -83,8 +99,13 @@ class JobDefinition:
     call: Call | None = None
     module: Module | None = None
     model: JobDefinition | None = None
+    command: Value = ABSENT
     script: Module | None = None
     script_found: bool | None = None
+    script_unit: Unit | None = None
+    start: Start | None = None
+    runs_others: bool = False
+    link_end: LinkEnd | None = None
 
     def argument(self, name: str) -> Value:
         """The value of one of the keywords of the description.
@@ -100,6 +121,16 @@ class JobDefinition:
         return next((value.span for value in values if value.span is not None), self.span)
 
     @property
+    def passes_arguments(self) -> bool:
+        """Whether the script gets the arguments that the container passes: hyperparameters, and those of the job."""
+        return self.start is None or ALL_ARGUMENTS in self.start.arguments
+
+    @property
+    def has_contract(self) -> bool:
+        """Whether SageMaker's contract holds for the script: channels, `SM_*` variables, folders that are uploaded."""
+        return self.source not in ("what-if", "command", "slurm")
+
+    @property
     def script_title(self) -> str:
         """The name of the script for messages: `train.py`."""
         return self.script.title if self.script is not None else str(self.entry_point.text or "the script")
@@ -110,6 +141,8 @@ class JobDefinition:
         unit = self.span.unit
         if self.source == "gpuproof" and unit.kind != "gpuproof":
             return self.api
+        if self.source in ("command", "slurm"):
+            return f"`{self.api}`"
         name = f"{self.api.rpartition('.')[2]}(...)" if self.source.startswith("sagemaker") else self.api
         cell, line, _ = unit.file_position(self.span.line, 1)
         where = f"cell {cell}" if cell is not None else f"line {line}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,10 @@ from gpuproof.linter.analysis.values import Value, known
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
 from gpuproof.linter.jobs import boto3, sdk_v2, sdk_v3
+from gpuproof.linter.jobs.commands.files import image
+from gpuproof.linter.jobs.commands.follow import Follower, LinkEnd
+from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
+from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS, Shell
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.source.span import Unit
 
@@ -19,6 +23,7 @@ _WORDS = ("sagemaker", *boto3.OPERATIONS)
 
 LEVELS = 4
 """Folders above a launcher outside of a repository in which its script is looked for."""
+_CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
 
 
 def find_jobs(
@@ -37,9 +42,11 @@ def find_jobs(
     found: list[JobDefinition] = []
 
     def linked(job: JobDefinition) -> Iterator[JobDefinition]:
-        if instance_type is not None and job.instance_type.span is not None:
+        if instance_type is not None and (job.instance_type.span is not None or job.source == "command"):
             job = replace(job, instance_type=known(instance_type, job.instance_type.span))
-        yield _linked(job, workspace)
+            if job.source == "command":
+                job = replace(job, instance_count=known(1))
+        yield from _linked(job, workspace)
 
     for unit in units:
         for job in log.guard(partial(_described_in, unit, workspace), unit.path, task="finding the jobs"):
@@ -81,6 +88,10 @@ def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
             from gpuproof.linter.jobs import templates
 
             yield from templates.jobs(unit)
+        case "shell" | "makefile" | "dockerfile":
+            from gpuproof.linter.jobs import command_files
+
+            yield from command_files.jobs(unit)
         case _:
             return
 
@@ -95,27 +106,103 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
     yield from boto3.jobs(module)
 
 
-def _linked(job: JobDefinition, workspace: Workspace) -> JobDefinition:
-    """Link a job to its script, if the script can be found."""
-    model = _linked(job.model, workspace) if job.model is not None else None
-    folder = _source_folder(job)
-    entry = job.entry_point
-    if model is not job.model:
-        job = replace(job, model=model)
-    if not entry.is_known or entry.text is None or folder is None or "://" in entry.text:
-        return job
+def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
+    """A job for each script that it runs; the job itself, with the reason, if none can be found."""
+    if job.model is not None:
+        job = replace(job, model=_linked(job.model, workspace)[0])
     if not job.argument("git_config").is_absent:
-        return job
-    for base in folder:
-        unit = workspace.file(base / entry.text)
-        if unit is not None:
-            script = workspace.module(unit)
-            return replace(job, script=script, script_found=True)
-        if workspace.exists(base / entry.text):
-            return replace(job, script_found=True)
+        return [job]
+    if job.command.is_absent and job.entry_point.is_absent:
+        return [job]
+    folders = _source_folder(job)
+    if folders is None:
+        return [replace(job, link_end=LinkEnd("the source folder is not on this machine", _CHECK_SCRIPT))]
+    starts = _starts(job)
+    if isinstance(starts, LinkEnd):
+        return [replace(job, link_end=starts)]
+    followed = Follower(workspace, folders, _copied_from(job)).follow(starts)
+    end = followed.ends[0] if followed.ends else None
+    if not followed.scripts:
+        if end is None and _is_found(job, folders, workspace):
+            end = LinkEnd(f"`{job.entry_point.text}` is not Python")
+        end = end or LinkEnd("the command starts no Python script that is known here")
+        return [replace(job, script_found=_is_found(job, folders, workspace), link_end=end)]
+    several = len({script.unit for script in followed.scripts}) > 1
+    return [
+        replace(
+            job,
+            script=workspace.module(script.unit),
+            script_found=True,
+            script_unit=script.unit,
+            start=script.start,
+            runs_others=several,
+            link_end=end if script is followed.scripts[0] else None,
+        )
+        for script in followed.scripts
+    ]
+
+
+def _starts(job: JobDefinition) -> list[Start] | LinkEnd:
+    """What a job starts; why that is unknown, if it is."""
+    if not job.command.is_absent:
+        if (text := _partly_known(job.command)) is not None:
+            return list(read_text(text, Shell()))
+        words = job.command.items
+        if words is None:
+            return LinkEnd("its command is only known when the launcher runs", _CHECK_SCRIPT)
+        return list(read_words([_partly_known(word) or _source(word) for word in words]))
+    entry = job.entry_point
+    if not entry.is_known or entry.text is None:
+        return LinkEnd(
+            f"its script ({_source(entry)[2:-1]}) is only known when the launcher runs", _CHECK_SCRIPT
+        )
+    if "://" in entry.text:
+        return LinkEnd(f"`{entry.text}` is not on this machine", _CHECK_SCRIPT)
+    kind = "shell" if entry.text.endswith((".sh", ".bash")) else "python"
+    return [Start(kind, entry.text, (ALL_ARGUMENTS,))]
+
+
+def _copied_from(job: JobDefinition) -> Callable[[str], list[Path] | None] | None:
+    """Finds the source of a path in an image, by the COPY instructions of its Dockerfile."""
+    unit = job.span.unit
+    if unit.kind != "dockerfile":
+        return None
+    made = image(unit.source)
+
+    def sources(path: str) -> list[Path] | None:
+        names = made.sources(path)
+        return [base / name for base in launch_folders(unit.absolute) for name in names] or None
+
+    return sources
+
+
+def _is_found(job: JobDefinition, folders: list[Path], workspace: Workspace) -> bool | None:
+    """Whether the entry point exists; None if it may be in a folder that is not seen here."""
+    entry = job.entry_point.text if job.entry_point.is_known else None
+    if entry is None or "://" in entry or not job.command.is_absent:
+        return None
+    if any(workspace.exists(base / entry) for base in folders):
+        return True
     # A relative path is certainly wrong only if its folder exists.
-    seen = any(base != job.span.unit.absolute.parent and workspace.exists(base) for base in folder)
-    return replace(job, script_found=False if seen or not job.source_dir.is_sure else None)
+    seen = any(base != job.span.unit.absolute.parent and workspace.exists(base) for base in folders)
+    return False if seen or not job.source_dir.is_sure else None
+
+
+def _partly_known(value: Value) -> str | None:
+    """The text of a value, with `$` for what is unknown inside it; None if nothing of it is known."""
+    if value.is_known:
+        return str(value.value) if isinstance(value.value, (str, int, float)) else None
+    if value.prefix or value.suffix:
+        return f"{value.prefix}{_source(value)}{value.suffix}"
+    return None
+
+
+def _source(value: Value) -> str:
+    """An unknown value as a word of a shell: `$(args.script)`."""
+    span = value.span
+    if span is None or span.line != span.end_line:
+        return "$(...)"
+    return f"$({span.text[span.column - 1 : span.end_column - 1]})"
 
 
 def launch_folders(launcher: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.values import ABSENT, Value
+from gpuproof.linter.analysis.values import ABSENT, Value, known
 from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
 
@@ -114,10 +114,19 @@ def _job(call: Call, kind: str, use: str) -> JobDefinition:
         environment=_either(call.argument("environment"), call.argument("env")),
         entry_point=take("entry_point"),
         source_dir=take("source_dir"),
+        command=_container_command(call, "container_entry_point", "container_arguments"),
         arguments=call.arguments(),
         call=call,
         module=call.module,
     )
+
+
+def _container_command(call: Call, entry: str, arguments: str) -> Value:
+    """The words of a container's own entry point and its arguments."""
+    first, rest = call.argument(entry), call.argument(arguments)
+    if first.items is None:
+        return ABSENT
+    return known((*first.items, *(rest.items or ())), first.span)
 
 
 def _either(value: Value, other: Value) -> Value:
@@ -235,10 +244,13 @@ def _processing(call: Call, kind: str) -> Iterator[JobDefinition]:
         yield job
     for run in runs:
         code = run.argument("code", 0 if run.method == "run" else None)
+        words, arguments = call.argument("entrypoint", 2).items, run.argument("arguments").items or ()
+        is_plain = kind == "Processor"
         yield replace(
             job,
             entry_point=_either(code, call.argument("submit_app")),
             source_dir=run.argument("source_dir"),
+            command=known((*words, *arguments)) if is_plain and words is not None else ABSENT,
             inputs=_mounts(run, "inputs"),
             outputs=_mounts(run, "outputs"),
             container_arguments=_either(run.argument("arguments"), run.argument("job_arguments")),

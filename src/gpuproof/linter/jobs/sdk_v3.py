@@ -38,6 +38,7 @@ def _training(call: Call) -> JobDefinition:
         environment=call.argument("environment"),
         entry_point=_of(code, "entry_script"),
         source_dir=_of(code, "source_dir"),
+        command=_of(code, "command"),
         channels=channels,
         channels_known=complete,
         arguments={**_arguments(code), **_arguments(compute), **call.arguments()},

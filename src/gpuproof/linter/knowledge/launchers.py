@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value
+from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
+from gpuproof.linter.jobs.commands.programs import Launcher
 from gpuproof.linter.jobs.definition import JobDefinition
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
@@ -23,6 +24,7 @@ _OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {
     "mpi": ("mpi",),
 }
 """`auto` is missing: what it starts is unknown here."""
+_OF_COMMANDS = {"torchrun": "torch_distributed"}
 _OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
 
 
@@ -31,6 +33,8 @@ def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
 
     `smdistributed` has a second part: `smdistributed.dataparallel`.
     """
+    if job.start is not None and (launcher := job.start.launcher) is not None:
+        return None if job.start.is_conditional else (_OF_COMMANDS.get(launcher.name, launcher.name),)
     entries = job.distribution.entries
     if job.source == "gpuproof" and (named := _named_launcher(job)) is not None:
         return _OF_GPUPROOF.get(named)
@@ -60,13 +64,15 @@ def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
 
 def has_no_launcher(job: JobDefinition) -> bool:
     """Whether certainly only one process is started on each host."""
-    if not job.argument("distributions").is_absent:
+    if not job.argument("distributions").is_absent or (job.start is not None and job.start.is_conditional):
         return False
     return enabled_launchers(job) == ()
 
 
 def format_distribution(job: JobDefinition, launcher: str) -> str:
     """What to write into a job so that it enables a launcher, such as `torch_distributed`, in the form of its source."""
+    if job.start is not None and not job.command.is_absent:
+        return "torchrun --nproc_per_node=gpu in the command"
     if job.source == "gpuproof":
         return f"distribution: {launcher_name(job, launcher)}"
     classes = {name: form for form, name in _OF_SDK_V3.items()}
@@ -83,6 +89,8 @@ def launcher_name(job: JobDefinition, launcher: str) -> str:
 
 def processes_per_host(job: JobDefinition) -> Value:
     """The number of processes that a job's launcher starts on each host; absent if the job leaves it to the launcher."""
+    if job.start is not None and (launcher := job.start.launcher) is not None:
+        return _processes_of_command(job, launcher)
     if job.source == "gpuproof" and _named_launcher(job) is not None:
         return job.distribution.at("processes_per_host") if job.distribution.entries is not None else ABSENT
     if job.source == "sagemaker-v3":
@@ -91,6 +99,27 @@ def processes_per_host(job: JobDefinition) -> Value:
         parts = job.distribution.parts.values()
         return next((part.at("process_count_per_node") for part in parts), ABSENT)
     return job.distribution.at("mpi", "processes_per_host")
+
+
+def _processes_of_command(job: JobDefinition, launcher: Launcher) -> Value:
+    hosts = host_count(job)
+    if not launcher.is_known:
+        return UNKNOWN
+    span = job.where(job.command, job.entry_point)
+    if launcher.processes is not None:
+        return known(launcher.processes, span)
+    if launcher.total is None:
+        return ABSENT
+    return known(launcher.total // hosts, span) if hosts and launcher.total % hosts == 0 else UNKNOWN
+
+
+def connects_hosts(job: JobDefinition) -> bool:
+    """Whether the launcher in the job's command may start one group of processes on all hosts; true if in doubt.
+
+    torchrun, `accelerate launch` and deepspeed start a group on their own host unless they are told the number of hosts.
+    """
+    launcher = job.start.launcher if job.start is not None else None
+    return launcher is None or launcher.hosts != 1 or (job.start is not None and job.start.is_conditional)
 
 
 def counts_all_ranks(job: JobDefinition) -> bool:

@@ -43,7 +43,7 @@ def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
     return [
         job
         for job in project.jobs_running(module)
-        if job.kind == "training" and job.source not in ("what-if", "gpuproof") and job.script is module
+        if job.kind == "training" and job.has_contract and job.script is module
     ]
 
 
@@ -59,12 +59,17 @@ def passed_hyperparameters(job: JobDefinition) -> dict[str, Value]:
 def receives_hyperparameters(job: JobDefinition) -> bool:
     """Whether the container of a job passes hyperparameters to the script as command-line arguments.
 
-    The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver.
+    The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver. A command
+    (`SourceCode(command=...)`, a container's own entry point) and a shell script without `"$@"` pass none.
     """
-    return job.kind == "training" and (
-        (job.source == "sagemaker-v2" and job.framework is not None)
-        or job.source == "sagemaker-v3"
-        or (job.source == "boto3" and job.entry_point.is_known)
+    return (
+        job.kind == "training"
+        and job.passes_arguments
+        and (
+            (job.source == "sagemaker-v2" and job.framework is not None)
+            or job.source in ("sagemaker-v3", "gpuproof")
+            or (job.source == "boto3" and job.entry_point.is_known)
+        )
     )
 
 

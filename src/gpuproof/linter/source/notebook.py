@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuproof.linter.source import python
+from gpuproof.linter.source.command_files import command_kind
 from gpuproof.linter.source.decode import Unreadable
 from gpuproof.linter.source.span import Segment, Unit
 
@@ -165,6 +166,8 @@ def _written_file(path: str, number: int, source: str) -> Unit | None:
     name = match.group(2)
     folder = path.rpartition("/")[0]
     full = name if name.startswith("/") or not folder else f"{folder}/{name}"
+    if (commands := command_kind(name.rpartition("/")[2])) is not None:
+        return Unit(path, body, commands, name=full, segments=(Segment(1, skipped + 2, number),))
     kind = "cell-file" if name.endswith(".py") else "requirements"
     if kind == "requirements" and not re.search(r"requirements[\w.-]*\.txt$", name):
         return None

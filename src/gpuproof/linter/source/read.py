@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.linter.internal_errors import ErrorLog
+from gpuproof.linter.source.command_files import command_kind
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.span import Unit, UnitKind
 
@@ -16,6 +17,7 @@ MAX_REQUEST_BYTES = 1_000_000
 _PYTHON_SUFFIXES = ("py", "pyi", "pyw")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 """The first line of a Python program whose name has another suffix, or none."""
+_SHELL = re.compile(rb"#!.*\b(ba|da|z|k)?sh\b")
 JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 """A copy of `gpuproof.jobs.load.FILE_NAMES`: importing it would import pydantic, 60 ms that scripts do not need."""
 
@@ -82,6 +84,9 @@ def read_file(path: str) -> list[Unit]:
     if suffix == "toml":
         return []
     raw = read_bytes(Path(path))
+    kind = command_kind(name) or ("shell" if _SHELL.match(raw) else None)
+    if kind is not None and not _SHEBANG.match(raw):
+        return [Unit(path, decode(raw)[0], kind)]
     if suffix not in _PYTHON_SUFFIXES and not _SHEBANG.match(raw):
         raise Unreadable("its type is not supported", broken=False, is_source=False)
     text, encoding = decode(raw)

@@ -19,6 +19,9 @@ UnitKind = Literal[
     "cloudformation",
     "terraform",
     "requirements",
+    "shell",
+    "makefile",
+    "dockerfile",
 ]
 
 

@@ -36,6 +36,26 @@ Good:
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad: the launcher in the command starts one group on each host
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="torchrun --nproc_per_node=8 train.py"),
+        compute=Compute(instance_type="ml.p4d.24xlarge", instance_count=2),  # <-
+    )
+    # file: src/train.py
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.distributed.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
 Quiet: the script creates its own process group
 
     # file: launch.py
@@ -79,7 +99,13 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher, host_count, shards_input
+from gpuproof.linter.knowledge.launchers import (
+    connects_hosts,
+    format_distribution,
+    has_no_launcher,
+    host_count,
+    shards_input,
+)
 from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -95,19 +121,24 @@ def check(job: JobDefinition, project: Project) -> Hits:
     count, script = host_count(job), job.script
     if job.kind != "training" or script is None or count is None or count < 2:
         return
-    if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
+    if (job.instance_type.text or "").startswith("local"):
         return
-    if not trains_model(script) or may_use_several_gpus(script) or _reads_hosts(script):
+    apart = not connects_hosts(job)
+    if not apart and (not has_no_launcher(job) or may_use_several_gpus(script)):
+        return
+    if not trains_model(script) or _reads_hosts(script):
         return
     if unseen_imports(script) or shards_input(job):
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
     cost = f", {cost_text(price, count - 1)} of {hourly_text(price, count)} wasted" if price else ""
+    launcher = job.start.launcher if apart and job.start is not None else None
+    how = f": {launcher.name} in the command connects the processes of one host" if launcher else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
-        f"{count} instances each run all of `{job.script_title}` independently{cost}.",
-        remedy=_remedy(job, script),
+        f"{count} instances each run all of `{job.script_title}` independently{how}{cost}.",
+        remedy=_remedy(job, script) if launcher is None else _connect(launcher.name, count),
         severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
     )
 
@@ -120,6 +151,18 @@ def _remedy(job: JobDefinition, script: Module) -> str:
         f"Use {count}, or start one process group across the hosts with {format_distribution(job, launcher)} and "
         f"{'MultiWorkerMirroredStrategy' if is_tensorflow else 'DistributedDataParallel'}."
     )
+
+
+def _connect(launcher: str, count: int) -> str:
+    if launcher == "torchrun":
+        return (
+            f"Start torchrun with --nnodes={count} --node_rank, --master_addr and --master_port of this host "
+            "(SM_HOSTS, SM_CURRENT_HOST), or use one instance."
+        )
+    option = {"accelerate": f"--num_machines {count} --machine_rank", "deepspeed": "--hostfile"}.get(
+        launcher, "-H"
+    )
+    return f"Start {launcher} with {option} of the job's hosts (SM_HOSTS), or use one instance."
 
 
 def _reads_hosts(script: Module) -> bool:

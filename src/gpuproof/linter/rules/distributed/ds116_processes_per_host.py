@@ -85,13 +85,45 @@ Quiet: MPI is off
         instance_count=2, instance_type="ml.g5.12xlarge",
         distribution={"mpi": {"enabled": False, "processes_per_host": 8}},
     )
+
+Bad: torchrun starts one process unless it is told a number
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="torchrun train.py"),  # <-
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=1),
+    )
+    # file: src/train.py
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+
+Quiet: torchrun counts the GPUs
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="torchrun --nproc_per_node=gpu train.py"),
+        compute=Compute(instance_type="ml.g5.12xlarge", instance_count=1),
+    )
+    # file: src/train.py
+    import torch
+
+    torch.distributed.init_process_group("nccl")
 """
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instance_references import replace_text
 from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import enabled_launchers, processes_per_host
+from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count, processes_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -99,7 +131,13 @@ from gpuproof.util.humanize import pluralize
 
 rule = Rule("DS116", "processes-per-host", Severity.WARNING)
 
-_LAUNCHERS = {"mpi": "MPI", "torch_distributed": "torchrun"}
+_LAUNCHERS = {
+    "mpi": "MPI",
+    "torch_distributed": "torchrun",
+    "accelerate": "accelerate launch",
+    "deepspeed": "deepspeed",
+    "srun": "srun",
+}
 _KEYS = {"sagemaker-v3": "process_count_per_node"}
 
 
@@ -115,14 +153,30 @@ def check(job: JobDefinition, project: Project) -> Hits:
     gpus = pluralize(instance.gpu_count, "GPU")
     idle = instance.gpu_count - int(number)
     what = f"{idle} are idle" if idle > 0 else "several processes share a GPU"
-    edits = replace_text(setting, str(number), str(instance.gpu_count))
+    edits = (
+        ()
+        if job.start is not None and job.start.launcher is not None
+        else replace_text(setting, str(number), str(instance.gpu_count))
+    )
     sure = setting.is_known and job.instance_type.is_known
     yield rule.hit(
         job.where(setting, job.distribution),
         f"{_LAUNCHERS[started[0]]} starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
-        remedy=f"Set {_KEYS.get(job.source, 'processes_per_host')} to {instance.gpu_count}.",
+        remedy=f"Set {_key(job)} to {_count(job, instance.gpu_count)}.",
         severity=rule.severity if sure else lowered(rule.severity),
         fix=Fix(f"Start {instance.gpu_count} processes per host", edits, safe=True)
         if edits and sure
         else None,
     )
+
+
+def _key(job: JobDefinition) -> str:
+    launcher = job.start.launcher if job.start is not None else None
+    return launcher.option if launcher is not None else _KEYS.get(job.source, "processes_per_host")
+
+
+def _count(job: JobDefinition, gpus: int) -> int:
+    """The number that the launcher's option counts: processes of one host, or of all."""
+    launcher = job.start.launcher if job.start is not None else None
+    counts_all = launcher is not None and launcher.total is not None
+    return gpus * (host_count(job) or 1) if counts_all else gpus

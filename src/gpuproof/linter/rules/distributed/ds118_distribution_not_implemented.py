@@ -184,7 +184,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     where = f"{count} instances" if count > 1 else f"the {gpus} GPUs of `{job.instance_type.text}`"
     yield rule.hit(
-        job.where(job.distribution),
+        job.where(job.distribution, job.command, job.entry_point),
         f"`{launcher_name(job, kind)}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "
         "own copy.",
         remedy=f"Use {_instead(job, kind)}, or one instance with one GPU and no `distribution`.",

@@ -155,7 +155,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs += [job for job in project.jobs if job.module is module and _holds_script(module, job)]
     if not jobs and not (module.mentions("SM_") and uses(module, _VARIABLES, "string")):
         return
-    if any(job.source == "what-if" for job in jobs):
+    if any(not job.has_contract for job in jobs):
         return
     modules = [module]
     modules += [

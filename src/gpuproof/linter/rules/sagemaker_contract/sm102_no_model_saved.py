@@ -128,7 +128,7 @@ _NO_MODEL = re.compile(
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    jobs = [job for job in training_jobs(module, project) if job.module is not module]
+    jobs = [job for job in training_jobs(module, project) if job.module is not module and not job.runs_others]
     trains = _training_calls(module)
     if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
         return

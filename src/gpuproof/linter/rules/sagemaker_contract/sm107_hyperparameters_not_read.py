@@ -59,6 +59,63 @@ Quiet: an unknown module may read them
     from our_training import main
 
     main()
+
+Bad: a command gets no hyperparameters
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="python fit.py --data s3"),
+        compute=Compute(instance_type="ml.g5.xlarge", instance_count=1),
+        hyperparameters={"epochs": 25},  # <-
+    )
+    # file: src/fit.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--data")
+    args = parser.parse_args()
+
+Quiet: the command passes them itself
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="python fit.py --epochs $SM_HP_EPOCHS"),
+        compute=Compute(instance_type="ml.g5.xlarge", instance_count=1),
+        hyperparameters={"epochs": 25},
+    )
+    # file: src/fit.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=1)
+    args = parser.parse_args()
+
+Quiet: the script reads them from SM_HPS
+
+    # file: launch.py
+    from sagemaker.train import ModelTrainer
+    from sagemaker.train.configs import Compute, SourceCode
+
+    trainer = ModelTrainer(
+        training_image="image",
+        source_code=SourceCode(source_dir="src", command="torchrun --nproc_per_node=gpu fit.py"),
+        compute=Compute(instance_type="ml.g5.xlarge", instance_count=1),
+        hyperparameters={"epochs": 25},
+    )
+    # file: src/fit.py
+    import json
+    import os
+
+    epochs = json.loads(os.environ["SM_HPS"])["epochs"]
 """
 
 import ast
@@ -90,6 +147,10 @@ _READERS = re.compile(
     re.VERBOSE,
 )
 """Command-line libraries, and functions that return the hyperparameters."""
+_HELPERS = re.compile(
+    r"^(sagemaker_containers|sagemaker_training)(\.|$)|(^|\.)hyperparameters$|^gpuproof\.runtime\b"
+)
+"""Functions that return the hyperparameters without the command line."""
 _TEXTS = re.compile(
     r"SM_HPS?(_|$)|SM_USER_ARGS|SM_TRAINING_ENV|hyperparameters|/opt/ml/input/config|SM_INPUT_CONFIG"
 )
@@ -99,17 +160,52 @@ _TEXTS = re.compile(
 def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
     names = list(passed_hyperparameters(job))
+    if script is not None and _passes_none(job):
+        yield from _unpassed(job, script, names)
+        return
     if script is None or not names or not receives_hyperparameters(job) or not job.hyperparameters.is_known:
         return
     if script is job.module or _reads(script) or hidden_imports(script):
         return
-    listed = ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
     yield rule.hit(
         job.where(job.hyperparameters),
-        f"The job passes {listed}, but `{job.script_title}` never reads its arguments: they have no effect.",
+        f"The job passes {_listed(names)}, but `{job.script_title}` never reads its arguments: they have no effect.",
         remedy=f'Declare them in the script: parser.add_argument("--{names[0]}", ...) and '
         "args, _ = parser.parse_known_args().",
     )
+
+
+def _passes_none(job: JobDefinition) -> bool:
+    """Whether a command of the job certainly starts the script without its hyperparameters."""
+    if job.kind != "training" or not job.has_contract or job.start is None or job.passes_arguments:
+        return False
+    return not any("$" in word for word in job.start.arguments)
+
+
+def _unpassed(job: JobDefinition, script: Module, names: list[str]) -> Hits:
+    assert job.start is not None
+    given = {word.lstrip("-").partition("=")[0] for word in job.start.arguments}
+    names = [name for name in names if name not in given and name.replace("_", "-") not in given]
+    if not names or not job.hyperparameters.is_known or script is job.module or hidden_imports(script):
+        return
+    if script_uses(script, _HELPERS, "call", "name") or script_uses(script, _TEXTS, "string"):
+        return
+    if any(_reads_environment(module) for module in local_modules(script)):
+        return
+    by = "The command" if not job.command.is_absent else f"`{job.entry_point.text}`"
+    yield rule.hit(
+        job.where(job.hyperparameters),
+        f"{by} passes no hyperparameters as arguments, and `{job.script_title}` does not read them elsewhere: "
+        f"{_listed(names)} have no effect.",
+        remedy=f'Write them into the command (--{names[0]} "$SM_HP_{names[0].upper()}"), or read '
+        'json.loads(os.environ["SM_HPS"]) in the script.'
+        if not job.command.is_absent
+        else 'Pass them on in the shell script: python train.py "$@".',
+    )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
 
 
 def _reads(script: Module) -> bool:

@@ -102,7 +102,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
     if job.kind != "processing" or script is None or script is job.module or not job.outputs:
         return
-    if not job.container_arguments.is_absent or hidden_imports(script):
+    if job.runs_others or not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
     writes = any(may_write(module) for module in modules)

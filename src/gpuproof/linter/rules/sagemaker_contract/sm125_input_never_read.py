@@ -107,7 +107,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
     if job.kind != "processing" or script is None or script is job.module or not job.inputs:
         return
-    if not job.container_arguments.is_absent or hidden_imports(script):
+    if job.runs_others or not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
     if script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _TEXTS, "string"):

@@ -1,0 +1,36 @@
+"""Finds what shell scripts, Makefiles and Dockerfiles start, where they are checked by themselves."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuproof.linter.analysis.values import known
+from gpuproof.linter.jobs.commands import files
+from gpuproof.linter.jobs.commands.follow import LinkEnd
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.source.span import Unit
+
+
+def jobs(unit: Unit) -> Iterator[JobDefinition]:
+    """What a file of commands starts, as one job without an instance type."""
+    line = 1
+    match unit.kind:
+        case "makefile":
+            text = files.recipe(unit.source, None)
+        case "dockerfile":
+            image = files.image(unit.source)
+            text, line = image.command, image.line
+            if program := image.environment.get("SAGEMAKER_PROGRAM"):
+                text = f"python {posixpath.join('/opt/ml/code', program)}"
+            if text is not None:
+                text = "\n" * (line - 1) + text
+        case _:
+            text = unit.source
+    job = JobDefinition("training", "command", unit.path.rpartition("/")[2], unit.span(line))
+    if text is None:
+        missing = "it has neither ENTRYPOINT nor CMD" if unit.kind == "dockerfile" else "it has no target"
+        yield replace(job, link_end=LinkEnd(missing))
+    else:
+        yield replace(job, command=known(text))

@@ -1,0 +1,1 @@
+"""Which Python scripts a command starts: through launchers, shell scripts, Makefiles and Dockerfiles."""

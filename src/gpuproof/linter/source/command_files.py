@@ -1,0 +1,22 @@
+"""Files with commands that may start a job's script: shell and Slurm scripts, Makefiles, Dockerfiles."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+CommandKind = Literal["shell", "makefile", "dockerfile"]
+
+_KINDS: tuple[tuple[re.Pattern[str], CommandKind], ...] = (
+    (re.compile(r".*\.(sh|bash|zsh|ksh|sbatch|slurm|srun)$", re.IGNORECASE), "shell"),
+    (re.compile(r"((GNU)?makefile|.*\.mk)$", re.IGNORECASE), "makefile"),
+    (
+        re.compile(r"((docker|container)file([.-].*)?|.*\.(docker|container)file)$", re.IGNORECASE),
+        "dockerfile",
+    ),
+)
+
+
+def command_kind(name: str) -> CommandKind | None:
+    """The kind of a file with commands, by its name; None for other files."""
+    return next((kind for pattern, kind in _KINDS if pattern.match(name)), None)

@@ -1,0 +1,215 @@
+"""The link from a job to its script through commands, shell scripts, Makefiles and Dockerfiles."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuproof.linter.jobs.definition import JobDefinition
+from support.check_helpers import check_here, jobs_in, write_files
+
+TRAIN = """
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader([]):
+        optimizer.zero_grad()
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "/opt/ml/model/model.pt")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def trainer(code: str, **keywords: str) -> str:
+    more = "".join(f", {name}={value}" for name, value in keywords.items())
+    return f"""
+        from sagemaker.train import ModelTrainer
+        from sagemaker.train.configs import Compute, SourceCode
+
+        ModelTrainer(
+            training_image="image",
+            source_code=SourceCode(source_dir="src", {code}),
+            compute=Compute(instance_type="ml.g5.12xlarge", instance_count=1){more},
+        ).train()
+    """
+
+
+def linked(tmp_path: Path, launcher: str, **files: str) -> JobDefinition:
+    names = {name.replace("__", "/").replace("_DOT_", "."): text for name, text in files.items()}
+    write_files(tmp_path, {"launch.py": launcher, "src/train.py": TRAIN, **names})
+    return jobs_in(tmp_path, "launch.py")[0]
+
+
+def codes(*paths: str) -> set[str]:
+    return {hit.code for hit in check_here(*paths).hits} - {"SDK201", "SDK202", "IN104"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'command="python train.py --epochs 3"',
+        'command=["python3", "train.py"]',
+        'command=f"cd . && FOO=1 python train.py --n {count}"',
+        'command="bash run.sh --x"',
+        'command="make train"',
+        'command="python -m train"',
+        'command="python /opt/ml/input/data/code/train.py"',
+        'entry_script="run.sh"',
+    ],
+)
+def test_idle_gpus_are_found_however_the_script_is_started(tmp_path: Path, code: str) -> None:
+    linked(
+        tmp_path,
+        trainer(code),
+        src__run_DOT_sh='#!/bin/bash\nset -e\npip install x\npython train.py "$@"\n',
+        src__Makefile="train:\n\tpython train.py\n",
+    )
+    assert "DS101" in codes("launch.py")
+
+
+def test_an_estimator_whose_shell_script_starts_python(tmp_path: Path) -> None:
+    launcher = """
+        from sagemaker.pytorch import PyTorch
+        PyTorch(entry_point="run.sh", source_dir="src", instance_type="ml.g5.12xlarge", instance_count=1)
+    """
+    job = linked(tmp_path, launcher, src__run_DOT_sh="cd code\ntorchrun --nproc_per_node=4 ../train.py\n")
+    assert job.script is not None
+    assert job.start is not None
+    assert job.start.launcher is not None
+    assert (job.script.title, job.start.launcher.processes, job.passes_arguments) == ("train.py", 4, False)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        'AlgorithmSpecification={"ContainerEntrypoint": ["python", "train.py"], "ContainerArguments": ["--x"]}',
+        'AlgorithmSpecification={"ContainerEntrypoint": ["/bin/sh", "-c"], "ContainerArguments": ["python train.py"]}',
+    ],
+)
+def test_the_entry_point_of_a_boto3_request(tmp_path: Path, request_: str) -> None:
+    write_files(
+        tmp_path,
+        {
+            "launch.py": f"""
+                import boto3
+                boto3.client("sagemaker").create_training_job(
+                    TrainingJobName="x", ResourceConfig={{"InstanceType": "ml.g5.12xlarge", "InstanceCount": 1}}, {request_}
+                )
+            """,
+            "train.py": TRAIN,
+        },
+    )
+    assert "DS101" in codes("launch.py")
+
+
+def test_a_processing_job_whose_code_is_a_shell_script(tmp_path: Path) -> None:
+    launcher = """
+        from sagemaker.processing import ScriptProcessor
+        processor = ScriptProcessor(role="r", image_uri="i", command=["bash"], instance_count=1, instance_type="ml.g5.xlarge")
+        processor.run(code="src/run.sh")
+    """
+    job = linked(tmp_path, launcher, src__run_DOT_sh="python src/train.py\n")
+    assert job.script is not None
+
+
+def test_a_gpuproof_yaml_whose_entry_point_is_a_shell_script(tmp_path: Path) -> None:
+    yaml = "entry_point: run.sh\nsource_dir: src\ninstance_type: ml.g5.12xlarge\ndistribution: none\n"
+    write_files(tmp_path, {"gpuproof.yaml": yaml, "src/run.sh": "python train.py\n", "src/train.py": TRAIN})
+    assert "DS101" in codes("gpuproof.yaml")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ('command="python $SCRIPT"', "`$SCRIPT` is only known when the command runs"),
+        ("command=build()", "its command is only known when the launcher runs"),
+        ('command=f"python {script}"', "only known when the command runs"),
+        ('command="python gone.py"', "`gone.py` is not here"),
+        ('command="python -m axolotl.cli.train a.yml"', "a module that is not in this project"),
+        ('command="bash run.sh"', "`$WHAT` is only known when the command runs (run.sh, line 2)"),
+        ('command="./serve"', "starts no Python script"),
+        ("entry_script=args.script", "only known when the launcher runs"),
+    ],
+)
+def test_one_note_says_where_the_link_ends(tmp_path: Path, code: str, reason: str) -> None:
+    write_files(tmp_path, {"launch.py": trainer(code), "src/run.sh": "set -e\npython $WHAT\n"})
+    notes = [hit.finding.message for hit in check_here("launch.py").hits if hit.code == "SM126"]
+    assert len(notes) == 1
+    assert reason in notes[0]
+
+
+def test_two_ways_to_start_a_script_are_no_finding(tmp_path: Path) -> None:
+    linked(
+        tmp_path,
+        trainer('entry_script="run.sh"'),
+        src__run_DOT_sh='if [ "$N" -gt 1 ]; then\n  torchrun --nproc_per_node=$N train.py\nelse\n  python train.py\nfi\n',
+    )
+    assert not codes("launch.py")
+
+
+def test_what_one_script_does_not_do_another_may(tmp_path: Path) -> None:
+    trains = TRAIN.replace('torch.save(model.state_dict(), "/opt/ml/model/model.pt")', "")
+    job = trainer('command="torchrun --nproc_per_node=4 train.py && python export.py"')
+    linked(
+        tmp_path,
+        job,
+        src__train_DOT_py=trains + "    torch.distributed.init_process_group()\n",
+        src__export_DOT_py="print(1)\n",
+    )
+    assert "SM102" not in codes("launch.py")
+
+
+def test_a_launcher_is_checked_with_what_it_starts(tmp_path: Path) -> None:
+    linked(
+        tmp_path,
+        trainer('command="python train.py"'),
+        src__train_DOT_py="import helper\n",
+        src__helper_DOT_py="x = (\n",
+    )
+    report = check_here("launch.py")
+    assert report.files == 3
+    assert [hit.span.unit.path for hit in report.hits if hit.code == "E901"] == ["src/helper.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run.sh", "set -e\npython src/train.py\n"),
+        ("start", "#!/bin/sh\nexec python src/train.py\n"),
+        ("Makefile", "help:\n\techo\ntrain:\n\tpython src/train.py\n"),
+        ("Dockerfile", 'FROM x\nWORKDIR /app\nCOPY src/ ./\nENTRYPOINT ["python", "train.py"]\n'),
+        ("Dockerfile", "FROM x\nCOPY src/train.py /opt/ml/code/train.py\nENV SAGEMAKER_PROGRAM=train.py\n"),
+    ],
+)
+def test_a_file_of_commands_is_checked_with_what_it_starts(tmp_path: Path, name: str, text: str) -> None:
+    write_files(tmp_path, {name: text, "src/train.py": "x = (\n"})
+    report = check_here(name)
+    assert (report.files, [hit.code for hit in report.hits]) == (2, ["E901"])
+
+
+def test_a_file_of_commands_that_leads_nowhere_says_so(tmp_path: Path) -> None:
+    write_files(tmp_path, {"run.sh": "set -e\n\npython $WHAT\n"})
+    (hit,) = check_here("run.sh").hits
+    assert (hit.code, hit.span.line) == ("SM126", 3)
+
+
+def test_a_job_is_assumed_for_a_shell_script_and_an_instance_type(tmp_path: Path) -> None:
+    from gpuproof.linter.project import Target
+
+    write_files(tmp_path, {"run.sh": "python train.py\n", "train.py": TRAIN})
+    report = check_here("run.sh", target=Target(instance_type="ml.g5.12xlarge"))
+    assert "DS101" in {hit.code for hit in report.hits}
+
+
+def test_hyperparameters_reach_the_script_through_the_arguments_of_a_shell_script(tmp_path: Path) -> None:
+    text = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--epochs')\nargs = parser.parse_args()\n"
+    given = trainer('entry_script="run.sh"', hyperparameters='{"epochs": 3}')
+    linked(tmp_path, given, src__train_DOT_py=text, src__run_DOT_sh='python train.py "$@"\n')
+    assert not codes("launch.py")
+    (tmp_path / "src/run.sh").write_text("python train.py\n")
+    assert codes("launch.py") == {"SM107"}
