@@ -51,7 +51,7 @@ IMAGE = {
     "runtime/distribution/process_group.py": {"torch"},
     "runtime/models/torch_inference.py": {"torch"},
     "serve/shims/": {"sagemaker_inference"},
-    "serve/codecs/": {"numpy", "orjson", "scipy", "simdjson"},
+    "serve/codecs/": {"numpy", "orjson", "scipy"},
     "serve/frameworks/": {"numpy"},
     "serve/frameworks/tensorflow_signatures.py": {"keras"},
     "serve/frameworks/tensorflow.py": {"keras", "tensorflow"},

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from gpuproof.serve.codecs import json
+from gpuproof.serve.codecs import json, json_fast
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -28,7 +28,7 @@ def test_nan_is_written_as_by_the_toolkits(
     monkeypatch: pytest.MonkeyPatch, with_orjson: bool, value: Any, expected: bytes
 ) -> None:
     if not with_orjson:
-        monkeypatch.setattr(json, "_orjson", None)
+        monkeypatch.setattr(json_fast, "orjson", None)
     assert json.write(value) == expected
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,6 @@ from hypothesis import strategies as st
 from gpuproof.serve import media_types
 from gpuproof.serve.codecs import arrays, json_fast, registry
 from gpuproof.serve.errors import RequestError
-
-needs_simdjson = pytest.mark.skipif(
-    json_fast._simdjson is None, reason="pysimdjson has no wheel for this Python"
-)
 
 REGULAR = [
     [],
@@ -48,9 +43,8 @@ OTHER = [
 ]
 
 
-@needs_simdjson
 @pytest.mark.parametrize("value", REGULAR)
-def test_an_array_is_read_without_an_object_for_a_number(value: list[Any]) -> None:
+def test_an_array_is_read_as_float32(value: list[Any]) -> None:
     array = json_fast.read(json.dumps(value).encode())
     expected = np.array(value, np.float64)
     assert array.dtype == np.float32
@@ -60,7 +54,6 @@ def test_an_array_is_read_without_an_object_for_a_number(value: list[Any]) -> No
     assert array.flags.writeable
 
 
-@needs_simdjson
 @pytest.mark.parametrize("stray", [None, (0, 0), (3, 2_000), (7, 4_999)])
 def test_a_list_among_the_numbers_is_found_wherever_a_large_body_has_it(
     stray: tuple[int, int] | None,
@@ -83,62 +76,30 @@ def test_an_array_is_packed(value: list[Any]) -> None:
     assert array.shape == np.array(value).shape
 
 
-@needs_simdjson
 def test_beyond_float32_is_infinity_whatever_numpys_error_state() -> None:
     with np.errstate(all="raise"):
         assert json_fast.read(b"[1e39, -1e39, 1e-50]").tolist() == [np.inf, -np.inf, 0]
 
 
-HUGE = """
-import json, resource
-from pathlib import Path
-from gpuproof.serve.codecs import json_fast
-
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-body = json.dumps([[0.123456] * 1_000_000] * 2).encode()
-assert len(body) > json_fast._MAX_KEPT
-assert json_fast.read(b"[1]").tolist() == [1]
-before = resident()
-for _ in range(3):
-    assert json_fast.read(body).shape == (2, 1_000_000)
-print(resident() - before, len(body))
-"""
-
-
-@pytest.mark.slow
-@needs_simdjson
-def test_one_huge_body_leaves_no_memory_behind() -> None:
-    # In a separate process: fragmented memory of other tests is not returned to the system.
-    done = subprocess.run([sys.executable, "-c", HUGE], check=True, capture_output=True, text=True)
-    grown, length = map(int, done.stdout.split())
-    # The shared parser would hold on to eight times the body.
-    assert grown < 4 * length
-
-
-@pytest.mark.parametrize("text", ["", "class Parser: pass\nclass Array: pass", "raise OSError('broken')"])
+@pytest.mark.parametrize("text", ["", "def loads(body): return {}", "raise OSError('broken')"])
 def test_another_module_of_that_name_is_not_used(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "simdjson.py").write_text(text)
+    (tmp_path / "orjson.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "simdjson", raising=False)
-    assert json_fast._import_simdjson() is None
+    monkeypatch.delitem(sys.modules, "orjson", raising=False)
+    assert json_fast._import_orjson() is None
 
 
-@needs_simdjson
 @pytest.mark.parametrize(
     "text",
     [
         *(json.dumps(value) for value in OTHER),
-        *("", "3", '{"a": [1]}', "[1, 2", "[1] x", "[01]", "[NaN]", "[1, true]", "[" * 2000 + "]" * 2000),
+        *("", "3", '{"a": [1]}', "[1, 2", "[1] x", "[01]", "[NaN]", "[" * 2000 + "]" * 2000),
     ],
 )
 def test_what_is_not_an_array_of_numbers_takes_the_slow_path(text: str) -> None:
     assert json_fast.read(text.encode()) is None
-    # And the next body finds the parser free.
-    assert json_fast.read(b"[7]").tolist() == [7]
 
 
 @pytest.mark.parametrize("value", OTHER)
@@ -156,13 +117,13 @@ lists = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3), max_leav
 @pytest.mark.slow
 @given(lists, st.booleans())
 def test_both_ways_say_the_same(value: list[Any], quick: bool) -> None:
-    """Whatever a list holds: with pysimdjson, without it, and by numpy alone."""
+    """Whatever a list holds: with orjson, without it, and by numpy alone."""
     body = json.dumps(value).encode()
-    parser, json_fast._parser = json_fast._parser, json_fast._parser if quick else None
+    parser, json_fast.orjson = json_fast.orjson, json_fast.orjson if quick else None
     try:
         given_ = outcome(body, np.float32)
     finally:
-        json_fast._parser = parser
+        json_fast.orjson = parser
     wanted = outcome(body, np.float64)
     if isinstance(wanted, np.ndarray):
         assert isinstance(given_, np.ndarray)

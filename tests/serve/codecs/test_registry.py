@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpuproof.serve import media_types
-from gpuproof.serve.codecs import csv, npy, registry, tensorflow_json
+from gpuproof.serve.codecs import csv, json_fast, npy, registry, tensorflow_json
 from gpuproof.serve.codecs import json as json_text
 from gpuproof.serve.codecs.codec import Codec
 from gpuproof.serve.codecs.tensorflow_json import Spec, TensorAnswer
@@ -68,7 +68,7 @@ def test_arrays_are_written_as_json_with_or_without_orjson(
     without_orjson: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if without_orjson:
-        monkeypatch.setattr(json_text, "_orjson", None)
+        monkeypatch.setattr(json_fast, "orjson", None)
     value = {
         "a": np.array([[1.5, np.nan]], np.float32),
         "n": np.int64(3),

@@ -216,7 +216,7 @@ def test_it_decodes_in_place_beside_other_modules_and_ends_with_its_front(
     memory: BodyMemory, tmp_path: Any
 ) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
-    (tmp_path / "simdjson.py").write_text("raise SystemExit('nor this one')")
+    (tmp_path / "orjson.py").write_text("raise SystemExit('nor this one')")
     process, ours = run(memory, str(tmp_path))
     with process, ours:
         assert frame(ours).kind == frames.LOADED
@@ -240,7 +240,7 @@ def test_it_decodes_in_place_beside_other_modules_and_ends_with_its_front(
         assert process.wait(60) == 0
 
 
-@pytest.mark.parametrize("module", ["simdjson", "numpy"])
+@pytest.mark.parametrize("module", ["orjson", "numpy"])
 def test_without_its_modules_it_reports_them_and_ends(memory: BodyMemory, tmp_path: Any, module: str) -> None:
     process, ours = run(memory, str(tmp_path), f"sys.modules[{module!r}] = None")
     with process, ours:

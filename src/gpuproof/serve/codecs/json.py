@@ -18,17 +18,6 @@ _NOT_NUMERIC = (b'"', b"{", b"n", b"t", b"f", b"N", b"I")
 """First letters of what cannot be in a body of numbers: texts, objects, null, true, false, NaN, Infinity."""
 
 
-def _import_orjson() -> Any:
-    try:
-        import orjson
-    except ImportError:
-        return None
-    return orjson
-
-
-_orjson: Any = _import_orjson()
-
-
 def read(body: Body, line: int = 1, start: int = 0) -> Any:
     """Parse a JSON body as Python values. Accepts NaN and Infinity, because Python's clients write them.
 
@@ -40,9 +29,9 @@ def read(body: Body, line: int = 1, start: int = 0) -> Any:
     Raises:
         RequestError: 400, with line and column.
     """
-    if _orjson is not None:
+    if json_fast.orjson is not None:
         try:
-            return _orjson.loads(body)
+            return json_fast.orjson.loads(body)
         except ValueError:
             pass  # Python's parser accepts NaN, and reports the position of errors
     if not len(body):
@@ -89,12 +78,12 @@ def write(value: Any) -> bytes:
     Raises:
         TypeError: it contains a value that JSON cannot represent.
     """
-    if _orjson is None:
+    if json_fast.orjson is None:
         return _dump(value, _to_plain)
-    options = _orjson.OPT_SERIALIZE_NUMPY | _orjson.OPT_NON_STR_KEYS
+    options = json_fast.orjson.OPT_SERIALIZE_NUMPY | json_fast.orjson.OPT_NON_STR_KEYS
     try:
-        text = _orjson.dumps(value, default=_to_plain, option=options)
-    except _orjson.JSONEncodeError:
+        text = json_fast.orjson.dumps(value, default=_to_plain, option=options)
+    except json_fast.orjson.JSONEncodeError:
         # Integers beyond 64 bits, or types for which Python's error message is clearer.
         return _dump(value, _to_plain)
     if b"null" in text and _has_non_finite(value):
@@ -147,21 +136,18 @@ def _has_non_finite(value: Any) -> bool:
 
 
 def _read_array(body: Body, dtype: Any, plain_objects: bool) -> Any:
-    """Read a body as in `registry.read_body`; lists of float32 without Python objects for the numbers if possible."""
+    """Read a body as in `registry.read_body`."""
     if dtype is None:
         value = read(body)
         return value if plain_objects and isinstance(value, dict) else arrays.to_array(value)
     import numpy as np
 
-    is_float32 = dtype is np.float32
-    if is_float32 and (array := json_fast.read(body)) is not None:
-        return array
     value = read(body)
     if plain_objects and isinstance(value, dict):
         return value
     if not isinstance(value, list):
         return arrays.to_array(value, dtype)
-    if is_float32 and (array := json_fast.pack(value)) is not None:
+    if dtype is np.float32 and (array := json_fast.pack(value)) is not None:
         return array
     if not is_numeric(body):
         return arrays.to_array(value, dtype)

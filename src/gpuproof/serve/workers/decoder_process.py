@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     reader = FrameReader()
     buffer = memoryview(bytearray(_RECEIVE_BUFFER))
     try:
-        # Workers may have pysimdjson from their model's requirements, but the decoder does not use those.
+        # Workers may have orjson from their model's requirements, but the decoder does not use those.
         if not json_fast.import_early():
             channel.sendall(frames.pack(frames.LOAD_FAILED, 0))
             return 0
