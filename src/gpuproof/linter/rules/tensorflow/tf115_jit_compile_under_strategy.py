@@ -89,7 +89,8 @@ def check(module: Module, project: Project) -> Hits:
     if keras_3 == "no":
         return
     for call in calls_named(module, "compile"):
-        if call.argument("jit_compile").flag is not True or call.receiver is None:
+        compiled = call.argument("jit_compile")
+        if not compiled.is_known or compiled.flag is not True or call.receiver is None:
             continue
         name = _strategy_around(module, call)
         if name is None:
