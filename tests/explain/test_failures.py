@@ -213,3 +213,9 @@ def test_a_variable_that_the_job_already_sets_is_not_sold_as_new(context: Contex
     line = "RuntimeError: CUDA error: an illegal memory access was encountered"
     assert "This job already sets CUDA_LAUNCH_BLOCKING." in explain_lines([line], set_before)[0].remedy
     assert "already sets" not in explain_lines([line], replace(context, job=JobFacts()))[0].remedy
+
+
+def test_a_consequence_without_a_traceback_makes_the_warning_the_cause(context: Context) -> None:
+    closed = "algo-1:57:89 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer algo-2<57557>"
+    (found,) = explain_lines([REFUSED, closed], context)
+    assert (found.code, found.severity.value) == ("nccl-connect-failed", "error")

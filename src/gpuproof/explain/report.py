@@ -95,7 +95,8 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
                     ExplainedError(
                         occurrence.error,
                         replace(
-                            _explain(occurrence, known), severity=severity_in(occurrence, failure, failed)
+                            _explain(occurrence, known),
+                            severity=severity_in(occurrence, relevant, failure, failed),
                         ),
                     )
                     for occurrence in _merge(relevant)
@@ -109,18 +110,37 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
     )
 
 
-def severity_in(occurrence: Occurrence, failure: tuple[int, str] | None, failed: bool) -> Severity:
+def severity_in(
+    occurrence: Occurrence, others: Sequence[Occurrence], failure: tuple[int, str] | None, failed: bool
+) -> Severity:
     """The severity of an error in a log that failed or not.
 
     Errors that count `error-if-failed` are warnings unless a failure follows them that has no cause of its own: an
     exit code, or an exception that is known to be a consequence. An exception of any other kind is not explained by
     them, known or not.
+
+    Args:
+        others: all errors of the log, some of which may be consequences of this one.
+        failure: number and text of the last line that shows a failure.
+        failed: whether the program failed.
     """
     if occurrence.error.when != "error-if-failed":
         return occurrence.error.severity
     if occurrence.failure is None:
+        if any(_follows(other, occurrence) for other in others):
+            return Severity.ERROR
         return Severity.ERROR if failed and failure is None else Severity.WARNING
     return Severity.WARNING if _has_own_cause(occurrence.failure) else Severity.ERROR
+
+
+def _follows(other: Occurrence, occurrence: Occurrence) -> bool:
+    """Whether another error is a consequence of this one, by its name and by the order of the log."""
+    return (
+        other.error.when == ""
+        and other.error.severity is Severity.ERROR
+        and occurrence.error.code in other.error.caused_by
+        and other.last_line >= occurrence.line
+    )
 
 
 def _has_own_cause(failure: str) -> bool:

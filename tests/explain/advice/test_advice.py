@@ -194,3 +194,90 @@ def test_a_quota_for_a_retired_type_is_not_worth_asking_for(context: Context) ->
         " of 0 Instances and a request delta of 1 Instances.",
     )
     assert "ml.p3.2xlarge is retired and no longer available: use ml." in (found.here or "")
+
+
+def test_a_missing_cuda_library_names_the_extension_and_its_cuda(context: Context) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/opt/ml/code/train.py", line 2, in <module>',
+        "    import detectron2",
+        '  File "/opt/conda/lib/python3.12/site-packages/detectron2/layers/deform_conv.py", line 9, in <module>',
+        "    from detectron2 import _C",
+        "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+    )
+    assert "detectron2 was built for CUDA 11" in (found.here or "")
+    assert "--force-reinstall detectron2" in found.remedy
+    assert "tensorflow[and-cuda]" not in found.remedy
+
+
+def test_a_missing_cuda_library_of_tensorflow_itself_keeps_its_remedy(context: Context) -> None:
+    found = explained(
+        context, "Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0"
+    )
+    assert "tensorflow[and-cuda]" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("library", "symbol", "expected"),
+    [
+        ("torch/lib/libtorch_cuda.so", "ncclCommWindowRegister", "nvidia-nccl"),
+        ("torch/lib/../../nvidia/cusparse/lib/libcusparse.so.12", "__nvJitLinkAddData_12_1", "nvJitLink"),
+        ("flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so", "_ZN3c104cuda9SetDeviceEa", "flash-attn"),
+    ],
+)
+def test_a_missing_symbol_names_its_owner(context: Context, library: str, symbol: str, expected: str) -> None:
+    found = explained(context, f"ImportError: /x/site-packages/{library}: undefined symbol: {symbol}")
+    assert found.code == "cuda-libraries-clash"
+    assert expected in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "expected"),
+    [
+        ("TorchTrainer.fit", "workers", "PyDataset"),
+        ("Trainer.__init__", "gpus", "devices=4"),
+        ("TrainingArguments.__init__", "evaluation_strategy", "eval_strategy"),
+        ("__init__", "dispatch_batches", "accelerate"),
+        ("MyTrainer.compute_loss", "num_items_in_batch", "**kwargs"),
+    ],
+)
+def test_an_argument_that_was_removed_gets_its_successor(
+    context: Context, call: str, name: str, expected: str
+) -> None:
+    found = explained(context, f"TypeError: {call}() got an unexpected keyword argument '{name}'")
+    assert found.code == "unexpected-argument"
+    assert expected in found.remedy
+
+
+def test_an_argument_of_the_users_own_function_gets_no_successor(context: Context) -> None:
+    found = explained(context, "TypeError: run() got an unexpected keyword argument 'workers'")
+    assert found.here is None
+
+
+def test_an_old_hosting_driver_gets_the_versions_that_are_newer(context: Context) -> None:
+    line = "pynvml.NVMLError_FunctionNotFound: Function Not Found"
+    found = explained(context.on_instance("ml.g5.xlarge"), line)
+    assert "have driver 470" in (found.here or "")
+    assert "al2023-ami-sagemaker-inference-gpu-4-1 (driver 580)" in found.remedy
+    assert "InferenceAmiVersion" not in explained(context.on_instance("g5.xlarge"), line).remedy
+    training = replace(context.on_instance("ml.g5.xlarge"), job_kind="training")
+    assert "InferenceAmiVersion" not in explained(training, line).remedy
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "expected"),
+    [
+        ("Insufficient disk space", "artifact-too-large", "volume"),
+        ("Unable to upload (AccessDenied: Access Denied)", "artifact-upload-denied", "s3:PutObject"),
+        ("Please ensure that the subnet's route table has a route to S3", "s3-no-route", "endpoint"),
+        ("Something else", "s3-upload-failed", "The reason in parentheses"),
+    ],
+)
+def test_each_reason_of_a_family_has_its_remedy(
+    context: Context, reason: str, code: str, expected: str
+) -> None:
+    found = explained(context, f"Failed. Reason: ClientError: Artifact upload failed:{reason}")
+    assert found.code == code
+    assert expected in found.remedy
+    assert code == "artifact-upload-denied" or "s3:PutObject" not in found.remedy

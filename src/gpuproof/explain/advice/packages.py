@@ -13,6 +13,8 @@ from gpuproof.util.csv_table import read_package_rows
 _FRAMEWORKS = ("torch", "tensorflow", "nvidia", "triton")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
 _INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
+_EXTENSIONS = {"flash_attn": "flash-attn"}
+"""Packages by the names of their compiled modules."""
 
 
 def module(groups: Mapping[str, str], context: Context) -> Advice | None:
@@ -108,7 +110,8 @@ def symbol_owner(groups: Mapping[str, str], _: Context) -> Advice | None:
     )
     if row is None:
         return None
-    importer = groups.get("importer", "")
+    importer = groups.get("package") or groups.get("importer", "")
+    importer = next((name for prefix, name in _EXTENSIONS.items() if importer.startswith(prefix)), importer)
     importing = f"{importer} ({library})" if importer and importer != "torch" else library
     return Advice(
         f"{symbol} is defined by {row['owner']}: {importing} was built with another version of it than the one that is loaded.",
@@ -121,7 +124,7 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
     """What replaced an argument that a function no longer has."""
     callable_, name = groups.get("callable", ""), groups.get("name", "")
     for row in data_table("arguments", "key").values():
-        if row["argument"] == name and callable_ in row["callables"].split(" "):
+        if row["argument"] == name and any(_is_call(callable_, known) for known in row["callables"].split()):
             return Advice(row["what"], row["remedy"], instead=True)
     return None
 
@@ -140,6 +143,13 @@ ADVICE: dict[str, AdviceFunction] = {
     "argument": argument,
     "attribute": attribute,
 }
+
+
+def _is_call(callable_: str, known: str) -> bool:
+    """Whether a callable of a message is a known one; Python 3.9 prints no class, and `.log` stands for any class."""
+    if known.startswith("."):
+        return callable_.endswith(known)
+    return callable_ in (known, known.rpartition(".")[2])
 
 
 def _cuda_libraries() -> list[dict[str, str]]:
