@@ -203,7 +203,11 @@ def _linked_units(
     found: list[Unit] = []
     pending = list(jobs)
     while pending:
-        scripts = {job.script_unit: job.script for job in pending if job.script_unit is not None}
+        scripts = {
+            job.script_unit: job.script
+            for job in pending
+            if job.script_unit is not None and job.source != "remote"
+        }
         new: list[Unit] = []
         for unit, script in scripts.items():
             reached = (

@@ -27,6 +27,7 @@ Source = Literal[
     "what-if",
     "command",
     "slurm",
+    "remote",
 ]
 
 
@@ -128,7 +129,7 @@ class JobDefinition:
     @property
     def has_contract(self) -> bool:
         """Whether SageMaker's contract holds for the script: channels, `SM_*` variables, folders that are uploaded."""
-        return self.source not in ("what-if", "command", "slurm")
+        return self.source not in ("what-if", "command", "slurm", "remote")
 
     @property
     def script_title(self) -> str:

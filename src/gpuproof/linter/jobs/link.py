@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuproof.linter.analysis.values import Value, known
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
-from gpuproof.linter.jobs import boto3, sdk_v2, sdk_v3
+from gpuproof.linter.jobs import boto3, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.commands.files import image
 from gpuproof.linter.jobs.commands.follow import Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
@@ -103,11 +103,14 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
     if module.imports("sagemaker"):
         yield from sdk_v2.jobs(module)
         yield from sdk_v3.jobs(module)
+        yield from remote_function.jobs(module)
     yield from boto3.jobs(module)
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     """A job for each script that it runs; the job itself, with the reason, if none can be found."""
+    if job.source == "remote" and job.script_unit is not None:
+        return [replace(job, script=workspace.module(job.script_unit), script_found=True)]
     if job.model is not None:
         job = replace(job, model=_linked(job.model, workspace)[0])
     if not job.argument("git_config").is_absent:
@@ -127,7 +130,7 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
             end = LinkEnd(f"`{job.entry_point.text}` is not Python")
         end = end or LinkEnd("the command starts no Python script that is known here")
         return [replace(job, script_found=_is_found(job, folders, workspace), link_end=end)]
-    several = len({script.unit for script in followed.scripts}) > 1
+    several = len(followed.scripts) > 1
     return [
         replace(
             job,

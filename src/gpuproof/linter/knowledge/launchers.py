@@ -75,6 +75,8 @@ def format_distribution(job: JobDefinition, launcher: str) -> str:
         return "torchrun --nproc_per_node=gpu in the command"
     if job.source == "gpuproof":
         return f"distribution: {launcher_name(job, launcher)}"
+    if job.source == "remote":
+        return "use_torchrun=True" if launcher == "torch_distributed" else "use_mpirun=True"
     classes = {name: form for form, name in _OF_SDK_V3.items()}
     if job.source == "sagemaker-v3" and launcher in classes:
         return f"distributed={classes[launcher]}()"
@@ -98,6 +100,8 @@ def processes_per_host(job: JobDefinition) -> Value:
             return UNKNOWN
         parts = job.distribution.parts.values()
         return next((part.at("process_count_per_node") for part in parts), ABSENT)
+    if job.source == "remote":
+        return next((part.at("processes_per_host") for part in job.distribution.parts.values()), ABSENT)
     return job.distribution.at("mpi", "processes_per_host")
 
 

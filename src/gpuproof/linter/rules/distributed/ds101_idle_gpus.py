@@ -167,6 +167,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if not trains_model(job.script):
         return
+    # The command gives each of several programs its own GPU.
+    if job.runs_others and job.start is not None and "CUDA_VISIBLE_DEVICES" in job.start.environment:
+        return
     # A script that uses no GPU at all is reported by PT101.
     if job.script.imports("torch") and not may_use_device(job.script):
         return

@@ -42,8 +42,8 @@ Good:
     from sagemaker.pytorch import PyTorch
 
     PyTorch(
-        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
-        instance_count=2, instance_type="ml.p4d.24xlarge",
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=2,
+        instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
     )
     # file: train.py
     import torch

@@ -138,7 +138,7 @@ _LAUNCHERS = {
     "deepspeed": "deepspeed",
     "srun": "srun",
 }
-_KEYS = {"sagemaker-v3": "process_count_per_node"}
+_KEYS = {"sagemaker-v3": "process_count_per_node", "remote": "nproc_per_node"}
 
 
 @rule.job

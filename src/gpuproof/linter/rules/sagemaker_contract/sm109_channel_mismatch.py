@@ -33,6 +33,18 @@ Good:
 
     data = os.environ["SM_CHANNEL_TRAINING"]
 
+Bad:
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.xlarge
+    inputs:
+      training: s3://bucket/data
+    # file: train.py
+    import os
+
+    data = os.listdir(os.environ["SM_CHANNEL_TRAIN"])  # <-
+
 Quiet: read with a default, or after a check that it exists
 
     # file: launch.py
@@ -78,6 +90,8 @@ from gpuproof.linter.source.edit import Fix
 rule = Rule("SM109", "channel-mismatch", Severity.ERROR, when="link", needs=("SM_CHANNEL_",))
 
 _PREFIX = "SM_CHANNEL_"
+_INPUTS = {"gpuproof": "inputs", "boto3": "InputDataConfig", "sagemaker-v3": "input_data_config"}
+"""Where a job names its channels; SDK v2 passes them to `fit()`."""
 
 
 @rule.module
@@ -103,7 +117,7 @@ def check(module: Module, project: Project) -> Hits:
             module.span(read),
             f"`{variable}` is not set: {job.title} has {channels}: KeyError when the job starts.",
             remedy=(f"Read {text}, or pass" if near else "Pass")
-            + f' the data as "{wanted.lower()}" in fit().',
+            + f' the data as "{wanted.lower()}" in {_INPUTS.get(job.source, "fit()")}.',
             fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if is_certain else None,
         )
 
