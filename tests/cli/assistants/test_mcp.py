@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ from mcp import Client, StdioServerParameters
 
 from gpuproof.cli.assistants.guide import TASKS
 from gpuproof.cli.assistants.tools import TOOLS
+from gpuproof.cli.main import main
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.endpoint_sandbox import ECHO, SCHEDULER_TRUST
+from support.endpoint_sandbox import ECHO, SCHEDULER_TRUST, waits_for
 
 pytestmark = pytest.mark.slow
 
@@ -276,6 +278,54 @@ def test_a_model_is_deployed_for_a_limited_time_and_deleted(play: Play, account:
         assert [resource for resource in left["resources"] if resource["id"] == "echo"] == []
 
     play(scenario, "--allow-spend", "3", environment=account)
+
+
+def test_a_cancelled_deployment_is_undone(
+    play: Play, account: dict[str, str], emulator: RunningEmulator
+) -> None:
+    client = emulator.client("sagemaker")
+
+    def endpoints() -> list[Any]:
+        return client.list_endpoints(NameContains="cancelled")["Endpoints"]
+
+    async def scenario(assistant: Assistant) -> None:
+        (assistant.folder / "model" / "code").mkdir(parents=True)
+        with socket.create_server(("127.0.0.1", 0)) as gate:
+            (assistant.folder / "model" / "code" / "inference.py").write_text(waits_for(gate))
+            model = {
+                "model": "model",
+                "name": "cancelled",
+                "instance_type": "ml.m5.large",
+                "framework": "pytorch",
+            }
+            deployment = asyncio.create_task(assistant.call("deploy", **model, ttl="1h"))
+            await eventually(lambda: bool(endpoints()) or deployment.done())
+            assert not deployment.done()
+            deployment.cancel()
+        # AWS does not delete an endpoint that is being created: the undo waits until its model is loaded.
+        await eventually(lambda: not endpoints())
+        # The next call waits until the cancelled one has ended; it was not counted.
+        await assistant.call("run", target="train.py", on="sagemaker", dry_run=True)
+        assert assistant.answer["left_usd"] == 3
+        assert client.list_models(NameContains="cancelled")["Models"] == []
+
+    play(scenario, "--allow-spend", "3", environment=account)
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is met, sized for slow machines."""
+    async with asyncio.timeout(300):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+def test_without_the_extra_the_command_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    monkeypatch.delitem(sys.modules, "gpuproof.cli.assistants.server", raising=False)
+    assert main(["mcp"]) == 2
+    assert 'pip install "gpuproof[mcp]"' in capsys.readouterr().err
 
 
 def test_without_an_allowance_every_tool_only_reads(play: Play) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -190,9 +191,11 @@ async def _run(
         )
         return Ended(await process.wait(), output.decode(errors="replace"), errors)
     except BaseException:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-            await asyncio.shield(process.wait())
+        # A cancelled request is cancelled at each `await`, but in a shield.
+        with anyio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+            await asyncio.gather(process.stdout.read(), process.stderr.read(), process.wait())
         raise
 
 
