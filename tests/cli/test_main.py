@@ -16,7 +16,8 @@ import pytest
 
 from gpuproof import __version__
 from gpuproof.cli.jobs import ps
-from gpuproof.cli.main import COMMANDS, main
+from gpuproof.cli.main import COMMANDS, main, root_parser
+from gpuproof.cli.parser import Parser
 from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
 from gpuproof.util.atomic import write_json
 
@@ -126,6 +127,22 @@ def test_looking_after_runs_imports_nothing_heavy(
 
 def test_the_version_is_the_packages(gpuproof: Callable[..., CommandResult]) -> None:
     assert gpuproof("--version") == (0, f"gpuproof {__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [("--version", "--json"), ("--json", "--version")])
+def test_the_version_as_json(gpuproof: Callable[..., CommandResult], words: tuple[str, ...]) -> None:
+    code, out, _ = gpuproof(*words)
+    assert (code, json.loads(out)) == (0, {"version": 1, "gpuproof": __version__})
+
+
+def test_no_line_of_any_help_is_longer_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def long_lines(parser: Parser) -> list[str]:
+        own = [line for line in parser.format_help().splitlines() if len(line) > 80]
+        return own + [line for child in parser.subcommands.values() for line in long_lines(child)]
+
+    assert long_lines(root_parser()) == []
 
 
 def test_python_m_gpuproof_is_the_same() -> None:

@@ -105,7 +105,7 @@ def test_the_plan_is_printed_before_anything_is_created(cloud: CliSandbox) -> No
         "checkpoint",
         "role",
     ]
-    assert "limit      stopped after 1h" in done.stderr
+    assert "time limit 1h" in done.stderr
 
 
 def test_json_is_the_run_with_its_verdict(cloud: CliSandbox) -> None:

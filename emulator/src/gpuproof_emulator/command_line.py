@@ -118,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time limit of a notebook instance's lifecycle script (default: 300)",
     )
     parser.add_argument(
-        "--most-hosts",
+        "--max-hosts",
         type=int,
         default=8,
         metavar="N",
@@ -165,7 +165,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         environment=dict(_pair("--env", text) for text in arguments.env),
         stop_grace=arguments.stop_grace,
         hold=arguments.hold,
-        max_hosts=arguments.most_hosts,
+        max_hosts=arguments.max_hosts,
         lifecycle_seconds=arguments.lifecycle_limit,
         role=not arguments.no_role,
         boot_instances=arguments.boot_instances,

@@ -102,6 +102,7 @@ class AgentJob:
         rendezvous_timeout: seconds within which the agents of all hosts have to reach the first one.
         machine: what runs instead of a script; `None` for a script. A machine has the contract of a training job.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`, if other hosts use the machine's other GPUs; `None` leaves it.
+        region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
     """
 
     run_id: str
@@ -140,6 +141,7 @@ class AgentJob:
     cluster_port: int = 7790
     rendezvous_timeout: float = 600.0
     visible_devices: str | None = None
+    region: str | None = None
     machine: MachineSettings | None = None
 
     @classmethod

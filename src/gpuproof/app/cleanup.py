@@ -1,4 +1,4 @@
-"""Lists what costs GPU money in the account, and deletes it: `gpuproof cleanup`, and `gpuproof.cleanup` in Python."""
+"""Lists the GPU resources that an account is billed for, and deletes them: `gpuproof cleanup`, and `gpuproof.cleanup` in Python."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CleanupRequest:
 
 @dataclass(frozen=True, repr=False)
 class CleanupResult(Printed):
-    """What costs GPU money, and what was deleted of it; `print(result)` shows it as the command does.
+    """The GPU resources that you are billed for, and which were deleted; `print(result)` shows it as the command does.
 
     Args:
         inventory: everything that was read.
@@ -134,7 +134,7 @@ def cleanup(
     delete: bool = False,
     profile: str | None = None,
 ) -> CleanupResult:
-    """Find everything in the account that costs GPU money now, and delete what is selected, as `gpuproof cleanup` does.
+    """Find the GPU resources that the account is billed for now, and delete what is selected, as `gpuproof cleanup` does.
 
     Without `delete=True`, this only lists. With it, what the names or the filters select is deleted without a question.
 
@@ -268,7 +268,7 @@ def _listed(inventory: Inventory, request: CleanupRequest) -> CleanupResult:
 
 
 def _is_listed(resource: Resource) -> bool:
-    """Whether a resource is listed without --all: what costs GPU money, and what GPUproof left behind."""
+    """Whether a resource is listed without --all: GPU resources that are billed, and what GPUproof left behind."""
     return resource.has_gpu or (resource.is_free and resource.owned)
 
 

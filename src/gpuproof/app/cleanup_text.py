@@ -27,8 +27,8 @@ def listing(listed: Sequence[Resource], inventory: Inventory, *, numbers: bool, 
     style = Style(colour)
     where = _regions(inventory.regions)
     if not listed:
-        qualifier = "What could be read shows nothing" if inventory.unread else "Nothing was found"
-        return f"{qualifier} in {where} that costs GPU money now."
+        qualifier = "What could be read shows" if inventory.unread else "There are"
+        return f"{qualifier} no GPU resources that you are billed for in {where}."
     numbered = list(enumerate(listed, 1))
     billed = [(number, resource) for number, resource in numbered if not resource.is_free]
     free = [(number, resource) for number, resource in numbered if resource.is_free]

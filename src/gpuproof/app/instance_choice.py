@@ -47,7 +47,7 @@ def recommend_type(job: AnyJob, on: str, reporter: Reporter, *, python: str | No
         raise NoSuitableType(
             "No instance type runs the script to its end within the job's max_duration."
             if fits
-            else "The script certainly fits no GPU on which it was planned.",
+            else "The script is not sure to fit on any GPU that was planned.",
             "`gpuproof plan` shows what it needs on each GPU; --instance-type with a name runs it anyway.",
         )
     offer = found.offer

@@ -127,10 +127,10 @@ def cost_text(price: Price, times: float = 1.0, digits: int = 2) -> str:
 
 
 def hourly_text(price: Price, today: "date", times: float = 1.0) -> str:
-    """`~$1.41 an hour, price of 2025-04-04`: marked if derived, dated if more than a year old."""
+    """`~$1.41 an hour, price as of 2025-04-04`: marked if derived, dated if more than a year old."""
     return f"{cost_text(price, times)} an hour{age_note(price, today)}"
 
 
 def age_note(price: Price, today: "date") -> str:
-    """`, price of 2025-04-04` for a price that is more than a year old; empty for others."""
-    return f", price of {price.as_of}" if is_old(price, today) else ""
+    """`, price as of 2025-04-04` for a price that is more than a year old; empty for others."""
+    return f", price as of {price.as_of}" if is_old(price, today) else ""

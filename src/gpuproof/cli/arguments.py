@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.cli.help_formatter import HelpFormatter
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def add_command(
         name,
         help=summary,
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     if run is not None:

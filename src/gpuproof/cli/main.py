@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import json
 import signal
 import sys
 from collections.abc import Iterable
@@ -64,7 +65,7 @@ COMMANDS = {
     ),
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
-    "cleanup": Command("account.cleanup", "list what costs GPU money in the account, and delete it"),
+    "cleanup": Command("account.cleanup", "list the GPU resources that you are billed for, and delete them"),
     "cost": Command("account.cost", "show what GPUproof's runs have cost"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
@@ -154,6 +155,16 @@ def _parse(words: list[str]) -> argparse.Namespace | None:
     return arguments
 
 
+class _ShowVersion(argparse.Action):
+    """Prints the version, with `--json` anywhere on the command line as JSON."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        as_json = isinstance(parser, Parser) and "--json" in parser.words
+        print(json.dumps({"version": 1, "gpuproof": __version__}) if as_json else f"gpuproof {__version__}")
+        sys.stdout.flush()
+        parser.exit()
+
+
 class RootParser(Parser):
     """The parser of `gpuproof`.
 
@@ -176,7 +187,9 @@ def root_parser(complete: Iterable[str] = COMMANDS) -> RootParser:
         epilog="`gpuproof COMMAND --help` shows a command's arguments. Exit codes: 0 success, 1 findings or a failed "
         "job, 2 wrong usage, 3 undecided, 4 the GPU was not used, 5 AWS refused, 70 internal error, 130 interrupted.",
     )
-    parser.add_argument("--version", action="version", version=f"gpuproof {__version__}")
+    parser.add_argument(
+        "--version", action=_ShowVersion, nargs=0, help="show the version and exit; with --json, as JSON"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for name, command in COMMANDS.items():
         if name in complete:

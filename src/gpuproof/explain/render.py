@@ -60,7 +60,7 @@ def format_json(report: Report, name: str) -> str:
             "failed": report.failed,
             "explanations": [explanation.to_json() for explanation in report.explanations],
             "last_failure": report.failure and {"line": report.failure[0], "text": report.failure[1]},
-            "asides": list(report.asides),
+            "hints": list(report.asides),
             "notes": [note.to_json() for note in report.notes],
         },
         indent=2,

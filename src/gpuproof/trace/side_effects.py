@@ -159,7 +159,7 @@ class Scratch:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
         elif name in _REMOVING:
             self._changes.remove(place)
-        self._notes.add("write", f"os.{name} of {place} was not done.")
+        self._notes.add("write", f"os.{name}({place})")
 
     def _opened(self, original: Callable[..., int]) -> Callable[..., int]:
         def call(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
@@ -191,7 +191,7 @@ class Scratch:
                 self._changes.remove(place)
             elif Path(place).is_dir() and not Path(place).is_symlink():
                 self._changes.remove(place)
-                self._notes.add("write", f"shutil.rmtree of {place} was not done.")
+                self._notes.add("write", f"shutil.rmtree({place})")
             elif not ignore_errors:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
 
@@ -226,7 +226,7 @@ class Scratch:
                 self._changes.move(from_, to, keep=name in _LINKING)
                 if known:
                     return None
-            self._notes.add("write", f"os.{name} of {to or from_} was not done.")
+            self._notes.add("write", f"os.{name}({to or from_})")
             return None
 
         return call

@@ -30,7 +30,7 @@ def by_key(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_an_empty_account_costs_nothing(cli: CliSandbox) -> None:
     done = cli.gpuproof("cleanup")
-    assert "that costs GPU money now" in done.stdout
+    assert "GPU resources that you are billed for" in done.stdout
     assert listed(cli)["total"]["usd_per_day"] == 0
 
 

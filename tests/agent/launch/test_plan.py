@@ -74,3 +74,25 @@ def test_ranks_know_their_host_and_where_to_report(reaper: Reaper) -> None:
     found = environment(reaper, job)
     assert (found["GPUPROOF_RANK_REPORTS"], found["GPUPROOF_HOST"]) == ("/run/ranks", "algo-2")
     assert "GPUPROOF_RANK_REPORTS" not in environment(reaper)
+
+
+class TestRegion:
+    """The AWS region that the script's libraries use."""
+
+    def test_is_that_of_the_job(self, reaper: Reaper) -> None:
+        found = environment(reaper, replace(JOB, region="eu-west-1"), AWS_DEFAULT_REGION="us-east-1")
+        names = ("AWS_REGION", "AWS_DEFAULT_REGION", "SAGEMAKER_REGION")
+        assert [found[name] for name in names] == ["eu-west-1"] * 3
+
+    def test_is_else_that_of_the_host(self, reaper: Reaper) -> None:
+        found = environment(reaper, AWS_REGION="us-west-2")
+        assert (found["AWS_REGION"], found["SAGEMAKER_REGION"]) == ("us-west-2", "us-west-2")
+        assert "AWS_DEFAULT_REGION" not in found
+
+    def test_the_jobs_own_variable_takes_precedence(self, reaper: Reaper) -> None:
+        job = replace(JOB, region="eu-west-1", environment={"SAGEMAKER_REGION": "eu-north-1"})
+        found = environment(reaper, job)
+        assert (found["AWS_REGION"], found["SAGEMAKER_REGION"]) == ("eu-west-1", "eu-north-1")
+
+    def test_is_not_made_up(self, reaper: Reaper) -> None:
+        assert not [name for name in environment(reaper) if name.endswith("_REGION")]

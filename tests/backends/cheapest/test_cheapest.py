@@ -115,7 +115,7 @@ def test_a_quota_of_zero_on_ec2_leaves_sagemaker(
     quotas.quotas({ON_DEMAND: 0, SPOT: 0})
     choice = choose(sandbox)
     assert (choice.backend.name, choice.candidates[0].spot) == ("sagemaker", False)
-    assert choice.candidates[0].reason == "the only one that the job can use"
+    assert choice.candidates[0].reason == "the only backend available to this job"
     reason = by_name(choice)["ec2", False].reason
     assert "'Running On-Demand G and VT instances' is 0 vCPU, and 4 are needed" in reason
     assert "not on EC2: g5.xlarge: VcpuLimitExceeded: The quota" in choice.text.splitlines()[1]

@@ -137,7 +137,7 @@ def test_auto_runs_on_the_type_that_the_plan_recommends(typed: Typed, on: str, p
     (line,) = (line for line in err.splitlines() if line.startswith("type "))
     name = line.split()[1].rstrip(",")
     assert name.startswith(prefix)
-    assert "the cheapest instance on which it certainly fits within the deadline" in line
+    assert "the cheapest instance on which it is sure to fit within the deadline" in line
     assert f'"InstanceType": "{name}"' in out
 
 

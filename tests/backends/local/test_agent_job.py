@@ -180,3 +180,8 @@ def test_what_is_the_same_here_is_not_worth_a_word(job: Job) -> None:
 def test_an_unknown_instance_type_is_noted() -> None:
     (note,) = plan_warnings(training(), ExpectedGpus(None, unknown="ml.q9.huge"))
     assert "ml.q9.huge is not in the catalogue" in note
+
+
+def test_the_script_gets_the_region_of_the_job() -> None:
+    assert agent_job_of(training(resources={"region": "us-east-1"})).region == "us-east-1"
+    assert agent_job_of(processing()).region is None

@@ -280,7 +280,7 @@ def test_the_highest_cost_is_that_of_the_most_expensive_type_with_its_warm_pool(
 def test_a_cpu_job_has_a_cost_limit(sandbox: SageMakerSandbox) -> None:
     job = sandbox.training(instance_type="ml.m5.xlarge", require_gpu=False, max_duration="1h")
     plan = sandbox.backend().plan(job)
-    assert dict(plan.describe())["limit"].endswith("; at most $0.23 on demand")
+    assert dict(plan.describe())["time limit"].endswith("; at most $0.23 on demand")
 
 
 def test_a_derived_price_is_marked_wherever_the_plan_prints_it(sandbox: SageMakerSandbox) -> None:
@@ -289,7 +289,7 @@ def test_a_derived_price_is_marked_wherever_the_plan_prints_it(sandbox: SageMake
     text = dict(plan.describe())
     assert "ml.m7i.xlarge at ~$0.24 an hour" in text["instance"]
     assert "~ is derived from similar prices" in text["instance"]
-    assert "at most ~$5.81 on demand" in text["limit"]
+    assert "at most ~$5.81 on demand" in text["time limit"]
     assert any("may cost ~$5.81" in note for note in plan.warnings)
     assert plan.document()["instance_types"][0]["price_kind"] == "derived"
 

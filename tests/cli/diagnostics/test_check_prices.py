@@ -59,4 +59,4 @@ def test_a_derived_price_is_marked(capsys: pytest.CaptureFixture[str], tmp_path:
 
 def test_an_old_price_has_its_date(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = checked(capsys, tmp_path, SPOT, "us-east-1", "CO103")
-    assert "~$0.24 an hour, price of 2025-04-04" in text
+    assert "~$0.24 an hour, price as of 2025-04-04" in text

@@ -72,7 +72,7 @@ def test_without_a_gpu_it_is_undecided_and_names_an_instance(gpuproof: Run) -> N
     assert (code, err) == (3, "")
     assert "D101" in out
     assert "gpuproof gpus" in out
-    assert out.splitlines()[-1] == "Undecided: this machine has no GPU to check."
+    assert out.splitlines()[-1] == "Nothing to check: this machine has no GPU."
 
 
 @no_gpu_here

@@ -162,4 +162,49 @@ def test_states_and_verdicts_are_coloured(gpuproof, tmp_path: Path, monkeypatch:
 def test_pulled_files_as_json(gpuproof, tmp_path: Path) -> None:
     make(tmp_path, "train-1", log="x\n")
     document = json.loads(gpuproof("pull", "-o", str(tmp_path / "here"), "--json")[1])
-    assert document == {"version": 1, "id": "train-1", "files": [str(tmp_path / "here" / "algo-1.log")]}
+    assert document["files"] == [str(tmp_path / "here" / "algo-1.log")]
+    assert (document["version"], document["id"], document["status"]) == (1, "train-1", "Completed")
+    assert len(document["notes"]) == 1
+    assert "left no model" in document["notes"][0]
+
+
+class TestPullAfterAFailure:
+    """`pull` when the newest run of a job did not complete."""
+
+    @pytest.fixture(autouse=True)
+    def _runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, days, status in [("a", 3, "Completed"), ("b", 2, "Completed"), ("c", 1, "Failed")]:
+            make(tmp_path, f"train-{name}", days_ago=days, status=status, log="x\n")
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("name", [(), ("train",)])
+    def test_the_newest_that_completed_is_taken_and_named(self, gpuproof, name: tuple[str, ...]) -> None:
+        code, out, err = gpuproof("pull", *name)
+        assert (code, out) == (0, "train-b/algo-1.log\n")
+        assert "train-c, the newest run of its job, is Failed: train-b is the newest that completed" in err
+        assert "`gpuproof pull train-c`" in err
+
+    def test_an_id_names_the_failed_run_itself(self, gpuproof) -> None:
+        code, out, err = gpuproof("pull", "train-c")
+        assert (code, out) == (0, "train-c/algo-1.log\n")
+        assert "train-c is Failed" in err
+        assert "left no model" in err
+
+    def test_where_none_completed_the_exit_code_says_so(self, gpuproof, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            assert gpuproof("rm", f"train-{name}")[0] == 0
+        code, out, err = gpuproof("pull", "train")
+        assert (code, out) == (1, "train-c/algo-1.log\n")
+        assert "train-c is Failed" in err
+
+    def test_a_newest_run_that_completed_is_taken_without_a_word(self, gpuproof, tmp_path: Path) -> None:
+        make(tmp_path, "train-d", log="x\n")
+        archive = tmp_path / "runs" / "train-d" / "artifacts"
+        archive.mkdir()
+        (archive / "model.tar.gz").write_bytes(b"x")
+        document = json.loads((archive.parent / "run.json").read_text())
+        packed = {"model.tar.gz": {"files": 1, "bytes": 1}}
+        write_json(archive.parent / "run.json", {**document, "artifacts": packed})
+        code, out, err = gpuproof("pull", "train")
+        assert (code, err) == (0, "")
+        assert "train-d/model.tar.gz" in out

@@ -91,7 +91,7 @@ def test_a_model_that_is_too_large_names_what_it_needs(cli: CliSandbox) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert "too large" in done.stdout
-    assert "It certainly fits no GPU" in done.stdout
+    assert "no GPU among these on which it is sure to fit" in done.stdout
 
 
 def test_what_would_make_it_fit_is_shown_on_request(cli: CliSandbox) -> None:

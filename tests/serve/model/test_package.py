@@ -142,7 +142,7 @@ def test_the_command_builds_and_proves(
     (tmp_path / "request.json").write_text('{"value": 4}')
     assert main(["package", str(model), "--request", "request.json", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["holds"] == "handler code/inference.py"
+    assert document["content"] == "handler code/inference.py"
     assert document["serves"]["answer"] == "8"
     assert names(tmp_path / "model.tar.gz") == ["code/inference.py"]
 

@@ -37,7 +37,7 @@ def check_quota_and_capacity(
         raise AwsError(
             "ResourceLimitExceeded",
             f"The request needs {count} instances, and this emulator starts at most {context.options.max_hosts} for one"
-            " job. To raise the limit: gpuproof emulator --most-hosts N",
+            " job. To raise the limit: gpuproof emulator --max-hosts N",
         )
 
 

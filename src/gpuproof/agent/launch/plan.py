@@ -31,6 +31,8 @@ from gpuproof.agent.ranks.rank_file import FOLDER_VARIABLE, HOST_VARIABLE
 from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
 from gpuproof.util.cgroup import group_name
 
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""boto3 reads only the second, all other AWS libraries the first."""
 # Makes `import gpuproof.runtime` work in the script, also from within the agent's archive; see the package in it.
 _SHIMS = Path(__file__).parents[2] / "runtime" / "shims"
 
@@ -142,7 +144,13 @@ def _environment(
     environment.setdefault("PYTHONUNBUFFERED", "1")
     if job.stall_timeout is not None:
         environment.setdefault(FAULTHANDLER_VARIABLE, "1")
+    if job.region is not None:
+        environment.update(dict.fromkeys(_REGION_VARIABLES, job.region))
     environment.update(job.environment)
+    region = next((environment[name] for name in _REGION_VARIABLES if environment.get(name)), None)
+    if region is not None:
+        # The service sets AWS_REGION, and the toolkit of AWS's images this one.
+        environment.setdefault("SAGEMAKER_REGION", region)
     environment.update(script_environment(job, isolation.contract, context.machine))
     environment.update(_runtime_variables(context))
     if job.visible_devices is not None:

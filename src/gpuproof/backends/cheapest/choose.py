@@ -198,7 +198,7 @@ def _reason_for(chosen: _Planned, compared: _Comparison, count: int) -> str:
     known = compared.of(chosen)
     if known is not None:
         return f"the lowest predicted cost, {format_usd(compared.cost(chosen))} in {format_duration(known.seconds)}"
-    return "the lowest price" if count > 1 else "the only one that the job can use"
+    return "the lowest price" if count > 1 else "the only backend available to this job"
 
 
 def _plan_on(

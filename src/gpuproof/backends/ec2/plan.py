@@ -326,7 +326,7 @@ class EC2Plan(DisplayedPlan):
             yield "region", region_text(there, groups, job.instance_count)
         yield "volume", volume_text(target)
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
-        yield "limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
+        yield "time limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
         if self.spot:
             yield "spot", spot_text(job, self.retries, has_checkpoints=bool(self.checkpoints))
         for warning in self.warnings:

@@ -75,7 +75,7 @@ def limit_text(
         max_cost_usd: the highest possible cost on an instance type; None if its price is unknown.
         max_duration: in seconds.
     """
-    text = f"shuts down after {Duration(int(max_duration))}"
+    text = str(Duration(int(max_duration)))
     if retries.limit:
         text += f", {retries.text}"
     costs = [(cost, target) for target in targets if (cost := max_cost_usd(target)) is not None]

@@ -67,6 +67,7 @@ def local_job(
         max_duration=None if job.max_duration is None else float(job.max_duration.seconds),
         isolation=isolation,
         output=_local_output(job),
+        region=job.resources.region,
         machine=machine_settings(job, seeds_work_folder=False),
     )
 

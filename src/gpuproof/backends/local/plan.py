@@ -129,7 +129,7 @@ class LocalPlan(DisplayedPlan):
         if (launcher := self.launch.describe(len(next(iter(gpus.values()))), job.instance_count)) is not None:
             yield "launcher", launcher
         if planned.max_duration is not None:
-            yield "limit", f"stopped after {job.max_duration}"
+            yield "time limit", str(job.max_duration)
         if installed:
             yield "framework", ", ".join(f"{name} {version}" for name, version in installed.items())
         for warning in self.warnings:

@@ -200,7 +200,7 @@ class SageMakerPlan(DisplayedPlan):
         yield from output_lines(job, addresses.output, addresses.outputs, addresses.checkpoints)
         yield "role", self.role.arn + (f" ({self.role.because})" if self.role.because else "")
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
-        yield "limit", self._limit_text()
+        yield "time limit", self._limit_text()
         if isinstance(job, TrainingJob) and job.resources.spot:
             limit = Duration(max_wait(job))
             text = "spot capacity: cheaper, but may be reclaimed; the job then continues from its checkpoints"
@@ -255,7 +255,7 @@ class SageMakerPlan(DisplayedPlan):
         return f"{count}{first}{as_of}{rest}"
 
     def _limit_text(self) -> str:
-        text = f"stopped after {Duration(max_runtime(self.job))}"
+        text = str(Duration(max_runtime(self.job)))
         costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
         if not costs:
             return text

@@ -1,13 +1,13 @@
-"""Find everything in the account that costs GPU money now, and delete what you select.
+"""Find the GPU resources that you are billed for now, and delete what you select.
 
 Without --delete, this only lists: endpoints with their idle time, notebook instances, Studio apps, running jobs, warm pools,
 HyperPod clusters, EC2 instances with GPUs, unattached volumes, and what GPUproof left behind.
 
-gpuproof cleanup --all-regions                  what costs money, in every region of the account
-gpuproof cleanup chat-endpoint --delete         delete one endpoint, after a question
-gpuproof cleanup --gpuproof --delete            everything that GPUproof created, except jobs that run
-gpuproof cleanup --idle-for 7d --delete         endpoints and apps that nobody has used for a week
-gpuproof cleanup --delete                       choose from the list by number
+  gpuproof cleanup --all-regions                  what costs money, in every region of the account
+  gpuproof cleanup chat-endpoint --delete         delete one endpoint, after a question
+  gpuproof cleanup --gpuproof --delete            everything that GPUproof created, except jobs that run
+  gpuproof cleanup --idle-for 7d --delete         endpoints and apps that nobody has used for a week
+  gpuproof cleanup --delete                       choose from the list by number
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof cleanup` to the command line."""
     parser = add_command(
-        commands, "cleanup", "list what costs GPU money in the account, and delete it", __doc__
+        commands, "cleanup", "list the GPU resources that you are billed for, and delete them", __doc__
     )
     parser.add_argument(
         "names",

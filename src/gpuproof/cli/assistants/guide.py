@@ -51,7 +51,7 @@ TASKS = (
         "Deploy a model for a limited time, and delete it",
         ("gpuproof deploy MODEL --instance-type TYPE --ttl 2h --max-cost USD", "gpuproof predict NAME --data FILE", "gpuproof delete NAME"),
     ),
-    Task("Find out what costs GPU money in the account now", ("gpuproof cleanup --all-regions",)),
+    Task("Find the GPU resources that you are billed for now", ("gpuproof cleanup --all-regions",)),
     Task("Try everything without an AWS account", ("gpuproof emulator",)),
 )  # fmt: skip
 """The order in which a user meets them."""

@@ -66,7 +66,13 @@ def add_parser(commands: Subparsers) -> None:
         metavar="us-west-2",
         help="may be repeated (default: all regions of the account)",
     )
-    refresh.add_argument("--part", action="append", choices=PARTS, help="may be repeated (default: all)")
+    refresh.add_argument(
+        "--part",
+        action="append",
+        choices=PARTS,
+        metavar="PART",
+        help=f"{', '.join(PARTS)}; may be repeated (default: all)",
+    )
     refresh.add_argument(
         "--check", action="store_true", help="show differences from the shipped data; write nothing"
     )

@@ -61,7 +61,13 @@ def add_parser(commands: Subparsers) -> None:
         "(default: prices of us-east-1)",
     )
     parser.add_argument("--on", choices=["ec2", "sagemaker"], help="the service to run on")
-    parser.add_argument("--for", dest="use", choices=KINDS, help="only types that SageMaker accepts for this")
+    parser.add_argument(
+        "--for",
+        dest="use",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"only types that SageMaker accepts for this: {', '.join(KINDS)}",
+    )
     parser.add_argument(
         "--max-price", metavar="USD", help="maximum price per hour and instance, such as 2.50"
     )
@@ -75,7 +81,13 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--include-retired", action="store_true", help="include types that are no longer available"
     )
-    parser.add_argument("--sort", choices=SORTS, default="price", help="sort order (default: price)")
+    parser.add_argument(
+        "--sort",
+        choices=SORTS,
+        default="price",
+        metavar="KEY",
+        help=f"sort order: {', '.join(SORTS)} (default: price)",
+    )
     add_format_flag(parser, "csv", aliases={"table": "text"})
     parser.set_defaults(run=run)
 

@@ -1,7 +1,7 @@
 """Check this machine's GPU stack from the bottom up: hardware, driver, libraries, framework, compute.
 
 Layers above one that failed are skipped. Exit codes: 0: no errors; 1: errors found (with --strict also warnings);
-3: this machine has no GPU to check.
+3: nothing to check: this machine has no GPU.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.backends.registry import BACKENDS, CHEAPEST, default_backend, load_backend
 from gpuproof.cli.arguments import add_json_flag, usd
+from gpuproof.cli.help_formatter import HelpFormatter
 from gpuproof.cli.jobs.run_flags import AUTO, add_backend_flags, add_job_flags, read_job
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def add_parser(commands: Subparsers) -> None:
         "run",
         help="run a job and give a verdict on its GPU use",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         usage="gpuproof run [TARGET [NAME]] [flags] [-- SCRIPT ARGUMENTS]",
         epilog="examples:\n  gpuproof run train.py -- --epochs 5\n  gpuproof run\n  gpuproof run jobs/gpuproof.yaml train -p epochs=5\n"
         "  gpuproof run --on sagemaker --gpu A10G:1 --dry-run\n"

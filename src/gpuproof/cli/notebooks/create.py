@@ -1,7 +1,7 @@
 """Create a SageMaker notebook instance and wait until it is in service.
 
-gpuproof notebook create experiments --instance-type ml.g5.xlarge --fallback ml.g6.xlarge
-gpuproof notebook create gpuproof.yaml experiments      # a job with `kind: notebook`
+  gpuproof notebook create experiments --instance-type ml.g5.xlarge --fallback ml.g6.xlarge
+  gpuproof notebook create gpuproof.yaml experiments      # a job with `kind: notebook`
 
 Users have no root access, the volume is encrypted, and the metadata service requires IMDSv2. If something fails, or at
 Ctrl-C, what was created is deleted. SageMaker does not delete an instance that is Pending: it is waited for.

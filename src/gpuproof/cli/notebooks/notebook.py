@@ -1,8 +1,8 @@
 """Create and manage SageMaker notebook instances: Jupyter on a GPU that stops when it is idle.
 
-gpuproof notebook create experiments --instance-type ml.g5.xlarge
-gpuproof notebook open experiments
-gpuproof notebook list
+  gpuproof notebook create experiments --instance-type ml.g5.xlarge
+  gpuproof notebook open experiments
+  gpuproof notebook list
 
 A notebook instance stops by itself after an hour in which no kernel and no GPU worked (--idle-timeout).
 """

@@ -137,7 +137,7 @@ def _say(arguments: argparse.Namespace, what: str, packed: PackResult, checked: 
         told = {
             "version": 1,
             "archive": str(archive),
-            "holds": what,
+            "content": what,
             "files": packed.files,
             "bytes": packed.bytes,
             "sha256": packed.sha256,

@@ -84,5 +84,5 @@ def _summary_line(report: Report, least: Severity) -> str:
     if not words:
         return "No problems found."
     if report.exit_code() == ExitCode.UNDECIDED:
-        return "Undecided: this machine has no GPU to check."
+        return "Nothing to check: this machine has no GPU."
     return ", ".join(words) + (f" ({hidden} not shown: --severity)" if hidden else "") + "."

@@ -107,7 +107,7 @@ class Scaling:
     """Automatic scaling by concurrency.
 
     Args:
-        minimum: least number of instances.
+        minimum: number of instances.
         maximum: largest number of instances.
         concurrency: requests that each instance should work on at the same time.
     """
@@ -169,7 +169,7 @@ class EndpointJob(ServedModelJob):
     )
     min_instances: Annotated[_Count | None, Option("N", group=_INSTANCES)] = Field(
         default=None,
-        description="With `max_instances`, the least number of instances; 1 if not given.",
+        description="With `max_instances`, the minimum number of instances; 1 if not given.",
         examples=[1],
     )
     max_instances: Annotated[_Count | None, Option("N", group=_INSTANCES)] = Field(

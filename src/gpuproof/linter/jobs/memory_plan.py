@@ -52,8 +52,8 @@ class MemoryPlan:
         fit: whether it has what the script needs.
         required: bytes on each GPU.
         batch_size: of the data loader on each GPU; None if it is not known.
-        largest_batch: the largest that certainly fits on each GPU; None if none does, or it is not known.
-        alternative: of the service's instance types on which it certainly fits, the one on which it costs least; None if there
+        largest_batch: the largest that is sure to fit on each GPU; None if none does, or it is not known.
+        alternative: of the service's instance types on which it is sure to fit, the one on which it costs least; None if there
             is none.
         certain: whether all arguments of the script are known, none only by default.
     """

@@ -34,7 +34,7 @@ def hourly_price(project: Project, name: str, use: str | None = None) -> Price |
 
 
 def hourly_text(price: Price, times: float = 1.0) -> str:
-    """`~$1.41 an hour, price of 2025-04-04`: marked if derived, dated if more than a year old."""
+    """`~$1.41 an hour, price as of 2025-04-04`: marked if derived, dated if more than a year old."""
     return prices.hourly_text(price, today(), times)
 
 

@@ -21,7 +21,7 @@ def largest_batch(
     fraction: float = 1.0,
     coefficients: Coefficients | None = None,
 ) -> int | None:
-    """Samples of the largest batch on one GPU that certainly fits (`fits`); None if not even one sample does.
+    """Samples of the largest batch on one GPU that is sure to fit (`fits`); None if not even one sample does.
 
     Args:
         first, second, base: as of `scaled`.

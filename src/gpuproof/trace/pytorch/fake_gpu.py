@@ -212,7 +212,7 @@ class FakeGpu(TorchFunctionMode):
             name = getattr(func, "__name__", str(func)).strip("_")
             self._notes.add(
                 "device-mismatch",
-                f"{name} got a tensor on the GPU and one on the CPU, which was taken to be on the GPU. On a GPU, PyTorch raises "
+                f"{name} got a tensor on the GPU and one on the CPU, which is assumed to be on the GPU. On a GPU, PyTorch raises "
                 '"Expected all tensors to be on the same device": move the batch with .to(device).',
             )
 

@@ -160,11 +160,11 @@ class OperatorLog(TorchDispatchMode):
         kind = args[0].dtype
         value: Any = False if kind is torch.bool else (_FLOAT if kind.is_floating_point else _INT)
         if on_gpu:
-            self._notes.add("value", f"A value that is only known on the GPU was taken to be {value}.")
+            self._notes.add("value", f"A value that is only known on the GPU: assumed {value}.")
         return value
 
     def _equal(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> bool:
-        self._notes.add("value", "Tensors that are compared were taken to be equal.")
+        self._notes.add("value", "Tensors that are compared are assumed to be equal.")
         return True
 
     def _nonzero(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
@@ -209,7 +209,7 @@ class OperatorLog(TorchDispatchMode):
             return output, *states, torch.empty(size, dtype=torch.uint8)
 
     def _note_shape(self, what: str) -> None:
-        self._notes.add("dynamic-shape", f"The result of {what} was taken to be as large as it can be.")
+        self._notes.add("dynamic-shape", f"The result of {what} is assumed to be as large as it can be.")
 
 
 def _is_gradient_of_cast() -> bool:

@@ -48,7 +48,7 @@ class FunctionCalls:
             concrete = _static(function, args, kwargs)
             if not self._is_step(concrete):
                 return original(function, *args, **kwargs)
-            self._notes.add("value", f"What {function.python_function.__name__} returns was taken to be 0.")
+            self._notes.add("value", f"What {function.python_function.__name__} returns is assumed to be 0.")
             self._record((id(function),), concrete, None)
             return zeros_of(concrete.structured_outputs)
 

@@ -167,7 +167,7 @@ class KerasCalls:
                 self.inside = False
             if name == "predict_on_batch":
                 return tf.nest.map_structure(lambda output: output.numpy(), outputs)
-            self._notes.add("value", f"What Model.{name} returns was taken to be 0.")
+            self._notes.add("value", f"What Model.{name} returns is assumed to be 0.")
             logs = dict.fromkeys(outputs, 0.0) if isinstance(outputs, dict) else {"loss": 0.0}
             return (
                 logs
@@ -218,7 +218,7 @@ class KerasCalls:
                 self._record((id(model), "call", shapes), concrete, model)
             finally:
                 self.inside = False
-            self._notes.add("value", "What the model returns was taken to be 0.")
+            self._notes.add("value", "What the model returns is assumed to be 0.")
             return zeros_of(concrete.structured_outputs)
 
         keras.Model.__call__ = call

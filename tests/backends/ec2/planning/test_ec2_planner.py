@@ -104,7 +104,7 @@ def test_the_description_names_what_is_paid_for(sandbox: EC2PlanningSandbox) -> 
         "GiB gp3, encrypted, deleted with the instance; /opt/ml on the instance's local disk"
         in lines["volume"]
     )
-    assert lines["limit"].startswith("shuts down after 1h; at most $1.0")
+    assert lines["time limit"].startswith("1h; at most $1.0")
     assert lines["profile"] == "gpuproof-ec2 (GPUproof's default)"
     assert "a new security group without inbound rules" in lines["network"]
 
@@ -273,7 +273,7 @@ def test_spot_capacity_has_todays_price(sandbox: EC2PlanningSandbox) -> None:
     assert (record.usd_per_hour, record.on_demand_usd_per_hour) == (spot, on_demand.usd_per_hour)
     lines = dict(plan.describe())
     assert "an hour now (on demand $1.0" in lines["instance"]
-    assert lines["limit"] == "shuts down after 1h; at most $0.20 on g5.xlarge, and the volume"
+    assert lines["time limit"] == "1h; at most $0.20 on g5.xlarge, and the volume"
     assert any("more than max_price ($0.20)" in warning for warning in plan.warnings)
 
 

@@ -61,7 +61,7 @@ def test_the_highest_cost_is_that_of_the_most_expensive_region(sandbox: EC2Plann
     prices = [target.price.usd_per_hour for target in planned.targets if target.price]
     assert prices[1] > prices[0]
     lines = dict(planned.describe())
-    assert lines["limit"].endswith(f" on g5.xlarge in {THIRD}, and the volume")
+    assert lines["time limit"].endswith(f" on g5.xlarge in {THIRD}, and the volume")
     assert f"\nelse in {THIRD}: g5.xlarge at $1.1" in lines["instance"]
     assert lines["region"].startswith(f"{THIRD}: ami-")
     assert f"{THIRD}a" in lines["region"]

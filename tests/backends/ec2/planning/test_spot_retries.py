@@ -35,7 +35,7 @@ def test_the_plan_names_the_retries_and_what_they_may_cost(sandbox: EC2PlanningS
     once, often = (plan(sandbox, spot_job(sandbox), flag) for flag in (0, 3))
     lines = dict(often.describe())
     assert "started again at most 3 times, from its checkpoints" in lines["spot"]
-    assert "shuts down after 1h, started again at most 3 times; at most" in lines["limit"]
+    assert "1h, started again at most 3 times; at most" in lines["time limit"]
     assert often.max_cost_usd(often.target) == pytest.approx(4 * (once.max_cost_usd(once.target) or 0))
     assert often.max_usd == max(often.max_cost_usd(target) or 0 for target in often.targets)
 

@@ -37,7 +37,7 @@ _SMALL = 1 << 16
 """Bytes of the tensors of one operator up to which it is always computed, if its values are known: shapes, axes, counters."""
 _NO_KERNEL = (tf.errors.UnimplementedError, tf.errors.NotFoundError)
 """What TensorFlow raises for an operator that the CPU does not have."""
-_STOPPED = "From here on nothing was computed: values that the model computes were taken to be 0."
+_STOPPED = "From here on nothing was computed: values that the model computes are assumed to be 0."
 _OF_SHAPES = frozenset("Shape ShapeN Size Rank VariableShape VarIsInitializedOp".split())
 """Operators that need no values of their inputs."""
 _SHARING = frozenset("VarHandleOp ReadVariableOp AssignVariableOp".split())
@@ -112,7 +112,7 @@ class EagerExecution:
 
         def read_values(tensor: Any) -> Any:
             if self._recorder.is_made_up(tensor) and self._watches():
-                self._notes.add("value", "A value that the model computes was taken to be 0.")
+                self._notes.add("value", "A value that the model computes is assumed to be 0.")
             return read(tensor)
 
         ops._EagerTensorBase._numpy = read_values
@@ -238,7 +238,7 @@ class EagerExecution:
         """Results of an operator that only a GPU computes."""
         found = self._shapes.results(operator, inputs, attributes.values)
         known = self._largest(operator, found, [_typed(input_) for input_ in inputs])
-        self._notes.add("value", f"{operator} is computed by a GPU only: its results were taken to be 0.")
+        self._notes.add("value", f"{operator} is computed by a GPU only: its results are assumed to be 0.")
         return known
 
     def _largest(self, operator: str, results: Sequence[Result], inputs: list[Typed]) -> list[Known]:

@@ -10,7 +10,7 @@ from gpuproof.trace.document import Operator
 from gpuproof.trace.tensorflow.program.graph import Node, writes_variable
 from gpuproof.trace.tensorflow.program.operator_kinds import ALIASES, NO_KERNEL, kind_of
 
-LARGEST = "The result of {} was taken to be as large as it can be."
+LARGEST = "The result of {} is assumed to be as large as it can be."
 """The assumption that goes with `largest_shape`."""
 
 Typed = tuple[tuple[int, ...], str]
