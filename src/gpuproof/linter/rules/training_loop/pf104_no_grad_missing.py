@@ -57,6 +57,28 @@ Quiet: generate() runs without gradients
         model.eval()
         return model.generate(data)
 
+Quiet: evaluation mode is set in another branch
+
+    import torch
+
+    def export(model, x, form):
+        if form == "graph":
+            return model(x)
+        elif form == "trace":
+            model.eval()
+            return torch.jit.trace(model, x)
+
+Bad: autograd is disabled in another branch only
+
+    import torch
+
+    def predict(model, x, fast):
+        model.eval()
+        if fast:
+            with torch.inference_mode():
+                return model(x)
+        return model(x)  # <-
+
 Quiet: gradients of the input are needed
 
     import torch
@@ -70,13 +92,15 @@ Quiet: gradients of the input are needed
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.branches import are_exclusive
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.analysis.usage import reached, uses
+from gpuproof.linter.analysis.usage import find_uses, reached, uses
 from gpuproof.linter.knowledge.inference_handlers import is_handler
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.linter.project import Project
@@ -103,8 +127,9 @@ def check(module: Module, _: Project) -> Hits:
         return
     handler = is_handler(module)
     for function in module.nodes(ast.FunctionDef):
-        run = _runs_model(module, function, handler)
-        if run is None or _switches(module, function) or _is_called_without(module, function):
+        runs = _runs_model(module, function, handler)
+        run = next((call for call in runs if not _switches(module, function, call)), None)
+        if run is None or _is_called_without(module, function):
             continue
         yield rule.hit(
             run.span,
@@ -124,28 +149,39 @@ def _is_off(module: Module) -> bool:
     )
 
 
-def _switches(module: Module, function: FunctionNode) -> bool:
+def _switches(module: Module, function: FunctionNode, run: Call) -> bool:
     """Whether the function disables autograd, needs gradients, or is a generator, whose caller may do either."""
-    return (
-        uses(module, _SWITCHES, "call", "name", within=function)
-        or uses(module, _GRADIENTS, "attribute", "keyword", within=function)
-        or any(module.function_of(node) is function for node in module.nodes(ast.Yield, ast.YieldFrom))
+    found = [
+        *(use for use in find_uses(module, "call", "name", within=function) if _SWITCHES.search(use.text)),
+        *(
+            use
+            for use in find_uses(module, "attribute", "keyword", within=function)
+            if _GRADIENTS.search(use.text)
+        ),
+    ]
+    return any(not are_exclusive(module, use.node, run.node) for use in found) or any(
+        module.function_of(node) is function for node in module.nodes(ast.Yield, ast.YieldFrom)
     )
 
 
-def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
-    """The first call of a model that the function put into evaluation mode or received from a toolkit."""
+def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Iterator[Call]:
+    """The calls of a model that the function put into evaluation mode or received from a toolkit."""
     calls = [call for call in all_calls(module) if module.function_of(call.node) is function]
-    evaluated = {
-        module.text(call.receiver) for call in calls if call.method == "eval" and call.receiver is not None
-    }
+    evaluated: list[tuple[str, ast.AST]] = [
+        (module.text(call.receiver), call.node)
+        for call in calls
+        if call.method == "eval" and call.receiver is not None
+    ]
     if handler and function.name in ("predict_fn", "transform_fn"):
         names = [argument.arg for argument in function.args.args]
         index = 1 if function.name == "predict_fn" else 0
         served = names[index] if index < len(names) else ""
         if _loads_module(module):
-            evaluated.add(served)
-    return next((call for call in calls if module.text(call.node.func) in evaluated), None)
+            evaluated.append((served, function))
+    for call in calls:
+        written = module.text(call.node.func)
+        if any(name == written and not are_exclusive(module, node, call.node) for name, node in evaluated):
+            yield call
 
 
 def _loads_module(module: Module) -> bool:
