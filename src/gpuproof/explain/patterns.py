@@ -125,6 +125,12 @@ def data_table(name: str, key: str) -> dict[str, dict[str, str]]:
     return {row[key]: row for row in _rows(name)}
 
 
+@cache
+def data_rows(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of a table in the data folder, in their order."""
+    return tuple(_rows(name))
+
+
 def citations() -> dict[str, dict[str, str]]:
     """The sources of the tables by key, without those of the catalogue."""
     return data_table("sources", "source")

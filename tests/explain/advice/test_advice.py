@@ -281,3 +281,23 @@ def test_each_reason_of_a_family_has_its_remedy(
     assert found.code == code
     assert expected in found.remedy
     assert code == "artifact-upload-denied" or "s3:PutObject" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ImportError: cannot import name 'AdamW' from 'transformers' (/x/__init__.py)", "torch.optim"),
+        (
+            "ImportError: cannot import name 'TFBertModel' from 'transformers' (/x/__init__.py)",
+            "PyTorch class",
+        ),
+        ("ModuleNotFoundError: No module named 'torch._six'", "pip install -U"),
+    ],
+)
+def test_a_name_that_was_removed_gets_its_successor(context: Context, line: str, expected: str) -> None:
+    assert expected in explained(context, line).remedy
+
+
+def test_a_name_that_never_was_in_the_package_gets_none(context: Context) -> None:
+    line = "ImportError: cannot import name 'AdamW2' from 'transformers' (/x/__init__.py)"
+    assert explained(context, line).here is None

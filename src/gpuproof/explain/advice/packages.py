@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
-from gpuproof.explain.patterns import data_table
+from gpuproof.explain.patterns import data_rows, data_table
 from gpuproof.util.csv_table import read_package_rows
 
 _FRAMEWORKS = ("torch", "tensorflow", "nvidia", "triton")
@@ -24,6 +25,9 @@ def module(groups: Mapping[str, str], context: Context) -> Advice | None:
     table = data_table("modules", "module")
     row = table.get(name) or table.get(top)
     package = row["package"] if row else top
+    parent, _, last = name.rpartition(".")
+    if parent and (advice := moved({"module": parent, "name": last}, context)) is not None:
+        return advice
     job = context.job
     if job is not None and package.lower().replace("_", "-") in job.requirements:
         return Advice(
@@ -129,6 +133,15 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
     return None
 
 
+def moved(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """What replaced a name that a package no longer has."""
+    module_, name = groups.get("module", ""), groups.get("name", "")
+    for row in data_rows("moved_names"):
+        if row["module"] == module_ and fnmatchcase(name, row["name"]):
+            return Advice(row["what"], row["remedy"], instead=True)
+    return None
+
+
 def attribute(groups: Mapping[str, str], _: Context) -> Advice | None:
     """What replaced an attribute of SageMaker SDK v2."""
     row = data_table("sdk_attributes", "key").get(f"{groups.get('class', '')}.{groups.get('name', '')}")
@@ -141,6 +154,7 @@ ADVICE: dict[str, AdviceFunction] = {
     "cuda_library": cuda_library,
     "symbol_owner": symbol_owner,
     "argument": argument,
+    "moved": moved,
     "attribute": attribute,
 }
 
