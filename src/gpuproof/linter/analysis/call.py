@@ -9,9 +9,13 @@ from functools import cached_property
 
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.syntax_index import FunctionNode, argument_node, callee_name
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value
 from gpuproof.linter.source.span import Span
+
+_MAX_PARAMETERS = 3
+"""Functions through whose parameters a value is followed back."""
 
 
 class Call:
@@ -122,6 +126,36 @@ def origin_call(module: Module, node: ast.expr | None) -> Call | None:
     """The call that an expression is, or that made the value of a name; None for anything else."""
     made = module.origin(node)
     return module.derived(_CallIndex).by_node.get(made) if isinstance(made, ast.Call) else None
+
+
+def creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
+    """The calls that made the value of an expression, through parameters of functions of the file; empty if one is unknown."""
+    if isinstance(node, ast.Name) and depth < _MAX_PARAMETERS:
+        bindings = module.reaching(node)
+        if bindings and all(binding.kind == "parameter" for binding in bindings):
+            found: list[Call] = []
+            for argument in (each for binding in bindings for each in passed_arguments(module, binding)):
+                made = creations(module, argument, depth + 1)
+                if not made:
+                    return []
+                found += made
+            return found
+    call = origin_call(module, node)
+    return [] if call is None else [call]
+
+
+def passed_arguments(module: Module, parameter: Binding) -> list[ast.expr | None]:
+    """What each call of a function in its file passes for a parameter; None where that is unknown."""
+    function = parameter.scope
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    place = names.index(parameter.name) if parameter.name in names else None
+    return [
+        call.expression(parameter.name, place)
+        for call in calls_named(module, function.name)
+        if local_function(call) is function
+    ]
 
 
 def calls_within(calls: Iterable[Call], around: ast.AST) -> list[Call]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within, local_function, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
 from gpuproof.linter.analysis.known_types import (
     DATASET_MAKERS,
     DATASET_METHODS,
@@ -150,11 +151,39 @@ def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
             return _of_loop(module, binding, depth)
         case "unpack" if binding.value is not None:
             inner = type_of(module, binding.value, depth + 1)
-            return replace(inner, kind=TypeKind.TENSOR) if inner.kind is TypeKind.BATCH else UNKNOWN_TYPE
+            if inner.kind is TypeKind.BATCH:
+                return replace(inner, kind=TypeKind.TENSOR)
+            return _of_returned_item(module, binding, depth)
         case "parameter":
             return _of_parameter(module, binding, depth)
         case _:
             return UNKNOWN_TYPE
+
+
+def _of_returned_item(module: Module, binding: Binding, depth: int) -> InferredType:
+    """The type of one of the values that a function of the project returns together."""
+    if binding.index is None or not isinstance(binding.value, ast.Call):
+        return UNKNOWN_TYPE
+    made = find_definition(module, binding.value.func)
+    if made is None or isinstance(made.node, ast.ClassDef):
+        return UNKNOWN_TYPE
+    items: list[ast.expr] = []
+    for value in _returned(made):
+        if not isinstance(value, ast.Tuple) or binding.index >= len(value.elts):
+            return UNKNOWN_TYPE
+        items.append(value.elts[binding.index])
+    return _common_type([type_of(made.module, item, depth + 3) for item in items]) if items else UNKNOWN_TYPE
+
+
+def _returned(function: Definition) -> list[ast.expr]:
+    """The values that a function returns."""
+    return [
+        child.value
+        for child in ast.walk(function.node)
+        if isinstance(child, ast.Return)
+        and child.value is not None
+        and function.module.function_of(child) is function.node
+    ]
 
 
 def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -305,10 +334,12 @@ def _of_sdk(last: str) -> InferredType:
 
 
 def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
-    """A class or function of this file."""
-    assert isinstance(node.func, ast.Name)
-    owner = module.classes.get(node.func.id)
-    if owner is not None:
+    """A class or function of the project."""
+    made = find_definition(module, node.func)
+    if made is None:
+        return UNKNOWN_TYPE
+    module, owner = made
+    if isinstance(owner, ast.ClassDef):
         bases = list(module.bases(owner))
         if any(
             base in ("torch.nn.Module", "torch.jit.ScriptModule") or base.startswith("torch.nn.")
@@ -318,15 +349,7 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
         if any(_is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
             return InferredType(TypeKind.KERAS_MODEL)
         return UNKNOWN_TYPE
-    call = origin_call(module, node)
-    function = local_function(call) if call is not None else None
-    if function is None:
-        return UNKNOWN_TYPE
-    returns = [
-        child.value
-        for child in ast.walk(function)
-        if isinstance(child, ast.Return) and child.value is not None and module.function_of(child) is function
-    ]
+    returns = _returned(made)
     return (
         _common_type([type_of(module, return_, depth + 3) for return_ in returns])
         if returns

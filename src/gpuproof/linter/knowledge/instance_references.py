@@ -17,7 +17,8 @@ from gpuproof.linter.templates.resource import Resource
 def region_of(job: JobDefinition, project: Project) -> str | None:
     """The region of a job, from its client or session, or else from the target; None if it is unknown."""
     if job.call is None:
-        return project.target.region
+        own = job.argument("resources").at("region")
+        return project.target.region or (own.text if own.is_known else None)
     session = job.call.expression("sagemaker_session")
     made = _region(job.call.module, job.call.receiver if job.source == "boto3" else session, 0)
     return made or project.target.region

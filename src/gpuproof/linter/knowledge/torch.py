@@ -7,6 +7,7 @@ import re
 
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.known_types import WRAPPERS
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import uses
@@ -138,4 +139,6 @@ def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> li
         return []
     if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
         return model_creations(module, call.receiver, depth + 1)
+    if (call.name or "").endswith(WRAPPERS) and call.node.args:
+        return model_creations(module, call.node.args[0], depth + 1)
     return [call]

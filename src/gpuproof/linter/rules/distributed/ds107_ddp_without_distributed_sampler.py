@@ -19,6 +19,25 @@ Bad:
     for (x,) in loader:
         model(x.cuda()).sum().backward()
 
+Bad: the sampler is not passed to the loader
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data = TensorDataset(torch.ones(9, 8))
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=3, shuffle=True)  # <-
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        for (x,) in loader:
+            model(x.cuda()).sum().backward()
+
 Good:
 
     import os
@@ -33,6 +52,20 @@ Good:
     data = TensorDataset(torch.ones(9, 8))
     loader = DataLoader(data, batch_size=3, sampler=DistributedSampler(data))
     for (x,) in loader:
+        model(x.cuda()).sum().backward()
+
+Quiet: a loader of another dataset shuffles
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data, probe = TensorDataset(torch.ones(9, 8)), TensorDataset(torch.ones(3, 8))
+    preview = DataLoader(probe, shuffle=True)
+    for (x,) in DataLoader(data, batch_size=3, sampler=DistributedSampler(data)):
         model(x.cuda()).sum().backward()
 
 Quiet: the dataset itself selects every n-th sample
@@ -65,7 +98,8 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.launchers import shards_input
@@ -89,6 +123,13 @@ _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 def check(module: Module, project: Project) -> Hits:
     starts = process_group_inits(module)
     if not starts or not calls_named(module, "backward"):
+        return
+    if (unused := _unused_sampler(module)) is not None:
+        yield rule.hit(
+            unused.span,
+            "Every rank reads the whole dataset: a DistributedSampler is created for it, but this DataLoader does not get it.",
+            remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
+        )
         return
     if script_uses(module, _SPLITS, "call", "name") or script_uses(module, _KEYWORDS, "keyword"):
         return
@@ -124,6 +165,29 @@ def check(module: Module, project: Project) -> Hits:
             "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
         )
         return
+
+
+def _unused_sampler(script: Module) -> Call | None:
+    """A loader that shuffles a dataset for which a sampler was created in the same function."""
+    for module in local_modules(script):
+        sampled = {
+            (module.function_of(call.node), data.id)
+            for call in calls_named(module, "DistributedSampler")
+            if isinstance(data := call.expression("dataset", 0), ast.Name)
+        }
+        for call in calls_named(module, "DataLoader"):
+            data = call.expression("dataset", 0)
+            shuffle = call.argument("shuffle", 2)
+            if (
+                isinstance(data, ast.Name)
+                and (module.function_of(call.node), data.id) in sampled
+                and shuffle.is_known
+                and shuffle.flag is True
+                and call.argument("sampler", 3).is_absent
+                and module.enclosing(call.node, ast.If, ast.IfExp) is None
+            ):
+                return call
+    return None
 
 
 def _seeds_by_rank(module: Module) -> bool:

@@ -47,6 +47,24 @@ Good:
         for x in loader:
             model(x).sum().backward()
 
+Bad: another file makes the loader
+
+    # file: data.py
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    def build_loader(data):
+        sampler = DistributedSampler(data)  # <-
+        return DataLoader(data, sampler=sampler), sampler
+    # file: train.py
+    import torch
+    from data import build_loader
+
+    model = torch.nn.Linear(8, 1)
+    loader, sampler = build_loader([])
+    for epoch in range(10):
+        for x in loader:
+            model(x).sum().backward()
+
 Quiet: this sampler does not shuffle
 
     import torch
@@ -97,7 +115,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
-rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
+rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("backward",))
 
 _NOT_TRAINING = re.compile(r"val|test|eval|dev|infer|pred", re.IGNORECASE)
 _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
@@ -114,14 +132,22 @@ def check(module: Module, _: Project) -> Hits:
     loop = next((node for node in module.nodes(ast.For) if _is_epochs(module, node)), None)
     if loop is None:
         return
-    for call in calls_to(module, *_SAMPLERS):
+    for call in (made for local in local_modules(module) for made in calls_to(local, *_SAMPLERS)):
         shuffle = call.argument("shuffle", 3)
         shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
-        name = _assigned_to(module, call)
-        if not shuffles or _NOT_TRAINING.search(name) or (not name and module.function_of(call.node) is None):
+        name = _assigned_to(call.module, call)
+        if (
+            not shuffles
+            or _NOT_TRAINING.search(name)
+            or (not name and call.module.function_of(call.node) is None)
+        ):
             continue
         epoch = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
-        same = module.function_of(call.node) is module.function_of(loop) and call.node.lineno < loop.lineno
+        same = (
+            call.module is module
+            and module.function_of(call.node) is module.function_of(loop)
+            and call.node.lineno < loop.lineno
+        )
         plain = name.isidentifier() and isinstance(loop.target, ast.Name)
         edit = insert_line(module, loop.body[0], f"{name}.set_epoch({epoch})") if same and plain else None
         yield rule.hit(

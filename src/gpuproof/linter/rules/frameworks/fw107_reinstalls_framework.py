@@ -19,6 +19,18 @@ Bad:
     torch==2.1.0+cpu  # <-
     pandas
 
+Bad: a job of GPUproof
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    framework: pytorch
+    framework_version: "2.6"
+    instance_type: ml.g5.xlarge
+    # file: train.py
+    import torch
+    # file: requirements.txt
+    torch==2.4.1  # <-
+
 Good:
 
     # file: launch.py
@@ -87,7 +99,8 @@ def check(requirement: Requirement, project: Project) -> Hits:
         for job in project.jobs
         if job.script is not None
         and job.script.unit.absolute.parent == unit.absolute.parent
-        and not (job.source_dir.is_absent or job.kind != "training")
+        and job.kind == "training"
+        and (job.source == "gpuproof" or not job.source_dir.is_absent)
         and _is_aws(job, framework, project)
     ]
     pinned = requirement.pinned or ""

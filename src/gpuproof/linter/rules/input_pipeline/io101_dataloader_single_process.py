@@ -20,6 +20,34 @@ Bad:
     for x, y in loader:
         model(x.cuda()).sum().backward()
 
+Bad: a module of Lightning
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import lightning
+    from tiles import Data
+    from model import Model
+
+    lightning.Trainer(accelerator="gpu", devices=1).fit(Model(), Data())
+    # file: tiles.py
+    import lightning
+    import numpy as np
+    from torch.utils.data import DataLoader, Dataset
+
+    class Tiles(Dataset):
+        def __getitem__(self, index):
+            return np.load(f"{index}.npz")
+
+    class Data(lightning.LightningDataModule):
+        def setup(self, stage=None):
+            self.training = Tiles()
+
+        def train_dataloader(self):
+            return DataLoader(self.training, batch_size=8)  # <-
+
 Good:
 
     import torch
@@ -74,10 +102,12 @@ _READS = re.compile(r"(^|[._])(open|imread|read\w*|load|transforms?|target_trans
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    trains = any(candidate.receiver is not None for candidate in calls_named(module, "backward"))
-    if not trains or not touches_device(module) or is_test(module) or runs_without_gpu(module, project):
-        return
     job = largest_job(project, module)
+    script = job.script if job is not None and job.script is not None else module
+    if not any(_trains(part) and touches_device(part) for part in (module, script)):
+        return
+    if is_test(module) or runs_without_gpu(module, project):
+        return
     instance = find_instance(project, job.instance_type) if job is not None else None
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         workers = call.argument("num_workers", 5)
@@ -98,6 +128,13 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
+def _trains(module: Module) -> bool:
+    """Whether a module computes gradients itself, or has Lightning train a model."""
+    if any(candidate.receiver is not None for candidate in calls_named(module, "backward")):
+        return True
+    return module.imports("lightning", "pytorch_lightning") and bool(calls_named(module, "fit"))
+
+
 def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
     """Whether a dataset certainly does work for each item: reads or decodes files, or transforms."""
     if depth > 6 or node is None:
@@ -105,6 +142,9 @@ def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
     if isinstance(node, ast.Name):
         values = [binding.value for binding in module.reaching(node) if binding.kind in ("assign", "unpack")]
         return bool(values) and all(_reads_files(module, value, depth + 1) for value in values)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        stored = _stored(module, node)
+        return bool(stored) and all(_reads_files(module, value, depth + 1) for value in stored)
     if isinstance(node, ast.Subscript):
         return _reads_files(module, node.value, depth + 1)
     call = origin_call(module, node) if isinstance(node, ast.Call) else None
@@ -116,6 +156,18 @@ def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
     if name.startswith("torchvision.datasets.") and not name.endswith("FakeData"):
         return True
     return _own_dataset_reads(module, call)
+
+
+def _stored(module: Module, read: ast.Attribute) -> list[ast.expr]:
+    """The values that the methods of a class assign to one of its attributes."""
+    owner = module.enclosing(read, ast.ClassDef)
+    return [
+        statement.value
+        for statement in module.nodes(ast.Assign)
+        if owner is not None and module.tree.is_within(statement, owner)
+        for target in statement.targets
+        if isinstance(target, ast.Attribute) and module.text(target) == module.text(read)
+    ]
 
 
 def _own_dataset_reads(module: Module, call: Call) -> bool:

@@ -14,6 +14,16 @@ Bad:
         ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},  # <-
     )
 
+Bad: a job of GPUproof
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.p5.48xlarge  # <-
+    resources:
+      region: eu-west-3
+    # file: train.py
+    print("train")
+
 Good:
 
     import boto3

@@ -14,6 +14,17 @@ Bad:
         model = torch.jit.load(model_dir + "/model.pt")  # <-
         return model(data)
 
+Bad: by the handler's own function
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(data, model):
+        model = model_fn("/opt/ml/model")  # <-
+        return model(data)
+
 Good:
 
     import torch
@@ -71,7 +82,7 @@ Quiet: a tensor in the request
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_within
+from gpuproof.linter.analysis.call import Call, all_calls, calls_within, local_function
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.inference_handlers import (
     first_parameter,
@@ -96,7 +107,9 @@ def check(module: Module, _: Project) -> Hits:
         data = positional_parameters(function)[1:2] if name == "transform_fn" else []
         body = data[0].arg if data else first_parameter(function)
         for call in calls_within(all_calls(module), function):
-            if not loads_model(call) or module.enclosing(call.node, ast.If, ast.Try, ast.ExceptHandler):
+            if not (loads_model(call) or _runs_model_fn(call)) or module.enclosing(
+                call.node, ast.If, ast.Try, ast.ExceptHandler
+            ):
                 continue
             if body is not None and _reads(call, body):
                 continue
@@ -107,6 +120,12 @@ def check(module: Module, _: Project) -> Hits:
                 f"{'predict_fn as its second' if name == 'predict_fn' else 'transform_fn as its first'} argument.",
             )
             break
+
+
+def _runs_model_fn(call: Call) -> bool:
+    """Whether a function calls the handler's own `model_fn`."""
+    function = local_function(call)
+    return function is not None and function.name == "model_fn"
 
 
 def _reads(call: Call, name: str) -> bool:

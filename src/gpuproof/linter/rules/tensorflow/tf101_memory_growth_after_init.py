@@ -23,6 +23,18 @@ Bad:
     strategy = tf.distribute.MirroredStrategy()
     setup()
 
+Bad: within one function
+
+    import tensorflow as tf
+
+    def main():
+        start = tf.zeros([1])
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)  # <-
+        print(start)
+
+    main()
+
 Good:
 
     import tensorflow as tf
@@ -100,7 +112,10 @@ def check(module: Module, project: Project) -> Hits:
     for call in grown:
         runs = _where_it_runs(module, call)
         before = [
-            candidate for candidate in opened if runs is not None and _is_before(module, candidate, runs)
+            candidate
+            for candidate in opened
+            if (runs is not None and _is_before(module, candidate, runs))
+            or _is_beside(module, candidate, call)
         ]
         if not before:
             continue
@@ -127,6 +142,16 @@ def _where_it_runs(module: Module, call: Call) -> ast.AST | None:
     if len(calls) != 1 or module.function_of(calls[0].node) is not None:
         return None
     return calls[0].node
+
+
+def _is_beside(module: Module, opener: Call, grown: Call) -> bool:
+    """Whether a call certainly runs before another one of the same function."""
+    function = module.function_of(grown.node)
+    if function is None or module.function_of(opener.node) is not function:
+        return False
+    if module.enclosing(opener.node, ast.If, ast.Try, ast.IfExp, ast.For, ast.While) is not None:
+        return False
+    return opener.node.lineno < grown.node.lineno
 
 
 def _is_before(module: Module, opener: Call, grown: ast.AST) -> bool:

@@ -15,6 +15,17 @@ Bad:
     config = tf.ConfigProto()  # <-
     session = tf.Session(config=config)
 
+Bad: an option of the script decides
+
+    import argparse
+    import tensorflow as tf
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int)
+    args = parser.parse_args()
+    if args.seed:
+        tf.set_random_seed(args.seed)  # <-
+
 Good:
 
     import tensorflow as tf
@@ -71,6 +82,9 @@ _OLD = re.compile(
 
 rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
 
+_VERSIONS = re.compile(r"version|hasattr|tf_?[12]|\bv[12]\b|compat|\btf\b|tensorflow|eager", re.IGNORECASE)
+"""Tests of the installed version, or of what it has."""
+
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
@@ -85,7 +99,7 @@ def check(module: Module, project: Project) -> Hits:
         name = (module.qualified(node) or "").removeprefix("tensorflow.")
         if name not in _removed() or not (module.qualified(node) or "").startswith("tensorflow."):
             continue
-        if module.enclosing(node, ast.Try, ast.If) is not None:
+        if _may_be_guarded(module, node):
             continue
         pinned = pinned or tensorflow_is_at_least(module, project, "2.0")
         if pinned == "no":
@@ -98,6 +112,15 @@ def check(module: Module, project: Project) -> Hits:
         )
         # One finding is sufficient: the whole file has to be ported, for example with tf_upgrade_v2.
         return
+
+
+def _may_be_guarded(module: Module, node: ast.AST) -> bool:
+    """Whether an error is handled, or the line only runs with some versions."""
+    return any(
+        isinstance(ancestor, ast.Try)
+        or (isinstance(ancestor, (ast.If, ast.IfExp)) and _VERSIONS.search(module.text(ancestor.test)))
+        for ancestor in module.tree.ancestors(node)
+    )
 
 
 @cache

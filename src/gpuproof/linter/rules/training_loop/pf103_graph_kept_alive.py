@@ -28,6 +28,19 @@ Fixed:
         loss.backward()
         running_loss += loss.detach()
 
+Bad: mixed precision, and a loss that is weighted by the batch
+
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    scaler = torch.amp.GradScaler("cuda")
+    total = 0.0
+    for x in range(3):
+        batch = torch.ones(8, 4).cuda()
+        loss = model(batch).mean()
+        scaler.scale(loss).backward()
+        total += loss * batch.size(0)  # <-
+
 Good:
 
     import torch
@@ -122,13 +135,26 @@ def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop:
         if not isinstance(node, ast.Name):
             continue
         inside = calls_within(backwards, loop)
-        if not any(isinstance(item.receiver, ast.Name) and item.receiver.id == node.id for item in inside):
+        if node.id not in {loss for item in inside if (loss := _differentiated(item)) is not None}:
             continue
         values = [binding.value for binding in module.reaching(node)]
         # Excludes an earlier `loss = loss.item()` and unknown values.
         if values and all(value is not None and not _is_number(module, value) for value in values):
             return node
     return None
+
+
+def _differentiated(backward: Call) -> str | None:
+    """The name of the loss of `loss.backward()`, `scaler.scale(loss).backward()` or `(loss / steps).backward()`."""
+    match backward.receiver:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Attribute(attr="scale"), args=[ast.Name(id=name)]):
+            return name
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Div()):
+            return name
+        case _:
+            return None
 
 
 def _is_number(module: Module, value: ast.expr) -> bool:

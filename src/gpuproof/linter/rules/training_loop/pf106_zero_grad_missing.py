@@ -15,6 +15,21 @@ Bad:
         loss.backward()
         optimizer.step()  # <-
 
+Bad: mixed precision
+
+    import torch
+
+    def train(model, optimizer, scaler):
+        for x in range(3):
+            with torch.autocast("cuda"):
+                loss = model(torch.ones(4).cuda()).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)  # <-
+            scaler.update()
+
+    model = torch.nn.Linear(4, 1).cuda()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cuda"))
+
 Good:
 
     import torch
@@ -28,6 +43,18 @@ Good:
         loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
+
+Quiet: a scaler of another kind may clear them
+
+    import torch
+    from helpers import make_scaler
+
+    scaler = make_scaler()
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(3):
+        scaler.scale(model(torch.ones(4)).sum()).backward()
+        scaler.step(optimizer)
 
 Quiet: the model's gradients are cleared
 
@@ -58,7 +85,14 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, local_function
+from gpuproof.linter.analysis.call import (
+    Call,
+    all_calls,
+    calls_named,
+    calls_within,
+    creations,
+    local_function,
+)
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
@@ -78,8 +112,8 @@ def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module) or imports_device_manager(module):
         return
     for call in calls_named(module, "step"):
-        receiver, loops = call.receiver, module.loops_around(call.node)
-        if not isinstance(receiver, ast.Name) or not loops or call.node.args or call.keywords:
+        receiver, loops = _stepped(module, call), module.loops_around(call.node)
+        if not isinstance(receiver, ast.Name) or not loops:
             continue
         if type_of(module, receiver).kind is not TypeKind.OPTIMIZER or not calls_within(
             calls_named(module, "backward"), loops[0]
@@ -92,6 +126,15 @@ def check(module: Module, _: Project) -> Hits:
             f"The gradients are never cleared before `{module.text(call.node)}`: they add up over all steps.",
             remedy=f"Call {receiver.id}.zero_grad(set_to_none=True) before backward().",
         )
+
+
+def _stepped(module: Module, call: Call) -> ast.expr | None:
+    """The optimizer of `optimizer.step()`, or of `scaler.step(optimizer)`."""
+    if not call.node.args and not call.keywords:
+        return call.receiver
+    scalers = creations(module, call.receiver)
+    is_scaler = bool(scalers) and all(made.method == "GradScaler" for made in scalers)
+    return call.node.args[0] if is_scaler and len(call.node.args) == 1 else None
 
 
 def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
@@ -117,6 +160,15 @@ def _clears_elsewhere(call: Call) -> bool:
     )
 
 
+def _keeps_gradients(module: Module, call: Call) -> bool:
+    """Whether a call that gets the optimizer certainly clears no gradients, or is looked into itself."""
+    if local_function(call) is not None or "lr_scheduler" in (call.name or ""):
+        return True
+    return call.method in ("step", "unscale_") and any(
+        made.method == "GradScaler" for made in creations(module, call.receiver)
+    )
+
+
 def _is_passed_on(module: Module, optimizer: ast.Name) -> bool:
     """Whether the optimizer is passed to an unknown function, which may clear its gradients."""
     bindings = module.reaching(optimizer)
@@ -126,6 +178,6 @@ def _is_passed_on(module: Module, optimizer: ast.Name) -> bool:
             isinstance(argument, ast.Name) and any(each in bindings for each in module.reaching(argument))
             for argument in given
         )
-        if passed and local_function(call) is None and "lr_scheduler" not in (call.name or ""):
+        if passed and not _keeps_gradients(module, call):
             return True
     return False

@@ -16,6 +16,18 @@ Bad: never updated
         scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
         scaler.step(optimizer)  # <-
 
+Bad: a function gets the scaler
+
+    import torch
+
+    def train(model, optimizer, scaler):
+        for x in range(3):
+            scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
+            scaler.step(optimizer)  # <-
+
+    model = torch.nn.Linear(4, 1).cuda()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cuda"))
+
 Bad: clipped while scaled
 
     import torch
@@ -37,6 +49,7 @@ Good:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cuda")
     for x in range(3):
+        optimizer.zero_grad(set_to_none=True)
         scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -75,7 +88,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import code_around, uses
 from gpuproof.linter.knowledge.torch import is_test
@@ -120,8 +133,8 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _is_scaler(module: Module, call: Call) -> bool:
-    origin = origin_call(module, call.receiver) if isinstance(call.receiver, ast.Name) else None
-    return origin is not None and origin.method == "GradScaler"
+    made = creations(module, call.receiver) if isinstance(call.receiver, ast.Name) else []
+    return bool(made) and all(creation.method == "GradScaler" for creation in made)
 
 
 def _block(module: Module, call: Call) -> int:
