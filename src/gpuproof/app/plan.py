@@ -22,7 +22,9 @@ from gpuproof.planning.recommendation import Conditions
 from gpuproof.planning.result import PlanResult
 from gpuproof.planning.script_plan import ScriptPlan, make_plan
 from gpuproof.planning.served_model import is_served_model, served_model
-from gpuproof.planning.tracing import ServedModel, TraceRequest, trace_two_batch_sizes
+from gpuproof.planning.trace_cache import traced_or_cached
+from gpuproof.planning.tracing import ServedModel, TraceRequest
+from gpuproof.trace.launcher import AUTO
 from gpuproof.units import Duration, Memory, UnitError
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class PlanRequest:
     code: Path | None = None
     request: Path | None = None
     content_type: str | None = None
+    cache: bool = True
     is_command: bool = False
 
     def label(self, option: str) -> str:
@@ -118,6 +121,7 @@ def plan(
     code: str | PathLike[str] | None = None,
     request: str | PathLike[str] | None = None,
     content_type: str | None = None,
+    cache: bool = True,
 ) -> PlanResult:
     """Estimate memory, time and cost of a script on each GPU that AWS offers, as `gpuproof plan` does.
 
@@ -149,6 +153,7 @@ def plan(
         code: handler of a model: its file, or the folder that becomes `code/`.
         request: file with the body of a request that a model answers; zeros in a shape that it accepts if not given.
         content_type: of the request's body; by the file's suffix if not given.
+        cache: use the traces of an earlier plan if neither the script nor anything that it read has changed since.
 
     Raises:
         NotTraceable: the script cannot be traced; the message has the line, the reason and what to do.
@@ -183,6 +188,7 @@ def plan(
         code=None if code is None else Path(code),
         request=None if request is None else Path(request),
         content_type=content_type,
+        cache=cache,
     )
     with TemporaryDirectory(prefix="gpuproof-plan-model-") as scratch:
         return make_script_plan(asked, Path(scratch))
@@ -200,7 +206,7 @@ def make_script_plan(request: PlanRequest, scratch: Path) -> PlanResult:
     """
     _reject_numbers(request)
     catalogue = Catalogue.load()
-    found = None if request.is_model else _script(request)
+    found = None if request.is_model else _script(request, catalogue)
     if isinstance(found, JobScript):
         script, job = found.script, found
     else:
@@ -233,24 +239,27 @@ def make_script_plan(request: PlanRequest, scratch: Path) -> PlanResult:
         folder=None if job is None else job.folder,
         contract=Contract(dict(request.inputs)) if job is None else job.contract,
         model=_model(request, scratch) if request.is_model else None,
+        launcher=AUTO if job is None else job.launcher,
     )
     name = str(request.job) if isinstance(request.job, Path) else script.name
-    return PlanResult.of(_plan(traced, conditions, catalogue, request.fit), name)
+    return PlanResult.of(_plan(traced, conditions, catalogue, request), name)
 
 
-def _plan(request: TraceRequest, conditions: Conditions, catalogue: Catalogue, fit: str | None) -> ScriptPlan:
+def _plan(
+    request: TraceRequest, conditions: Conditions, catalogue: Catalogue, asked: PlanRequest
+) -> ScriptPlan:
     coefficients = user_coefficients()
-    traced = trace_two_batch_sizes(request)
+    traced = traced_or_cached(request, use_cache=asked.cache)
     made = make_plan(catalogue, traced, conditions, coefficients)
     if request.model is not None:
         return made  # the history compares training jobs
     made = remember_plan(made, catalogue, coefficients, request)
-    if fit is None:
+    if asked.fit is None:
         return made
-    return replace(made, fit_options=find_fit_options(request, traced, made, fit, coefficients))
+    return replace(made, fit_options=find_fit_options(request, traced, made, asked.fit, coefficients))
 
 
-def _script(request: PlanRequest) -> JobScript | Path:
+def _script(request: PlanRequest, catalogue: Catalogue) -> JobScript | Path:
     """The script of a job, or a script without one."""
     from gpuproof.jobs.script_job import expanded
 
@@ -261,12 +270,13 @@ def _script(request: PlanRequest) -> JobScript | Path:
             raise UsageError(
                 "Only training jobs are planned.", remedy="gpuproof.plan with the path of a script"
             )
-        return script_of_job(described, request.inputs, request.arguments)
+        return script_of_job(described, request.inputs, request.arguments, catalogue)
     if job.suffix in _JOB_FILES or job.is_dir():
         from gpuproof.jobs.load import load_as
         from gpuproof.jobs.models.script_jobs import TrainingJob
 
-        return script_of_job(load_as(job, request.name, TrainingJob), request.inputs, request.arguments)
+        described = load_as(job, request.name, TrainingJob)
+        return script_of_job(described, request.inputs, request.arguments, catalogue)
     if request.name is not None:
         raise UsageError(f"{request.label('name')} is only for job files.", "gpuproof plan gpuproof.yaml")
     return job

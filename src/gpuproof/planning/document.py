@@ -37,6 +37,7 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "assumptions": [asdict(note) for note in trace.assumptions],
         "side_effects": [asdict(note) for note in trace.side_effects],
         "trace_seconds": trace.seconds,
+        "cached": plan.cached,
         "trace_peak_rss": trace.peak_rss,
         "region": plan.conditions.region,
         "gpus_per_instance": plan.conditions.gpus,

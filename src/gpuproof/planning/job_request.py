@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.agent.contract import hyperparameter_arguments
+from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.script_jobs import TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.planning.contract import Contract
+from gpuproof.trace.launcher import LAUNCHERS, NONE
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class JobScript:
         folder: its source folder, in which it runs.
         arguments: its command line.
         contract: its channels and hyperparameters.
-        gpus: of each host.
+        gpus: of each host; None if the job does not say.
+        launcher: what starts the script, of `gpuproof.trace.launcher.LAUNCHERS`.
         region: of the job; None if it names none.
         spot: whether the job asks for spot capacity.
     """
@@ -32,12 +35,13 @@ class JobScript:
     arguments: tuple[str, ...]
     contract: Contract
     gpus: int | None
+    launcher: str
     region: str | None
     spot: bool
 
 
 def script_of_job(
-    job: TrainingJob, inputs: Mapping[str, str], arguments: tuple[str, ...] | None
+    job: TrainingJob, inputs: Mapping[str, str], arguments: tuple[str, ...] | None, catalogue: Catalogue
 ) -> JobScript:
     """What a job runs.
 
@@ -45,6 +49,7 @@ def script_of_job(
         job: with absolute paths.
         inputs: folders that replace its channels.
         arguments: replace its own if not None.
+        catalogue: knows how many GPUs its instance type has.
 
     Raises:
         UsageError: the job has no such channel.
@@ -65,13 +70,30 @@ def script_of_job(
                 remedy=f"Name a folder with a few samples of it: --input {name}=FOLDER",
             )
     words = hyperparameter_arguments(job.hyperparameters)
-    request = job.resources.gpu
     return JobScript(
         script=Path(job.source_dir) / job.entry_point,
         folder=Path(job.source_dir),
         arguments=(*words, *(job.arguments if arguments is None else arguments)),
         contract=Contract(channels, job.hyperparameters),
-        gpus=None if request is None else request.count.low,
+        gpus=_gpus(job, catalogue),
+        launcher=_launcher(job),
         region=job.resources.region,
         spot=job.resources.spot,
     )
+
+
+def _gpus(job: TrainingJob, catalogue: Catalogue) -> int | None:
+    """GPUs of each host: those of the instance type, or those that the job needs."""
+    if job.instance_type is not None:
+        instance = catalogue.instance(job.instance_type)
+        return None if instance is None else instance.gpu_count or None
+    request = job.resources.gpu
+    return None if request is None else request.count.low
+
+
+def _launcher(job: TrainingJob) -> str:
+    """What starts the script, as far as it sets variables: the launchers of TensorFlow start it as it is."""
+    if job.distribution is None:
+        return NONE
+    launcher = job.distribution.launcher
+    return launcher if launcher in LAUNCHERS else NONE

@@ -68,6 +68,7 @@ class ScriptPlan:
         fit_options: what would make it fit on a GPU, if that was asked.
         larger: of one GPU, those that AWS offers only on instances with several, of which the script would use one.
         advice: changes of the script that would make it faster.
+        cached: the script was not traced again: nothing had changed since an earlier plan.
     """
 
     trace: Trace
@@ -80,6 +81,7 @@ class ScriptPlan:
     fit_options: FitOptions | None = None
     larger: tuple[GpuPlan, ...] = ()
     advice: tuple[Advice, ...] = ()
+    cached: bool = False
 
 
 def make_plan(
@@ -158,6 +160,7 @@ def make_plan(
         advice=advise(share, recommended.plan.candidate, conditions.gpus, coefficients)
         if recommended is not None
         else (),
+        cached=traced.cached,
     )
 
 

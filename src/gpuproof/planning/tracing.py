@@ -19,6 +19,7 @@ from gpuproof.catalogue.model import Gpu
 from gpuproof.errors import GPUproofError
 from gpuproof.planning.contract import NO_CONTRACT, Contract, create_contract
 from gpuproof.trace.document import Trace, TraceFailure, read_trace
+from gpuproof.trace.launcher import AUTO
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _HOST_HALF = ("agent", "gpu", "runtime", "trace", "util")
@@ -77,6 +78,7 @@ class TraceRequest:
         change: what is changed in it to save memory: `amp`, `checkpointing`, or both with a comma; None for nothing.
         data: whether the script loads its own data, or known public data sets are replaced by zeros.
         model: the served model; `script` is then what it was made from.
+        launcher: what starts the script, of `gpuproof.trace.launcher.LAUNCHERS`; `auto` if that is not known.
     """
 
     script: Path
@@ -93,6 +95,7 @@ class TraceRequest:
     change: str | None = None
     model: ServedModel | None = None
     data: Literal["script", "synthetic"] = "script"
+    launcher: str = AUTO
 
 
 def trace_script(request: TraceRequest) -> Trace:
@@ -113,11 +116,13 @@ class TracedSizes:
         trace: as it is.
         larger: with twice the batch size of its data loader; None if that is not known.
         reason: why it is not known.
+        cached: these are from the cache.
     """
 
     trace: Trace
     larger: Trace | None
     reason: str = ""
+    cached: bool = False
 
 
 def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
@@ -224,6 +229,7 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         "max-memory": request.max_memory,
         "gpus": request.gpus,
         "data": request.data,
+        "launcher": request.launcher,
     }
     if request.change is not None:
         options["change"] = request.change

@@ -130,6 +130,19 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """What a script has read, by absolute paths: its trace stays the same as long as these do.
+
+    Args:
+        files: its own modules among them; files of packages and of the system are left out.
+        folders: that it listed, those of its files, and those of the installed packages.
+    """
+
+    files: list[str]
+    folders: list[str]
+
+
+@dataclass(frozen=True)
 class Trace:
     """What a script does on one GPU.
 
@@ -158,6 +171,7 @@ class Trace:
         side_effects: what was prevented.
         seconds: how long tracing took.
         peak_rss: memory of the tracing process, in bytes.
+        reads: what the script has read; None if that is not known.
     """
 
     framework: str
@@ -184,6 +198,7 @@ class Trace:
     side_effects: list[Note] = field(default_factory=list)
     seconds: float = 0.0
     peak_rss: int = 0
+    reads: Reads | None = None
 
     @property
     def flops(self) -> float:
@@ -240,6 +255,8 @@ def read_trace(text: str) -> Trace | TraceFailure:
     content["input"] = _read(Input, content["input"])
     if content.get("sharding") is not None:
         content["sharding"] = _read(Sharding, content["sharding"])
+    if content.get("reads") is not None:
+        content["reads"] = _read(Reads, content["reads"])
     for name in ("assumptions", "side_effects"):
         content[name] = [_read(Note, note) for note in content[name]]
     return _read(Trace, content)

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator
 
 from gpuproof.trace.document import TraceFailure
+from gpuproof.trace.launcher import TORCHRUN, rank_variables
 from gpuproof.trace.notes import is_users
 
 _LIBRARIES = ("transformers", "diffusers", "huggingface_hub", "datasets", "timm", "torchvision", "peft")
@@ -88,6 +89,12 @@ def _reason(error: BaseException, frames: traceback.StackSummary) -> tuple[str, 
             "missing-file",
             raised,
             "Pass arguments with which the script needs no such file: a few samples of the data, no checkpoint to resume from.",
+        )
+    if isinstance(error, KeyError) and error.args and error.args[0] in rank_variables(TORCHRUN, 1):
+        return (
+            "no-launcher",
+            f"{raised}, a variable that torchrun sets, and the job starts the script without it.",
+            "Set distribution: torchrun in the job.",
         )
     return "script-error", raised, "See whether it runs here without a GPU up to its first step."
 

@@ -16,10 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from gpuproof.trace.document import Note, Trace, TraceFailure, write_failure, write_trace
+from gpuproof.trace.dependencies import Dependencies
+from gpuproof.trace.document import Note, Reads, Trace, TraceFailure, write_failure, write_trace
 from gpuproof.trace.epochs import Epochs
 from gpuproof.trace.failures import failure_of
 from gpuproof.trace.frameworks import frameworks_of, keras_settings, only_predicts
+from gpuproof.trace.launcher import AUTO, LAUNCHERS, set_rank_variables
 from gpuproof.trace.notes import is_users, user_line
 from gpuproof.trace.private_contract import OWN_FOLDERS, enter_contract, names_contract
 from gpuproof.trace.side_effects import Scratch
@@ -49,10 +51,14 @@ def main() -> int:
     sys.argv = options.script
     sys.path[0] = str(Path(script).resolve().parent)
     epochs = Epochs()
+    dependencies = Dependencies(options.scratch)
     synthetic: SyntheticData | None = None
 
     def finished() -> Trace | TraceFailure:
         trace = epochs.added_to(session.finish())
+        reads = dependencies.found()
+        if isinstance(trace, Trace) and reads is not None:
+            trace = replace(trace, reads=Reads(*reads))
         return trace if synthetic is None else synthetic.added_to(trace)
 
     def ended_early(failure: TraceFailure) -> Trace | TraceFailure:
@@ -77,6 +83,8 @@ def main() -> int:
             output,
             TraceFailure("no-framework", f"This Python has no {name}: {error}.", f"Install {package}."),
         )
+    if not tensorflow and options.mode != "serving":
+        set_rank_variables(options.launcher, options.gpus, session.notes)
     if refused is not None and names_contract(Path(script)):
         text = f"This machine allows no private /opt/ml ({refused}): paths in it are this machine's own."
         session.notes.add("contract", text)
@@ -91,6 +99,7 @@ def main() -> int:
         synthetic = SyntheticData(session.notes)
         synthetic.install("tensorflow" if tensorflow else "torch")
     epochs.watch()
+    dependencies.watch()
     # From here on: importing PyTorch may take long on a busy machine, and is not the script's time.
     main_thread = threading.main_thread().ident or 0
     watch = partial(_watch, options, lambda failure: _leave(output, ended_early(failure)), main_thread)
@@ -205,6 +214,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--capability", type=int, default=80, help="such as 86 for 8.6")
     parser.add_argument("--processors", type=int, default=default.processors)
     parser.add_argument("--gpus", type=int, default=default.count)
+    parser.add_argument("--launcher", choices=LAUNCHERS, default=AUTO)
     parser.add_argument(
         "--change", help="change of the script that saves memory: amp, checkpointing, or both with a comma"
     )

@@ -39,6 +39,7 @@ _OPTIONS = (
         "code",
         "request",
         "content_type",
+        "cache",
     ),
 )
 """Those that `PlanRequest` takes as they are."""
@@ -122,6 +123,12 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--inference", action="store_true", help="steps are calls of the model, not of an optimizer"
+    )
+    parser.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="trace the script again even if nothing has changed since an earlier plan",
     )
     parser.add_argument(
         "--python", metavar="PYTHON", help="interpreter that has its framework (default: as for `run`)"

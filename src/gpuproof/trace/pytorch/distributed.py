@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from math import prod
 from types import SimpleNamespace
@@ -54,10 +53,6 @@ def emulate_process_group(recorder: Recorder, world: int) -> None:
         world: number of ranks.
     """
     state = SimpleNamespace(initialized=False)
-    environment = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
-    for name, value in {**environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}.items():
-        if world > 1:
-            os.environ.setdefault(name, value)
 
     def initialize(*_: Any, **__: Any) -> None:
         state.initialized = True

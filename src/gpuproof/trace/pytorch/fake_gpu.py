@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from gpuproof.trace.notes import Notes
 from gpuproof.trace.pytorch.recorder import Recorder
@@ -126,6 +126,13 @@ class FakeGpu(TorchFunctionMode):
             functional.scaled_dot_product_attention: self._attention,
         }
 
+        self._answered = {*self._handlers, *_FACTORIES, *_LIKE, *_FROM_DATA} - {torch.from_numpy}
+
+    def answer(self, function: Any, handler: Callable[..., Any]) -> None:
+        """Let a handler answer a function of PyTorch if one of its arguments is on the GPU."""
+        self._handlers[function] = handler
+        self._answered.add(function)
+
     def answer_device(self) -> None:
         """Let `tensor.device` of a tensor on the GPU be the GPU, outside the operators themselves."""
         original: Any = FakeTensor.device.fget  # type: ignore[attr-defined]
@@ -161,9 +168,11 @@ class FakeGpu(TorchFunctionMode):
             if tensor.layout is torch.strided:
                 new = torch.empty_strided(tensor.size(), tensor.stride(), dtype=kind)
             else:
-                new = torch.empty(tensor.shape, dtype=kind)
+                new = _sparse(tensor, kind)
             if memory_format is not None:
                 new = new.contiguous(memory_format=memory_format)
+        if tensor.layout is not torch.strided:
+            self._recorder.set_sparse(new, tensor._nnz())
         self._recorder.allocate(new, "input")
         if tensor.requires_grad and tensor.is_leaf:
             new.requires_grad_(True)
@@ -182,6 +191,10 @@ class FakeGpu(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a function of PyTorch."""
+        if not kwargs and func not in self._answered and all(map(_is_of_host, args)):
+            # Input pipelines are made of these: nothing of the GPU can be in them.
+            with torch._C._DisableTorchDispatch():
+                return func(*args)
         kwargs = dict(kwargs or {})
         if func in _SAME_DEVICE:
             self._note_mixed(func, args, kwargs)
@@ -196,11 +209,11 @@ class FakeGpu(TorchFunctionMode):
         if device is not None and func not in _PASS_DEVICE:
             kwargs["device"] = HOST
             result = func(*args, **kwargs)
-            if is_gpu(device):
-                for leaf in tree_leaves(result):
-                    if isinstance(leaf, torch.Tensor):
-                        self.to_gpu(leaf)
-            return result
+            if not is_gpu(device):
+                return result
+            return tree_map(
+                lambda leaf: self.to_gpu(leaf) if isinstance(leaf, torch.Tensor) else leaf, result
+            )
         if self.in_autocast and func in _FP32:
             args = tuple(self._as_float32(argument) for argument in args)
         return func(*args, **kwargs)
@@ -239,6 +252,7 @@ class FakeGpu(TorchFunctionMode):
                 args = (self.to_host(args[0]), *args[1:])
             return func(*args, **kwargs)
         requires_grad = kwargs.pop("requires_grad", False)
+        args = tuple(map(_without_tensors, args))
         with torch.no_grad(), self._fake:
             kwargs.pop("generator", None)
             made = func(*args, **kwargs)
@@ -336,6 +350,34 @@ class FakeGpu(TorchFunctionMode):
         if isinstance(value, FakeTensor) and value.dtype in (torch.float16, torch.bfloat16):
             return value.float()
         return value
+
+
+def _sparse(like: Any, dtype: Any) -> Any:
+    """A sparse tensor without values: one in compressed rows or columns takes less for their places, which is not modelled."""
+    sparse = like.sparse_dim() if like.layout is torch.sparse_coo else 2
+    places = torch.empty((sparse, 0), dtype=torch.int64)
+    return torch.sparse_coo_tensor(places, torch.empty((0, *like.shape[sparse:]), dtype=dtype), like.shape)
+
+
+def _without_tensors(value: Any) -> Any:
+    """A size whose numbers may be tensors of the host, with these as numbers."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_without_tensors, value)) if type(value) in (tuple, list) else value
+    is_number = type(value) is torch.Tensor and value.dim() == 0
+    return value.item() if is_number else value
+
+
+_HOST_VALUES = (type(None), bool, int, float, str, slice, type(...), torch.dtype, torch.Size)
+
+
+def _is_of_host(value: Any) -> bool:
+    """Whether an argument has nothing to do with the GPU: a value, a tensor without gradients, or several of these."""
+    kind = type(value)
+    if kind is torch.Tensor:
+        return not value.requires_grad
+    if kind in (tuple, list):
+        return all(map(_is_of_host, value))
+    return kind in _HOST_VALUES or kind.__module__ == "numpy"
 
 
 _PASS_DEVICE = {_Tensor.to, torch._C._nn._parse_to}

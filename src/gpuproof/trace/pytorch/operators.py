@@ -25,6 +25,7 @@ from gpuproof.trace.pytorch.classes import (
 )
 from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
 from gpuproof.trace.pytorch.recorder import Call, Recorder
+from gpuproof.trace.pytorch.sequences import pack
 
 aten = torch.ops.aten
 _FLOAT, _INT = 0.5, 1
@@ -55,10 +56,20 @@ class OperatorLog(TorchDispatchMode):
             aten.masked_select.default: self._masked_select,
             aten._unique2.default: self._unique,
             aten.index.Tensor: self._index,
+            aten._nnz.default: lambda func, args, *_: self._recorder.values_of_sparse(args[0]),
+            aten._values.default: self._sparse_values,
+            aten.values.default: self._sparse_values,
+            aten._indices.default: self._sparse_places,
+            aten.indices.default: self._sparse_places,
             aten.mkldnn_rnn_layer.default: self._recurrent,
+            aten._pack_padded_sequence.default: lambda func, args, kwargs, on_gpu: pack(self._fake, *args),
         }
 
         self._by_name: dict[str, Callable[..., Any]] = {"torchvision.nms.default": self._suppress}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and PyTorch's guard would take as long as an operator
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on shapes alone, if one of its tensors is not on the host."""
@@ -74,7 +85,7 @@ class OperatorLog(TorchDispatchMode):
                 return moved if kwargs.get("dtype") is None else moved.to(kwargs["dtype"])
             if is_gpu(device):
                 return self._create(func, args, {**kwargs, "device": HOST})
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
+        inputs = _fake_tensors((*args, *kwargs.values()))
         if not inputs or func.namespace == "prim":  # what is asked about a tensor, such as its device
             return func(*args, **kwargs)
         recorder = self._recorder
@@ -119,8 +130,9 @@ class OperatorLog(TorchDispatchMode):
         if calls_cublas(name):
             recorder.reserve_workspace()
         category = {"forward": "activation", "optimizer": "optimizer"}.get(recorder.phase, "temporary")
-        layout = layout_of([*inputs, *outputs])
+        layout = layout_of([tensor for tensor in (*inputs, *outputs) if not _is_sparse(tensor)])
         workspaces = convolution_workspaces(name, args, result, layout)
+        self._set_sparse(func, args, inputs, outputs)
         for tensor in outputs:
             recorder.allocate(tensor, category)
             recorder.use_temporarily(workspaces.get(id(tensor), 0))
@@ -130,14 +142,24 @@ class OperatorLog(TorchDispatchMode):
             return
         kind = kind_of(name, recorder.phase, args)
         gemm = gemm_of(name, args, result)
-        sizes = [tensor.numel() * tensor.element_size() for tensor in inputs]
+        sizes = [recorder.bytes_of(tensor) for tensor in inputs]
         if kind == INDEX and outputs and len(sizes) > 1:
             sizes.remove(max(sizes))  # only some rows are read
-            sizes += [_bytes(tensor) for tensor in outputs]
+            sizes += [recorder.bytes_of(tensor) for tensor in outputs]
         written = outputs or (several if name.endswith("_") else [])
-        largest = max((tensor.numel() for tensor in (*inputs, *outputs)), default=0)
+        largest = max(map(self._count, (*inputs, *outputs)), default=0)
         if several:
             largest = sum(tensor.numel() for tensor in several if isinstance(tensor, FakeTensor))
+        flops = flops_of(name, args, gemm, largest)
+        if sparse := [tensor for tensor in inputs if _is_sparse(tensor)]:
+            kind, gemm, sizes, written = INDEX, (), [max(map(recorder.bytes_of, sparse))] * 2, []
+            flops = float(sizes[0] // sparse[0].element_size())
+            if "mm" in name:
+                # Each value of the sparse matrix takes a row of the other one.
+                values, columns = max(map(recorder.values_of_sparse, sparse)), outputs[0].shape[-1]
+                flops = 2.0 * values * columns
+                sizes[1] = values * columns * outputs[0].element_size()
+                written = outputs
         floating = [tensor.dtype for tensor in (*inputs, *outputs) if tensor.dtype.is_floating_point]
         recorder.call(
             Call(
@@ -145,9 +167,10 @@ class OperatorLog(TorchDispatchMode):
                 kind,
                 str(floating[0] if floating else inputs[0].dtype).partition(".")[2],
                 recorder.phase,
-                flops_of(name, args, gemm, largest),
+                flops,
                 float(
-                    sum(sizes) + sum(_bytes(tensor) for tensor in written if isinstance(tensor, FakeTensor))
+                    sum(sizes)
+                    + sum(recorder.bytes_of(tensor) for tensor in written if isinstance(tensor, FakeTensor))
                 ),
                 kernels,
                 tuple(tuple(tensor.shape) for tensor in inputs[:4]),
@@ -155,6 +178,35 @@ class OperatorLog(TorchDispatchMode):
                 layout,
             )
         )
+
+    def _set_sparse(self, func: Any, args: Any, inputs: list[Any], outputs: list[Any]) -> None:
+        """Say how many values the sparse results have: those of which they are made, or as many as the sparse arguments."""
+        recorder = self._recorder
+        for tensor in outputs:
+            if not _is_sparse(tensor) or recorder.values_of_sparse(tensor):
+                continue
+            if func is aten._sparse_coo_tensor_with_dims_and_tensors.default:
+                values = args[3].shape[-1]
+            else:
+                values = max(map(recorder.values_of_sparse, filter(_is_sparse, inputs)), default=0)
+            recorder.set_sparse(tensor, values)
+
+    def _count(self, tensor: Any) -> int:
+        if _is_sparse(tensor):
+            return self._recorder.bytes_of(tensor) // tensor.element_size()
+        return tensor.numel()
+
+    def _sparse_values(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        tensor = args[0]
+        shape = self._recorder.values_of_sparse(tensor), *tensor.shape[tensor.sparse_dim() :]
+        with self._fake:
+            return torch.empty(shape, dtype=tensor.dtype)
+
+    def _sparse_places(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        with self._fake:
+            return torch.empty(
+                (args[0].sparse_dim(), self._recorder.values_of_sparse(args[0])), dtype=torch.int64
+            )
 
     def _scalar(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
         kind = args[0].dtype
@@ -210,6 +262,21 @@ class OperatorLog(TorchDispatchMode):
 
     def _note_shape(self, what: str) -> None:
         self._notes.add("dynamic-shape", f"The result of {what} is assumed to be as large as it can be.")
+
+
+def _fake_tensors(arguments: Any) -> list[Any]:
+    """Those among the arguments of an operator, which are values and lists of values."""
+    found: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, FakeTensor):
+            found.append(argument)
+        elif isinstance(argument, (list, tuple)):
+            found += [item for item in argument if isinstance(item, FakeTensor)]
+    return found
+
+
+def _is_sparse(tensor: Any) -> bool:
+    return tensor.layout is not torch.strided
 
 
 def _is_gradient_of_cast() -> bool:

@@ -36,7 +36,9 @@ from gpuproof.trace.pytorch.modules import (
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.pytorch.repeated_calls import RepeatedCalls
 from gpuproof.trace.pytorch.saved_models import replace_files
+from gpuproof.trace.pytorch.sequences import watch_packed_sequences
 from gpuproof.trace.pytorch.steps import TrainingSteps, parameters_of
 from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
 from gpuproof.trace.target import TargetGpu
@@ -107,6 +109,10 @@ class TorchSession:
         self._training = TrainingSteps(
             self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training
         )
+        self._repeated = RepeatedCalls(
+            *(self.recorder, fake, self.gpu, lambda: self._training.count),
+            *(self._before_call, self._after_call),
+        )
         self._call_marks: list[Mark] = [self.recorder.mark()]
         self._batch_marks: list[Mark] = []
         self._request_marks: list[Mark] = []
@@ -142,11 +148,28 @@ class TorchSession:
         self._loader = watch_loaders(self.recorder, batch_scale, self._before_batch)
         watch_libraries(self.notes, saved)
         open_attention_layers()
+        watch_packed_sequences(self.gpu)
         _choose_foreach()
         self._training.install()
+        if not self._inference and not self._serving:
+            self._repeat_calls()
         register_module_forward_pre_hook(self._before_call)
         register_module_forward_hook(self._after_call, always_call=True)
         self._replace_functions()
+
+    def _repeat_calls(self) -> None:
+        """Let calls of a model without gradients that only repeat others not run."""
+        original: Any = torch.nn.Module.__call__
+
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            def run() -> Any:
+                return original(module, *args, **kwargs)
+
+            if self._depth or torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+                return run()
+            return self._repeated.call(module, run, args, kwargs)
+
+        torch.nn.Module.__call__ = call  # type: ignore[method-assign]
 
     def _replace_functions(self) -> None:
         def compile_(model: Any = None, **_: Any) -> Any:
@@ -199,7 +222,7 @@ class TorchSession:
         if not self._inference:
             self._complete()
 
-    def _before_call(self, module: Any, _: Any) -> None:
+    def _before_call(self, module: Any, *_: Any) -> None:
         if self._depth == 0 and not self._serving:
             self._training.before_call()
         self._depth += 1

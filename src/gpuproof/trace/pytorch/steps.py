@@ -82,6 +82,11 @@ class TrainingSteps:
             if len(self._updates) >= self._wanted():
                 self._complete()
 
+    @property
+    def count(self) -> int:
+        """How many steps there were, those of several optimizers each by itself."""
+        return len(self._marks) + len(self._updates)
+
     def marks(self) -> list[Mark]:
         """The ends of all steps so far."""
         if self._updating:
