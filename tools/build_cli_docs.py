@@ -21,6 +21,19 @@ source; `gpuproof completion --help` shows how to load it.
 
 `--json` is a synonym of `--format json` in every command that has a format. `NO_COLOR` turns colours off, `FORCE_COLOR` on.
 
+## JSON output
+
+`--format json` prints one document on standard output, and everything else on standard error.
+
+- `version` is the version of the document's form: within a version, keys are only added. Documents of AWS's own form have none:
+  `iam policy --user`, `--role` and `--trust` print a policy that goes straight into a file.
+- Times are texts in ISO 8601, in UTC, with milliseconds: `2026-11-26T10:30:00.123Z`. Dates are `2026-11-26`.
+- Durations are numbers of seconds, sizes are bytes, amounts are USD; where a key does not end in `_seconds`, `_bytes` or `_usd`, the
+  page of the command says so. Unknown values are `null`.
+- `run.json` and `verdict.json` in a run's folder are the agent's own files, whose times are seconds since the epoch.
+
+## Exit codes
+
 | exit code | meaning |
 |---|---|
 """

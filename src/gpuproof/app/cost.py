@@ -17,6 +17,7 @@ from gpuproof.catalogue.prices import DERIVED
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.terminal.style import Style
 from gpuproof.terminal.table import render_table
+from gpuproof.timestamps import iso_time
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_usd, pluralize
 
@@ -83,7 +84,7 @@ class CostResult(Printed):
         """The JSON form, as of `gpuproof cost --format json`."""
         return {
             "version": 1,
-            "since": self.since,
+            "since": iso_time(self.since),
             "by": self.by,
             "groups": [group.document() | self._billed(group.key) for group in self.groups],
             "total": self.total.document(),

@@ -19,6 +19,7 @@ from gpuproof.backends.sagemaker.endpoints.previous import roll_back_endpoint
 from gpuproof.backends.sagemaker.endpoints.submit import Deployed, Deployment
 from gpuproof.jobs import validators
 from gpuproof.settings import cache_dir
+from gpuproof.timestamps import iso_time
 
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
@@ -81,7 +82,7 @@ class DeployedEndpoint(Displayed):
             "usd_per_hour": self.plan.usd_per_hour,
             "max_usd": self.plan.max_usd,
             "verdict": None if verdict is None else {"verdict": verdict.verdict, "reason": verdict.reason},
-            "delete_at": self.result.delete_at,
+            "delete_at": iso_time(self.result.delete_at),
             "notes": list(self.result.notes),
             "delete": self.delete,
         }

@@ -15,6 +15,7 @@ from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
 from gpuproof.terminal.style import BOLD, LABEL_WIDTH, RED, YELLOW, Style, status_colour, wrap
 from gpuproof.terminal.verdict import render
+from gpuproof.timestamps import with_iso_times
 from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
 if TYPE_CHECKING:
@@ -132,10 +133,10 @@ def final_document(run: Run) -> str:
     return json.dumps(
         {
             "version": 1,
-            "run": dict(record.document),
+            "run": with_iso_times(record.document),
             run.address_label: run.address,
             "exit_code": int(record.outcome),
-            "verdict": run.verdict,
+            "verdict": with_iso_times(run.verdict),
             **_advice(run, record).to_json(),
             "explanations": [explanation.to_json() for explanation in run.explanations()],
         },

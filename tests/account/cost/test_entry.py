@@ -113,3 +113,7 @@ def test_the_bill_has_days_and_jobs_only_and_no_untagged_costs() -> None:
     assert bill_by("job", costs) == {"a": 5.0, "b": 2.0}
     assert bill_by("day", costs) == {"2026-11-01": 3.0, "2026-11-02": 4.0}
     assert bill_by("type", costs) is None
+
+
+def test_the_document_of_an_entry_has_its_time_as_text() -> None:
+    assert ENTRY.document()["created"] == "1970-01-11T00:00:00.000Z"

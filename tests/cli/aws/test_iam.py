@@ -38,6 +38,7 @@ def test_one_policy_can_go_straight_into_a_file(capsys: pytest.CaptureFixture[st
 
 def test_without_a_choice_all_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     documents, words = printed(capsys)
+    assert documents.pop("version") == 1
     assert list(documents) == ["user", "role", "trust"]
     for name in documents:
         assert f"{name}: " in words

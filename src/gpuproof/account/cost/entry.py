@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from gpuproof.account.cleanup.resource import JOB_TAG, Resource
 from gpuproof.backends.record import RunRecord
+from gpuproof.timestamps import iso_time
 
 Grouping = Literal["day", "job", "type", "backend"]
 UNKNOWN_TYPE = "unknown"
@@ -62,7 +63,7 @@ class CostEntry:
             "region": self.region,
             "instance_type": self.instance_type,
             "instance_count": self.instance_count,
-            "created": self.created,
+            "created": iso_time(self.created),
             "billed_seconds": self.seconds,
             "usd": self.usd,
             "is_derived": self.derived,

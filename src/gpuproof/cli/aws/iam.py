@@ -158,7 +158,8 @@ def run(arguments: argparse.Namespace) -> int:
         attach = _attach_commands(name, documents[name], arguments)
         note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2], attach=attach)
         print(f"{name}: {note}", file=sys.stderr)
-    print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
+    document = documents[arguments.which] if arguments.which else {"version": 1, **documents}
+    print(json.dumps(document, indent=2))
     return ExitCode.OK
 
 

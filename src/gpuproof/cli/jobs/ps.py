@@ -67,7 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     records, more = newest_records(records, len(records) if arguments.all else _NEWEST)
     older += more
     if arguments.format == "json":
-        document = {"version": 1, "runs": [dict(record.document) for record in records]}
+        from gpuproof.timestamps import with_iso_times  # for this format only
+
+        document = {"version": 1, "runs": [with_iso_times(record.document) for record in records]}
         print(json.dumps(document | ({"problem": " ".join(problems)} if problems else {}), indent=2))
     elif records:
         print(_table(records))

@@ -16,6 +16,7 @@ from gpuproof.planning.history.runs import NotCompared, compare_runs
 from gpuproof.planning.history.store import HistoryStore
 from gpuproof.planning.history.text import error_percent, gib, gib_range
 from gpuproof.terminal.table import render_table
+from gpuproof.timestamps import with_iso_times
 from gpuproof.util.humanize import format_seconds, format_seconds_range, pluralize
 
 VERSION = 1
@@ -42,7 +43,7 @@ def show_history(*, as_json: bool) -> None:
             "damaged_lines": history.damaged,
             "file": str(store.path),
         }
-        print(json.dumps(document, indent=2))
+        print(json.dumps(with_iso_times(document), indent=2))
         return
     print("\n".join(_lines(history.comparisons, left, learned, len(history.plans))))
     if history.damaged:

@@ -16,6 +16,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Price
 from gpuproof.catalogue.storage_prices import SAGEMAKER_STORAGE, Volume
 from gpuproof.errors import GPUproofError
+from gpuproof.timestamps import iso_time
 
 BILLED = ("Pending", "InService", "Updating")
 """States in which an instance may be billed."""
@@ -82,7 +83,7 @@ class ListedNotebook:
             "volume_usd_per_hour": self.volume_usd_per_hour,
             "usd_per_day": self.usd_per_day,
             "usd_since_start": self.usd_since_start,
-            "created": self.created,
+            "created": iso_time(self.created),
             "running_seconds": self.running_seconds,
             "idle_seconds": self.idle_seconds,
             "stops_when_idle": self.watched,
