@@ -301,3 +301,12 @@ def test_a_name_that_was_removed_gets_its_successor(context: Context, line: str,
 def test_a_name_that_never_was_in_the_package_gets_none(context: Context) -> None:
     line = "ImportError: cannot import name 'AdamW2' from 'transformers' (/x/__init__.py)"
     assert explained(context, line).here is None
+
+
+def test_a_missing_cudnn_names_the_library_that_needs_it(context: Context) -> None:
+    line = (
+        "/opt/app/libtorch_cuda.so: libcudnn.so.8: cannot open shared object file: No such file or directory"
+    )
+    found = explained(context, line)
+    assert "libtorch_cuda.so needs cuDNN 8" in (found.here or "")
+    assert "nvidia-cudnn-cu12==8.*" in found.remedy

@@ -13,6 +13,7 @@ from gpuproof.util.csv_table import read_package_rows
 
 _FRAMEWORKS = ("torch", "tensorflow", "nvidia", "triton")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
+_CUDNN = re.compile(r"libcudnn\w*\.so\.(\d+)")
 _INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
 _EXTENSIONS = {"flash_attn": "flash-attn"}
 """Packages by the names of their compiled modules."""
@@ -91,6 +92,8 @@ def cuda_library(groups: Mapping[str, str], _: Context) -> Advice | None:
     runtime = _CUDART.match(library)
     cuda = row["cuda"] if row else runtime[1] if runtime else ""
     importer = groups.get("importer", "")
+    if dnn := _CUDNN.match(library):
+        return _cudnn(library, dnn[1], groups.get("loader") or importer)
     if not cuda:
         return None
     package = row["package"] if row else f"nvidia-cuda-runtime-cu{cuda}"
@@ -102,6 +105,17 @@ def cuda_library(groups: Mapping[str, str], _: Context) -> Advice | None:
         f"pip install --force-reinstall {name}, with a wheel for the CUDA of this environment's torch: "
         'python -c "import torch; print(torch.version.cuda)".\n'
         f"Or use an image with CUDA {cuda}; or pip install {package} and put its folder on LD_LIBRARY_PATH.",
+        instead=True,
+    )
+
+
+def _cudnn(library: str, major: str, loader: str) -> Advice | None:
+    if not loader or loader == "tensorflow":
+        return None
+    return Advice(
+        f"{loader} needs cuDNN {major} ({library}), which this environment does not have.",
+        f"pip install 'nvidia-cudnn-cu12=={major}.*' (cu11 or cu13 for another CUDA) and put its folder nvidia/cudnn/lib on "
+        f"LD_LIBRARY_PATH; or a build of {loader} for the cuDNN that is installed: cuDNN 8 and 9 do not replace each other.",
         instead=True,
     )
 
