@@ -213,3 +213,86 @@ def test_hyperparameters_reach_the_script_through_the_arguments_of_a_shell_scrip
     assert not codes("launch.py")
     (tmp_path / "src/run.sh").write_text("python train.py\n")
     assert codes("launch.py") == {"SM107"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "gpus"),
+    [
+        ("#SBATCH --gres=gpu:4", 4),
+        ("#SBATCH --gres=gpu:a100:8(S:0-1)", 8),
+        ("#SBATCH -N 2\n#SBATCH --gpus=8", 4),
+        ("#SBATCH --gpus-per-node h100:8", 8),
+        ("#SBATCH -p gpu", None),
+    ],
+)
+def test_the_gpus_of_a_slurm_script(tmp_path: Path, lines: str, gpus: int | None) -> None:
+    write_files(tmp_path, {"job.sbatch": f"#!/bin/bash\n{lines}\nsrun python train.py\n", "train.py": TRAIN})
+    (job,) = jobs_in(tmp_path, "job.sbatch")
+    assert job.gpu_count.number == gpus
+    assert ("DS101" in codes("job.sbatch")) == (gpus is not None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#SBATCH --gpus-per-node=4\n#SBATCH --ntasks-per-node=4\nsrun python train.py\n",
+        "#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=4 train.py\n",
+        "#SBATCH --gpus-per-node=1\nsrun python train.py\n",
+    ],
+)
+def test_a_slurm_script_with_a_process_for_each_gpu(tmp_path: Path, text: str) -> None:
+    trains = TRAIN + "    torch.distributed.init_process_group()\n"
+    write_files(tmp_path, {"job.sh": f"#!/bin/bash\n{text}", "train.py": trains})
+    report = check_here(".")
+    assert not {hit.code for hit in report.hits} & {"DS101", "DS116", "SM126"}
+    assert report.files == 2
+
+
+DOCKERFILE = 'FROM x\nCOPY src /opt/program\nWORKDIR /opt/program\nENTRYPOINT ["python3", "train.py"]\n'
+
+
+@pytest.mark.parametrize(
+    ("image", "dockerfile", "is_linked"),
+    [
+        ('"111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1"', DOCKERFILE, True),
+        ('f"{account}.dkr.ecr.us-east-1.amazonaws.com/mine:1"', DOCKERFILE, True),
+        (
+            '"111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1"',
+            "FROM x\nCOPY src/train.py /opt/ml/code/\nENV SAGEMAKER_PROGRAM train.py\n",
+            True,
+        ),
+        (
+            '"763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312"',
+            DOCKERFILE,
+            False,
+        ),
+        ("image_uris.retrieve('xgboost', 'us-east-1')", DOCKERFILE, False),
+    ],
+)
+def test_the_dockerfile_of_a_job_with_its_own_image(
+    tmp_path: Path, image: str, dockerfile: str, is_linked: bool
+) -> None:
+    launcher = f"""
+        from sagemaker import image_uris
+        from sagemaker.estimator import Estimator
+        Estimator(image_uri={image}, role="r", instance_type="ml.g5.12xlarge", instance_count=1).fit()
+    """
+    job = linked(tmp_path, launcher, Dockerfile=dockerfile)
+    assert (job.script is not None) == is_linked
+    assert ("DS101" in codes("launch.py")) == is_linked
+
+
+def test_the_program_train_of_an_image(tmp_path: Path) -> None:
+    launcher = """
+        from sagemaker.estimator import Estimator
+        Estimator("1.dkr.ecr.us-east-1.amazonaws.com/mine", "r", 1, "ml.g5.12xlarge").fit()
+    """
+    write_files(
+        tmp_path,
+        {
+            "launch.py": launcher,
+            "Dockerfile": 'FROM x\nENV PATH="/opt/program:${PATH}"\nCOPY trees /opt/program\nWORKDIR /opt/program\n',
+            "trees/train": "#!/usr/bin/env python\n" + TRAIN.replace("\n    ", "\n"),
+        },
+    )
+    assert "DS101" in codes("launch.py")

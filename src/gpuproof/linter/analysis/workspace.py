@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,8 @@ from gpuproof.linter.source.span import Unit, absolute
 
 MAX_CACHED = 3_000_000
 """Characters of source whose models are kept at a time; a model takes about fifty bytes a character."""
+
+_SHEBANG = re.compile(rb"#!.*\bpython")
 
 T = TypeVar("T")
 
@@ -209,10 +212,14 @@ def _may_share_imports(folder: str, script: str) -> bool:
 
 
 def _unit_of(path: Path) -> Unit | None:
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix not in ("", ".py") or not path.is_file():
         return None
     try:
-        text, encoding = decode(read_bytes(path))
+        raw = read_bytes(path)
+        # A program without a suffix is Python by its first line: `train` in an image for SageMaker.
+        if not path.suffix and not _SHEBANG.match(raw):
+            return None
+        text, encoding = decode(raw)
     except Unreadable:
         return None
     return Unit(_as_written(path), text, "python", encoding=encoding)

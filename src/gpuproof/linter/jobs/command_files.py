@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import known
+from gpuproof.linter.jobs import slurm
 from gpuproof.linter.jobs.commands import files
 from gpuproof.linter.jobs.commands.follow import LinkEnd
 from gpuproof.linter.jobs.definition import JobDefinition
@@ -22,12 +22,15 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
         case "dockerfile":
             image = files.image(unit.source)
             text, line = image.command, image.line
-            if program := image.environment.get("SAGEMAKER_PROGRAM"):
-                text = f"python {posixpath.join('/opt/ml/code', program)}"
+            if image.program is not None:
+                text = f"python {image.program}"
             if text is not None:
                 text = "\n" * (line - 1) + text
         case _:
             text = unit.source
+            if "#SBATCH" in text:
+                yield slurm.job(unit)
+                return
     job = JobDefinition("training", "command", unit.path.rpartition("/")[2], unit.span(line))
     if text is None:
         missing = "it has neither ENTRYPOINT nor CMD" if unit.kind == "dockerfile" else "it has no target"

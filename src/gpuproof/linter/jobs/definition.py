@@ -55,6 +55,7 @@ class JobDefinition:
         api: the class, operation or resource type: `sagemaker.pytorch.PyTorch`, `create_training_job`.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: the number of hosts.
+        gpu_count: GPUs of each host, where the description says it without an instance type: Slurm.
         framework: `pytorch`, `tensorflow`, `huggingface`, `sklearn`, `xgboost`, `mxnet`; None for any container.
         framework_version, py_version, image: its container. For Hugging Face `framework_version` is that of
             transformers; `arguments` has `pytorch_version` and `tensorflow_version`.
@@ -82,6 +83,7 @@ class JobDefinition:
     span: Span
     instance_type: Value = ABSENT
     instance_count: Value = ABSENT
+    gpu_count: Value = ABSENT
     framework: str | None = None
     framework_version: Value = ABSENT
     py_version: Value = ABSENT

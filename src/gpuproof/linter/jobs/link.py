@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
 from gpuproof.linter.jobs import boto3, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.commands.files import image
-from gpuproof.linter.jobs.commands.follow import Follower, LinkEnd
+from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS, Shell
 from gpuproof.linter.jobs.definition import JobDefinition
@@ -116,21 +117,26 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     if not job.argument("git_config").is_absent:
         return [job]
     if job.command.is_absent and job.entry_point.is_absent:
-        return [job]
+        return _own_image(job, workspace)
     folders = _source_folder(job)
     if folders is None:
         return [replace(job, link_end=LinkEnd("the source folder is not on this machine", _CHECK_SCRIPT))]
     starts = _starts(job)
     if isinstance(starts, LinkEnd):
         return [replace(job, link_end=starts)]
-    followed = Follower(workspace, folders, _copied_from(job)).follow(starts)
+    recipe = job.span.unit if job.span.unit.kind == "dockerfile" else None
+    followed = Follower(workspace, folders, recipe and _copied_by(recipe)).follow(starts)
     end = followed.ends[0] if followed.ends else None
     if not followed.scripts:
         if end is None and _is_found(job, folders, workspace):
             end = LinkEnd(f"`{job.entry_point.text}` is not Python")
         end = end or LinkEnd("the command starts no Python script that is known here")
         return [replace(job, script_found=_is_found(job, folders, workspace), link_end=end)]
-    several = len(followed.scripts) > 1
+    return _with_scripts(job, followed, workspace)
+
+
+def _with_scripts(job: JobDefinition, followed: Followed, workspace: Workspace) -> list[JobDefinition]:
+    several, end = len(followed.scripts) > 1, followed.ends[0] if followed.ends else None
     return [
         replace(
             job,
@@ -165,16 +171,46 @@ def _starts(job: JobDefinition) -> list[Start] | LinkEnd:
     return [Start(kind, entry.text, (ALL_ARGUMENTS,))]
 
 
-def _copied_from(job: JobDefinition) -> Callable[[str], list[Path] | None] | None:
+_IMAGES_OF_AWS = re.compile(
+    r"/(pytorch|tensorflow|huggingface|mxnet|autogluon|djl|stabilityai|sagemaker|xgboost|sagemaker-\w+|linear-learner|kmeans)[\w.-]*[:@]"
+)
+"""Names of images that have a program of AWS, and none of the project."""
+_DOCKER_FOLDERS = ("", "docker", "container", "src", "code")
+
+
+def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
+    """A job without an entry point whose image the only Dockerfile next to the launcher builds: what that starts.
+
+    SageMaker starts the container with the argument `train`, which replaces CMD.
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
+    """
+    image_name = job.image.text or job.image.suffix
+    if job.kind != "training" or ".dkr.ecr" not in (job.image.text or job.image.prefix + job.image.suffix):
+        return [job]
+    if _IMAGES_OF_AWS.search(image_name) or job.source not in ("sagemaker-v2", "sagemaker-v3", "boto3"):
+        return [job]
+    beside = job.span.unit.absolute.parent
+    found = [beside / folder / "Dockerfile" for folder in _DOCKER_FOLDERS]
+    units = [unit for path in found if (unit := workspace.text_file(path)) is not None]
+    if len(units) != 1:
+        return [job]
+    made = image(units[0].source)
+    program = made.program
+    command = f"python {program}" if program else f"{made.entry} train" if made.entry else None
+    starts = list(read_text(command)) if command is not None else [Start("python", "/opt/program/train")]
+    folders = [units[0].absolute.parent, beside]
+    passed = [replace(start, arguments=(ALL_ARGUMENTS,)) for start in starts] if program else starts
+    followed = Follower(workspace, folders, _copied_by(units[0])).follow(passed)
+    return _with_scripts(job, followed, workspace) or [job]
+
+
+def _copied_by(recipe: Unit) -> Callable[[str], list[Path] | None]:
     """Finds the source of a path in an image, by the COPY instructions of its Dockerfile."""
-    unit = job.span.unit
-    if unit.kind != "dockerfile":
-        return None
-    made = image(unit.source)
+    made = image(recipe.source)
 
     def sources(path: str) -> list[Path] | None:
         names = made.sources(path)
-        return [base / name for base in launch_folders(unit.absolute) for name in names] or None
+        return [base / name for base in launch_folders(recipe.absolute) for name in names] or None
 
     return sources
 

@@ -40,8 +40,15 @@ def hourly_text(price: Price, times: float = 1.0) -> str:
 
 def gpus_per_host(project: Project, job: JobDefinition) -> int | None:
     """GPUs of one host of a job; None if its instance type is unknown."""
+    if job.gpu_count.number is not None:
+        return int(job.gpu_count.number)
     found = find_instance(project, job.instance_type)
     return found.gpu_count if found is not None else None
+
+
+def host_text(job: JobDefinition) -> str:
+    """One host of a job, for messages: its instance type, or `node` of a cluster."""
+    return f"`{job.instance_type.text}`" if job.instance_type.text else "node"
 
 
 def largest_job(project: Project, module: Module) -> JobDefinition | None:

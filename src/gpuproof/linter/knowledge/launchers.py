@@ -35,6 +35,8 @@ def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
     """
     if job.start is not None and (launcher := job.start.launcher) is not None:
         return None if job.start.is_conditional else (_OF_COMMANDS.get(launcher.name, launcher.name),)
+    if job.source == "slurm" and {"ntasks", "ntasks-per-node"} & set(job.arguments):
+        return None
     entries = job.distribution.entries
     if job.source == "gpuproof" and (named := _named_launcher(job)) is not None:
         return _OF_GPUPROOF.get(named)
@@ -71,7 +73,7 @@ def has_no_launcher(job: JobDefinition) -> bool:
 
 def format_distribution(job: JobDefinition, launcher: str) -> str:
     """What to write into a job so that it enables a launcher, such as `torch_distributed`, in the form of its source."""
-    if job.start is not None and not job.command.is_absent:
+    if not job.command.is_absent:
         return "torchrun --nproc_per_node=gpu in the command"
     if job.source == "gpuproof":
         return f"distribution: {launcher_name(job, launcher)}"

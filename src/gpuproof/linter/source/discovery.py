@@ -133,11 +133,22 @@ class _Walker:
 
     def _is_checked(self, entry: os.DirEntry[str]) -> bool:
         name = entry.name
+        if name.endswith((".sh", ".sbatch", ".slurm")):
+            return _is_slurm(entry.path)
         if not name.endswith(self._suffixes) and not (
             name.startswith("requirements") and name.endswith(".txt")
         ):
             return name == "pyproject.toml"
         return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
+
+
+def _is_slurm(path: str) -> bool:
+    """Whether a shell script describes a job for Slurm; others are checked only if they are named, or a job runs them."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return b"#SBATCH" in file.read(4096)
+    except OSError:
+        return False
 
 
 def _is_environment(folder: str) -> bool:

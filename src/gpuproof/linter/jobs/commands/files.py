@@ -89,6 +89,7 @@ class Image:
 
     Args:
         command: the shell text that a container runs; None if it does not say.
+        entry: its ENTRYPOINT alone, to which SageMaker adds `train` or `serve`; None without one.
         line: the line of the instruction.
         folder: the working folder.
         copies: source in the build context and destination of each COPY and ADD.
@@ -97,9 +98,16 @@ class Image:
 
     command: str | None
     line: int = 1
+    entry: str | None = None
     folder: str = "/"
     copies: tuple[tuple[str, str], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def program(self) -> str | None:
+        """The script that SageMaker's toolkit runs in the image, by SAGEMAKER_PROGRAM; None if it is not set."""
+        name = self.environment.get("SAGEMAKER_PROGRAM")
+        return posixpath.join("/opt/ml/code", name) if name else None
 
     def sources(self, path: str) -> list[str]:
         """The paths in the build context that may be at a path of the image, the last COPY first."""
@@ -153,11 +161,11 @@ def image(text: str) -> Image:
             default = (number, *_form(rest))
     parts = [part for part in (entry, default) if part is not None]
     if not parts or not any(command for _, command, _ in parts):
-        return Image(None, 1, folder, tuple(copies), environment)
+        return Image(None, 1, None, folder, tuple(copies), environment)
     number, command, is_list = parts[0]
     if len(parts) > 1 and is_list:
         command = f"{command} {parts[1][1]}"
-    return Image(command, number, folder, tuple(copies), environment)
+    return Image(command, number, entry[1] if entry is not None else None, folder, tuple(copies), environment)
 
 
 def _form(rest: str) -> tuple[str, bool]:

@@ -111,6 +111,20 @@ Quiet: GPUproof starts one process per GPU
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad: a Slurm script
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --nodes=1
+    #SBATCH --gpus-per-node=4  # <-
+    srun python train.py
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
 Quiet: MirroredStrategy uses every GPU
 
     # file: launch.py
@@ -143,7 +157,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.device_use import may_use_device
-from gpuproof.linter.knowledge.instances import find_instance, hourly_price, hourly_text
+from gpuproof.linter.knowledge.instances import find_instance, gpus_per_host, hourly_price, hourly_text
 from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher
 from gpuproof.linter.knowledge.multi_gpu import GpuLimit, may_use_several_gpus, requested_gpus, trains_model
 from gpuproof.linter.project import Project
@@ -154,16 +168,16 @@ rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.kind != "training" or job.script is None or not job.instance_type.is_sure:
-        return
-    instance = find_instance(project, job.instance_type)
-    if instance is None or instance.gpu_count < 2:
+    gpus = gpus_per_host(project, job)
+    if job.kind != "training" or job.script is None or gpus is None or gpus < 2:
         return
     if not has_no_launcher(job):
         return
+    instance = find_instance(project, job.instance_type)
+    name = instance.name if instance is not None else None
     limit = requested_gpus(job.script)
-    if limit is not None and limit.gpus < instance.gpu_count:
-        yield _limited(job, project, instance.name, instance.gpu_count, limit)
+    if limit is not None and limit.gpus < gpus:
+        yield _limited(job, project, name, gpus, limit)
         return
     if not trains_model(job.script):
         return
@@ -175,17 +189,25 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if may_use_several_gpus(job.script) or unseen_imports(job.script):
         return
-    idle = instance.gpu_count - 1
+    idle = gpus - 1
     yield rule.hit(
-        job.where(job.instance_type),
-        f"`{instance.name}` has {instance.gpu_count} GPUs; nothing in `{job.script_title}` uses more than one: "
-        f"{idle} idle{_cost(project, instance.name, idle / instance.gpu_count)}.",
-        remedy=_remedy(job, project, instance.name),
-        severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
+        job.where(job.instance_type, job.gpu_count),
+        f"{_host(name)} has {gpus} GPUs; nothing in `{job.script_title}` uses more than one: "
+        f"{idle} idle{_cost(project, name, idle / gpus)}.",
+        remedy=_remedy(job, project, name),
+        severity=rule.severity if _is_sure(job) else lowered(rule.severity),
     )
 
 
-def _limited(job: JobDefinition, project: Project, name: str, gpus: int, limit: GpuLimit) -> Hit:
+def _host(name: str | None) -> str:
+    return f"`{name}`" if name is not None else "Each node"
+
+
+def _is_sure(job: JobDefinition) -> bool:
+    return job.instance_type.certainty == "known" or job.gpu_count.is_known
+
+
+def _limited(job: JobDefinition, project: Project, name: str | None, gpus: int, limit: GpuLimit) -> Hit:
     """The finding for a script that asks for fewer GPUs than there are."""
     idle = gpus - limit.gpus
     module = limit.call.module
@@ -195,25 +217,23 @@ def _limited(job: JobDefinition, project: Project, name: str, gpus: int, limit: 
         "one for each GPU" if argument in ("devices", "device_ids") and "[" in limit.written else str(gpus)
     )
     return rule.hit(
-        job.where(job.instance_type),
-        f"`{name}` has {gpus} GPUs; `{limit.written}` in `{module.title}`, line {line}, uses {limit.gpus} of them: "
+        job.where(job.instance_type, job.gpu_count),
+        f"{_host(name)} has {gpus} GPUs; `{limit.written}` in `{module.title}`, line {line}, uses {limit.gpus} of them: "
         f"{idle} idle{_cost(project, name, idle / gpus)}.",
         remedy=f"Let {argument} be {every}, or use an instance with {limit.gpus} GPU{'s' if limit.gpus > 1 else ''}.",
-        severity=rule.severity
-        if job.instance_type.certainty == "known" and limit.is_known
-        else lowered(rule.severity),
+        severity=rule.severity if _is_sure(job) and limit.is_known else lowered(rule.severity),
     )
 
 
-def _cost(project: Project, name: str, share: float) -> str:
-    price = hourly_price(project, name, "training")
+def _cost(project: Project, name: str | None, share: float) -> str:
+    price = hourly_price(project, name, "training") if name is not None else None
     return f", {cost_text(price, share)} of {hourly_text(price)}" if price else ""
 
 
-def _remedy(job: JobDefinition, project: Project, name: str) -> str:
+def _remedy(job: JobDefinition, project: Project, name: str | None) -> str:
     from gpuproof.catalogue.search import InstanceQuery
 
-    instance = project.catalogue.instance(name)
+    instance = project.catalogue.instance(name) if name is not None else None
     single = (
         project.catalogue.search(InstanceQuery(gpus=(str(instance.gpu_model),), use="training"))
         if instance
@@ -221,7 +241,13 @@ def _remedy(job: JobDefinition, project: Project, name: str) -> str:
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
     price = hourly_price(project, one, "training") if one else None
-    smaller = f"use {one}{f' ({hourly_text(price)})' if price else ''}, or " if one else ""
+    smaller = (
+        f"use {one}{f' ({hourly_text(price)})' if price else ''}, or "
+        if one
+        else "request one GPU, or "
+        if name is None
+        else ""
+    )
     launcher = (
         "train under tf.distribute.MirroredStrategy()"
         if job.script is not None and job.script.imports("tensorflow", "keras")

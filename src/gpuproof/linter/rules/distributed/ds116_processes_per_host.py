@@ -122,7 +122,7 @@ Quiet: torchrun counts the GPUs
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count, processes_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -147,26 +147,23 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if len(started) != 1 or started[0] not in _LAUNCHERS:
         return
     setting = processes_per_host(job)
-    instance, number = find_instance(project, job.instance_type), setting.number
-    if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
+    count, number = gpus_per_host(project, job), setting.number
+    if not count or number is None or number == count:
         return
-    gpus = pluralize(instance.gpu_count, "GPU")
-    idle = instance.gpu_count - int(number)
+    idle = count - int(number)
     what = f"{idle} are idle" if idle > 0 else "several processes share a GPU"
     edits = (
         ()
         if job.start is not None and job.start.launcher is not None
-        else replace_text(setting, str(number), str(instance.gpu_count))
+        else replace_text(setting, str(number), str(count))
     )
-    sure = setting.is_known and job.instance_type.is_known
+    sure = setting.is_known and (job.instance_type.is_known or job.gpu_count.is_known)
     yield rule.hit(
         job.where(setting, job.distribution),
-        f"{_LAUNCHERS[started[0]]} starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
-        remedy=f"Set {_key(job)} to {_count(job, instance.gpu_count)}.",
+        f"{_LAUNCHERS[started[0]]} starts {number} processes on each {host_text(job)}, which has {pluralize(count, 'GPU')}: {what}.",
+        remedy=f"Set {_key(job)} to {_count(job, count)}.",
         severity=rule.severity if sure else lowered(rule.severity),
-        fix=Fix(f"Start {instance.gpu_count} processes per host", edits, safe=True)
-        if edits and sure
-        else None,
+        fix=Fix(f"Start {count} processes per host", edits, safe=True) if edits and sure else None,
     )
 
 

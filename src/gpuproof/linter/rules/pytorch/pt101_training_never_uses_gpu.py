@@ -120,7 +120,7 @@ def check(module: Module, project: Project) -> Hits:
     if may_use_device(script) or may_use_device(module) or unseen_imports(script) or unseen_imports(module):
         return
     if job is not None and gpus:
-        name = job.instance_type.text
+        name = job.instance_type.text or "node"
         price = hourly_price(project, str(name), "training")
         hosts = int(job.instance_count.number or 1)
         cost = f" at {hourly_text(price, hosts)}" if price else ""
