@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
+from itertools import takewhile
 
 from gpuproof.linter.analysis.scopes import Binding, Names
 from gpuproof.linter.analysis.syntax_index import SyntaxIndex
@@ -27,13 +28,15 @@ def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Bi
     path = _path(tree, at)
     here = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
     loops = [node for node in path if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    # The target of a `for` is bound anew at each turn: what its body assigned before does not reach the next one.
+    carrying = list(takewhile(lambda loop: not _binds(loop, name), loops))
     # Bindings are sorted by line: those after the loops around the use cannot reach it.
     last = max((loop.end_lineno or 0 for loop in loops), default=here[0])
     found: list[Binding] = []
     for index in range(bisect_right(bindings, last, key=_line) - 1, -1, -1):
         binding = bindings[index]
         if _effective_from(tree, binding) > here:
-            if loops and _is_in_one_of(tree, binding.node, loops):
+            if carrying and _is_in_one_of(tree, binding.node, carrying):
                 found.append(binding)
         else:
             found.append(binding)
@@ -42,6 +45,13 @@ def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Bi
         if len(found) > MAX_FOUND:
             return bindings
     return list(reversed(found)) or bindings
+
+
+def _binds(loop: ast.For | ast.AsyncFor | ast.While, name: str) -> bool:
+    """Whether a name is a target of a loop."""
+    if isinstance(loop, ast.While):
+        return False
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.target))
 
 
 def _path(tree: SyntaxIndex, node: ast.AST) -> dict[ast.AST, ast.AST]:

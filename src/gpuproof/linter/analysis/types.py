@@ -149,6 +149,11 @@ def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
             return type_of(module, binding.value, depth + 1)
         case "loop":
             return _of_loop(module, binding, depth)
+        case "unpack" if isinstance(binding.value, (ast.Tuple, ast.List)):
+            items = binding.value.elts
+            index = binding.index if binding.index is not None else len(items)
+            # `x, y = x.to(device), y.to(device)`
+            return type_of(module, items[index], depth + 1) if index < len(items) else UNKNOWN_TYPE
         case "unpack" if binding.value is not None:
             inner = type_of(module, binding.value, depth + 1)
             if inner.kind is TypeKind.BATCH:

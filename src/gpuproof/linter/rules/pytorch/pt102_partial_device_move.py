@@ -2,7 +2,8 @@
 
 The error is "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same", or
 "Expected all tensors to be on the same device". On a laptop both are on the CPU and the script runs, so the error
-only occurs on a running instance that is billed. The rule follows a model and its batches to the call that uses both.
+only occurs on a running instance that is billed. The rule follows a model and its batches to the call that uses both,
+and the model's output and the labels to their loss.
 
 Bad:
 
@@ -12,6 +13,29 @@ Bad:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
     for x, y in DataLoader([]):
+        scores = model(x)  # <-
+
+Bad: the labels stay behind
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
+    criterion = torch.nn.CrossEntropyLoss()
+    for images, labels in DataLoader([]):
+        images = images.to(device)
+        loss = criterion(model(images), labels)  # <-
+
+Bad: the batch is moved, the model is not
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    for x, y in DataLoader([]):
+        x, y = x.to(device), y.to(device)
         scores = model(x)  # <-
 
 Good:
@@ -65,6 +89,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, uses
+from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_collated,
@@ -79,6 +104,14 @@ from gpuproof.linter.rule import Hit, Hits, Rule
 rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("cuda",))
 
 _MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
+_LOSS_FUNCTION = re.compile(
+    r"^torch\.nn\.functional\.(\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)$"
+)
+_LOSS_CLASS = re.compile(r"^torch\.nn\.\w*Loss$")
+_SHAPES = frozenset(
+    {"squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "sigmoid", "softmax", "log_softmax"}
+)
+_MAX_DEPTH = 8
 _WRAPPER = re.compile(r"DataParallel$")
 _WEIGHTLESS = re.compile(
     r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
@@ -110,13 +143,73 @@ def check(module: Module, project: Project) -> Hits:
         if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
             continue
         made = module.origin(call.node.func) or call.node
-        if _in_place(module, call.node.args[0]) or any(
-            is_inside_with(module, item, ("device",)) for item in (call.node, made)
-        ):
+        stays = batch.device == "cpu" and _in_place(module, call.node.args[0])
+        if stays or any(is_inside_with(module, item, ("device",)) for item in (call.node, made)):
             continue
         if _is_wrapped(module, call.node.func) or is_collated(module, call.node):
             continue
         yield _hit(module, call, model)
+    for call in _losses(module) if moves else ():
+        output, labels = call.node.args[0], call.node.args[1]
+        devices = (_output_device(module, output), type_of(module, labels))
+        if devices[1].kind is not TypeKind.TENSOR or (devices[0], devices[1].device) != ("gpu", "cpu"):
+            continue
+        if (
+            _in_place(module, labels)
+            or is_inside_with(module, call.node, ("device",))
+            or is_collated(module, call.node)
+        ):
+            continue
+        yield rule.hit(
+            module.span(labels),
+            f"`{module.text(output)}` is on the GPU but `{module.text(labels)}` is not: RuntimeError on a GPU instance.",
+            remedy=f"Pass {module.text(labels)}.to(device).",
+        )
+
+
+def _losses(module: Module) -> list[Call]:
+    """The calls of losses of PyTorch with an output and its labels."""
+    found: list[Call] = []
+    for call in all_calls(module):
+        if len(call.node.args) < 2:
+            continue
+        if call.name is not None:
+            if _LOSS_FUNCTION.match(call.name):
+                found.append(call)
+            continue
+        made = (
+            creations(module, call.node.func)
+            if isinstance(call.node.func, (ast.Name, ast.Attribute, ast.Call))
+            else None
+        )
+        if made and all(_LOSS_CLASS.match(other.qualified(created.func) or "") for other, created in made):
+            found.append(call)
+    return found
+
+
+def _output_device(module: Module, node: ast.expr, depth: int = 0) -> str | None:
+    """The device of what a model returns, through names and methods of the tensor; None if it is unknown."""
+    if depth > _MAX_DEPTH:
+        return None
+    if isinstance(node, ast.Name):
+        bindings = module.reaching(node)
+        devices = {
+            _output_device(module, binding.value, depth + 1)
+            if binding.kind == "assign" and binding.value
+            else None
+            for binding in bindings
+        }
+        return devices.pop() if len(devices) == 1 else None
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Name):
+        model = type_of(module, node.func)
+        is_moved = model.kind is TypeKind.MODULE and model.device == "gpu"
+        # With both on the GPU; the other cases are reported at this call.
+        return "gpu" if is_moved and node.args and type_of(module, node.args[0]).device == "gpu" else None
+    if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
+        return _output_device(module, node.func.value, depth + 1)
+    return None
 
 
 def _hit(module: Module, call: Call, model: InferredType) -> Hit:

@@ -1,8 +1,21 @@
 """Adding a loss to a running total keeps the graph of every step in memory.
 
-`total += loss` makes the total a tensor that requires gradients: autograd's graph grows with every batch until the
-epoch ends or GPU memory is full, often hours into a run. Use a number instead: `loss.item()`, or `loss.detach()`,
-which does not wait for the GPU. PyTorch's FAQ describes this under "My model reports cuda runtime error(2)".
+`total += loss`, or `total = total + loss`, makes the total a tensor that requires gradients: autograd's graph grows with
+every batch until the epoch ends or GPU memory is full, often hours into a run. Use a number instead: `loss.item()`, or
+`loss.detach()`, which does not wait for the GPU. PyTorch's FAQ describes this under "My model reports cuda runtime
+error(2)".
+
+Bad: written as a sum
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    total = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        total = total + loss  # <-
 
 Bad:
 
@@ -79,6 +92,7 @@ Quiet: without gradients
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
@@ -104,19 +118,15 @@ def check(module: Module, _: Project) -> Hits:
     differentiated = {
         module.text(backward.receiver) for backward in backwards if backward.receiver is not None
     }
-    for statement in module.nodes(ast.AugAssign):
+    for statement, target, added in _sums(module):
         loops = module.loops_around(statement)
-        if (
-            not isinstance(statement.op, ast.Add)
-            or not loops
-            or not isinstance(statement.target, (ast.Name, ast.Attribute))
-        ):
+        if not loops:
             continue
-        total = module.text(statement.target)
+        total = module.text(target)
         if total in differentiated or is_inside_with(module, statement, ("no_grad", "inference_mode")):
             continue
-        loss = _loss(module, statement, backwards, loops[0])
-        if loss is None or _is_reset(module, total, loops[0]):
+        loss = _loss(module, added, backwards, loops[0])
+        if loss is None or _is_reset(module, total, loops[0], statement):
             continue
         yield rule.hit(
             module.span(statement),
@@ -126,11 +136,26 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
+def _sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
+    """Statements that add to a total, the total, and what they add: `total += loss`, `total = total + loss`."""
+    for statement in module.nodes(ast.AugAssign):
+        if isinstance(statement.op, ast.Add) and isinstance(statement.target, (ast.Name, ast.Attribute)):
+            yield statement, statement.target, statement.value
+    for statement in module.nodes(ast.Assign):
+        target, value = statement.targets[0], statement.value
+        if not isinstance(target, (ast.Name, ast.Attribute)) or not isinstance(value, ast.BinOp):
+            continue
+        if not isinstance(value.op, ast.Add):
+            continue
+        for total, added in ((value.left, value.right), (value.right, value.left)):
+            if isinstance(total, (ast.Name, ast.Attribute)) and module.text(total) == module.text(target):
+                yield statement, target, added
+                break
+
+
+def _loss(module: Module, added: ast.expr, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
     """The added name that is certainly a tensor with a graph; None otherwise."""
-    names = [statement.value]
-    if isinstance(statement.value, ast.BinOp):
-        names = [statement.value.left, statement.value.right]
+    names = [added.left, added.right] if isinstance(added, ast.BinOp) else [added]
     for node in names:
         if not isinstance(node, ast.Name):
             continue
@@ -161,11 +186,11 @@ def _is_number(module: Module, value: ast.expr) -> bool:
     return uses(module, _NUMBERS, "call", within=value) or uses(module, _DATA, "attribute", within=value)
 
 
-def _is_reset(module: Module, total: str, loop: ast.AST) -> bool:
+def _is_reset(module: Module, total: str, loop: ast.AST, statement: ast.stmt) -> bool:
     """Whether the body of the loop assigns a new value to the total, so that it cannot grow."""
     return any(
         module.text(target) == total
         for node in module.nodes(ast.Assign)
-        if module.tree.is_within(node, loop)
+        if node is not statement and module.tree.is_within(node, loop)
         for target in node.targets
     )
