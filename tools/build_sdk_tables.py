@@ -120,6 +120,18 @@ def write_tables(pythons: dict[str, Path], folder: Path) -> None:
         f"sagemaker {v2['version']}, run",
         today,
     )
+    objects = {"v2": pack.V2_OBJECTS, "v3": pack.V3_OBJECTS}
+    write_rows(
+        folder / "attributes.csv",
+        ("sdk", "class", "base", "names", "returns"),
+        [
+            (name, *(row[key] for key in ("class", "base", "names", "returns")))
+            for name, parts in objects.items()
+            for row in probe(pythons[name], "build_sdk_tables_attributes.py", parts)["classes"]
+        ],
+        f"sagemaker {v2['version']} and {v3['version']}",
+        today,
+    )
     old, new = (
         probe(pythons[name], "build_sdk_tables_botocore.py") for name in ("botocore_old", "botocore_new")
     )

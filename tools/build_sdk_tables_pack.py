@@ -44,6 +44,22 @@ V3_SIGNATURES = (  # noqa: SIM905 - a long list reads better in lines
 ).split()
 """The same for sagemaker v3; its shapes and resources are kept if one of these modules exports them."""
 
+V2_OBJECTS = (  # noqa: SIM905 - a long list reads better in lines
+    "algorithm base_predictor chainer.estimator chainer.model djl_inference.model djl_inference.djl_predictor estimator "
+    "huggingface.estimator huggingface.model jumpstart.estimator jumpstart.model model multidatamodel mxnet.estimator "
+    "mxnet.model pipeline predictor_async processing pytorch.estimator pytorch.model rl.estimator session.Session "
+    "sklearn.estimator sklearn.model spark.processing tensorflow.estimator tensorflow.model transformer tuner "
+    "workflow.pipeline xgboost.estimator xgboost.model"
+).split()
+"""Parts of sagemaker v2 whose classes' attributes are kept: what a script fits, deploys and calls."""
+
+V3_OBJECTS = (  # noqa: SIM905 - a long list reads better in lines
+    "core.helper.session_helper.Session core.processing core.spark.processing core.transformer mlops.workflow.pipeline "
+    "serve.local_resources serve.model_builder train.base_trainer train.cpt_trainer train.dpo_trainer train.model_trainer "
+    "train.rlaif_trainer train.rlvr_trainer train.sft_trainer train.tuner"
+).split()
+"""The same for sagemaker v3, with its resources."""
+
 V3_SERVICE = ("sagemaker.core.shapes.shapes", "sagemaker.core.resources")
 NAMES_UNKNOWN = (  # noqa: SIM905 - a long list reads better in lines
     "jumpstart lineage remote_function modules utilities apiutils marshalling config config_schema air_constants "

@@ -40,7 +40,7 @@ def used_names(module: Module, package: str = "sagemaker", *, inner: bool = Fals
             path = _imported(statement, alias, package)
             if path is not None:
                 imported.add(path)
-                yield UsedName(path, alias, statement, _is_guarded(module, statement))
+                yield UsedName(path, alias, statement, is_guarded(module, statement))
     seen: set[str] = set()
     for node in module.nodes(ast.Attribute):
         if isinstance(module.parent(node), ast.Attribute):
@@ -52,7 +52,7 @@ def used_names(module: Module, package: str = "sagemaker", *, inner: bool = Fals
         root = module.names.imports.get(_root(node), "")
         if root == package or (inner and _is_module(root, package)):
             seen.add(path)
-            yield UsedName(path, node, None, _is_guarded(module, node))
+            yield UsedName(path, node, None, is_guarded(module, node))
 
 
 def _is_module(path: str, package: str) -> bool:
@@ -76,7 +76,7 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_guarded(module: Module, node: ast.AST) -> bool:
+def is_guarded(module: Module, node: ast.AST) -> bool:
     """Whether a statement is in a `try` that catches its absence, or in the handler."""
     child, parent = node, module.parent(node)
     while parent is not None:
