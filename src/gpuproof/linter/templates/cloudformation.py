@@ -18,7 +18,8 @@ _MAX_DEPTH = 60
 def resources(unit: Unit) -> list[Resource]:
     """The resources of a template, in order; empty for a text that is not a template or does not parse.
 
-    `!Ref` of a parameter with a default is that default; the values of other intrinsic functions are unknown.
+    `!Ref` of a parameter with a default is that default, `Fn::Base64` the text that it encodes; the values of other
+    intrinsic functions are unknown.
     """
     try:
         root = yaml.compose(unit.source.replace("\t", "    "), Loader=_LOADER)
@@ -74,14 +75,14 @@ class _Reader:
         if depth > _MAX_DEPTH:
             return UNKNOWN
         if node.tag.startswith("!"):
-            return self._intrinsic(node.tag[1:], node, span)
+            return self._intrinsic(node.tag[1:], node, span, depth)
         if isinstance(node, yaml.ScalarNode):
             return known(_scalar(node), span)
         if isinstance(node, yaml.SequenceNode):
             return known(tuple(self.value(value, depth + 1) for value in node.value), span)
         pairs = _pairs(node)
         if len(pairs) == 1 and (pairs[0][0] in _INTRINSIC or pairs[0][0].startswith("Fn::")):
-            return self._intrinsic(pairs[0][0].removeprefix("Fn::"), pairs[0][1], span)
+            return self._intrinsic(pairs[0][0].removeprefix("Fn::"), pairs[0][1], span, depth)
         return known(Entries({key: self.value(pair, depth + 1) for key, pair in pairs}), span)
 
     def span(self, node: yaml.Node) -> Span:
@@ -91,9 +92,12 @@ class _Reader:
             self._unit, start.line + 1, start.column + 1, start.line + 1, max(last, start.column + 1) + 1
         )
 
-    def _intrinsic(self, function: str, node: yaml.Node, span: Span) -> Value:
+    def _intrinsic(self, function: str, node: yaml.Node, span: Span, depth: int) -> Value:
         if function == "Ref" and isinstance(node, yaml.ScalarNode) and node.value in self._parameters:
             return default(self._parameters[str(node.value)], span)
+        if function == "Base64":
+            # What is encoded says more than its encoding: the text of a script.
+            return self.value(node, depth + 1).with_span(span)
         if function == "Sub" and isinstance(node, yaml.ScalarNode):
             text = str(node.value)
             return (

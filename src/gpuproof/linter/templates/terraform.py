@@ -241,7 +241,7 @@ class _Parser:
             return known({"true": True, "false": False, "null": None}[token.text], span)
         if token.kind == "name" and token.text in ("var", "data"):
             return self._reference(token, span)
-        if token.kind == "name" and token.text == "jsonencode":
+        if token.kind == "name" and token.text in ("jsonencode", "base64encode"):
             return self._encoded(depth)
         if token.text == "[" and depth < _MAX_DEPTH:
             return self._list(span, depth)
@@ -263,7 +263,7 @@ class _Parser:
         return known(_Reference(".".join((first.text, *path))), span)
 
     def _encoded(self, depth: int) -> Value | None:
-        """The object in `jsonencode({...})`, which rules on policies check."""
+        """The object in `jsonencode({...})`, which rules on policies check, or the text in `base64encode(...)`."""
         token = self._peek(newlines=True)
         if token is None or token.text != "(":
             return None

@@ -1,7 +1,8 @@
-"""A GPU notebook instance without a lifecycle configuration runs, and is billed, until it is stopped by hand.
+"""A GPU notebook instance that nothing stops when it is idle runs, and is billed, until it is stopped by hand.
 
 Nights and weekends make up three quarters of a week. AWS publishes a lifecycle configuration that stops idle
-instances among its lifecycle samples. `gpuproof notebook create` has one of its own, unless `idle_timeout` is null.
+instances among its lifecycle samples. One that only installs packages stops nothing: the rule reads the scripts of
+lifecycle configurations in the same template or file, and is silent if they may stop an instance or run other scripts. `gpuproof notebook create` has one of its own, unless `idle_timeout` is null.
 
 Bad:
 
@@ -27,6 +28,26 @@ Bad:
     name: lab
     instance_type: ml.g4dn.xlarge  # <-
     idle_timeout: null
+
+Bad: its lifecycle configuration does something else
+
+    # file: template.yaml
+    AWSTemplateFormatVersion: "2010-09-09"
+    Resources:
+      Config:
+        Type: AWS::SageMaker::NotebookInstanceLifecycleConfig
+        Properties:
+          OnStart:
+            - Content:
+                Fn::Base64: |
+                  #!/bin/bash
+                  sudo -u ec2-user pip install jupyterlab-git
+      Lab:
+        Type: AWS::SageMaker::NotebookInstance
+        Properties:
+          InstanceType: ml.g4dn.xlarge  # <-
+          RoleArn: arn:aws:iam::111122223333:role/lab
+          LifecycleConfigName: !GetAtt Config.NotebookInstanceLifecycleConfigName
 
 Good:
 
@@ -67,8 +88,15 @@ Quiet: the arguments may contain it
 
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.lifecycle import (
+    LifecycleScript,
+    may_stop,
+    scripts_of_module,
+    scripts_of_template,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -81,19 +109,37 @@ _KEYS = ("LifecycleConfigName", "lifecycle_config_name", "lifecycle_configuratio
 def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "notebook" or job.api == "update_notebook_instance" or not gpus_per_host(project, job):
         return
-    if any(not job.argument(key).is_absent for key in _KEYS) or _stops_by_itself(job):
+    named = next((value for key in _KEYS if not (value := job.argument(key)).is_absent), None)
+    scripts = _scripts(job, named) if named is not None else []
+    if _stops_by_itself(job) or (
+        named is not None and (not scripts or any(may_stop(script) for script in scripts))
+    ):
         return
     name = str(job.instance_type.text)
     price = hourly_price(project, name, "notebook")
     cost = f" ({hourly_text(price)}, {cost_text(price, 730, 0)} a month)" if price else ""
     yield rule.hit(
         job.where(job.instance_type),
-        f"The notebook instance on `{name}`{cost} is not stopped when it is idle.",
+        f"The notebook instance on `{name}`{cost} is not stopped when it is idle"
+        f"{': its lifecycle configuration does something else' if scripts else ''}.",
         remedy="Remove idle_timeout, which is 1h by default."
         if job.source == "gpuproof"
+        else "Stop the instance when it is idle in its lifecycle configuration, too."
+        if scripts
         else "Add a lifecycle configuration that stops the instance when it is idle.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
+
+
+def _scripts(job: JobDefinition, named: Value) -> list[LifecycleScript]:
+    """The scripts of a notebook's lifecycle configuration, if it is in the same file; of all there, if its name is unknown."""
+    if job.module is not None:
+        scripts = scripts_of_module(job.module)
+    elif job.source in ("cloudformation", "terraform"):
+        scripts = scripts_of_template(job.span.unit)
+    else:
+        return []
+    return [script for script in scripts if named.text is None or script.config == named.text]
 
 
 def _stops_by_itself(job: JobDefinition) -> bool:
