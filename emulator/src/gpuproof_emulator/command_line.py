@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-role",
         action="store_true",
-        help="create no roles and no instance profile",
+        help="create no roles and no instance profile: an account as AWS hands it over, for `gpuproof setup`",
     )
     parser.add_argument(
         "--python",

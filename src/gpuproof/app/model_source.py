@@ -23,7 +23,7 @@ MODEL_HELP = (
     "torch.export program, or a state dict with --code"
 )
 
-_FRAMEWORK_IMAGE = re.compile(r"(?P<framework>pytorch|tensorflow)-[\w-]+:(?P<version>\d+\.\d+)")
+_FRAMEWORK_IMAGE = re.compile(r"\b(?P<framework>pytorch|tensorflow)(?:-[\w-]+)?:(?P<version>\d+\.\d+)")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(torch|tensorflow|keras|tf_keras)\b", re.MULTILINE)
 _NAMES = {"torch": "pytorch"}
 

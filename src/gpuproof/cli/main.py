@@ -67,6 +67,7 @@ COMMANDS = {
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "cleanup": Command("account.cleanup", "list the GPU resources that you are billed for, and delete them"),
     "cost": Command("account.cost", "show what GPUproof's runs have cost"),
+    "setup": Command("account.setup", "prepare an AWS account for its first run"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
     "completion": Command("completion", "print a completion script for bash, zsh or fish"),

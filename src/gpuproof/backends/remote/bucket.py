@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.backends.remote.s3_layout import CODE_TAGS, KEPT_DAYS, OBJECTS, RUNS
 from gpuproof.errors import UsageError
 from gpuproof.settings import bucket_name
@@ -65,8 +66,14 @@ def own_bucket_name(account: str, region: str) -> str:
     return f"gpuproof-{account}-{region}"
 
 
-def creation_calls(name: str, region: str, partition: str = "aws") -> Iterator[ApiCall]:
-    """The calls that create a private, encrypted bucket that requires TLS and removes old code."""
+def creation_calls(
+    name: str, region: str, partition: str = "aws", tags: Mapping[str, str] | None = None
+) -> Iterator[ApiCall]:
+    """The calls that create a private, encrypted bucket that requires TLS and removes old code.
+
+    Args:
+        tags: of the bucket, besides its kind.
+    """
     bucket = {"Bucket": name}
     settings: dict[str, Any] = {"ObjectOwnership": "BucketOwnerEnforced"}
     # The only region that must not be named: https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
@@ -98,19 +105,19 @@ def creation_calls(name: str, region: str, partition: str = "aws") -> Iterator[A
     yield ApiCall(
         "s3",
         "put_bucket_policy",
-        {**bucket, "Policy": json.dumps(_require_tls(name, partition))},
+        {**bucket, "Policy": json.dumps(require_tls(name, partition))},
         "deny requests without TLS",
     )
     yield ApiCall(
         "s3",
         "put_bucket_lifecycle_configuration",
-        {**bucket, "LifecycleConfiguration": {"Rules": _lifecycle()}},
+        {**bucket, "LifecycleConfiguration": {"Rules": lifecycle_rules()}},
         f"remove code after {KEPT_DAYS} days and incomplete uploads after one day",
     )
     yield ApiCall(
         "s3",
         "put_bucket_tagging",
-        {**bucket, "Tagging": {"TagSet": [{"Key": "gpuproof:kind", "Value": "bucket"}]}},
+        {**bucket, "Tagging": {"TagSet": tag_list({"gpuproof:kind": "bucket", **(tags or {})})}},
         "tag it as GPUproof's",
     )
 
@@ -166,8 +173,11 @@ def _bucket_name(given: str) -> str:
     return name
 
 
-def _require_tls(name: str, partition: str) -> dict[str, Any]:
-    """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html"""
+def require_tls(name: str, partition: str) -> dict[str, Any]:
+    """The policy of a bucket that denies requests without TLS.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html
+    """
     bucket = f"arn:{partition}:s3:::{name}"
     return {
         "Version": "2012-10-17",
@@ -184,7 +194,8 @@ def _require_tls(name: str, partition: str) -> dict[str, Any]:
     }
 
 
-def _lifecycle() -> list[dict[str, Any]]:
+def lifecycle_rules() -> list[dict[str, Any]]:
+    """The rules that remove code and incomplete uploads, as of PutBucketLifecycleConfiguration."""
     ((tag, value),) = CODE_TAGS.items()
     code = {"And": {"Prefix": RUNS, "Tags": [{"Key": tag, "Value": value}]}}
     gone = {"Expiration": {"Days": KEPT_DAYS}, "Status": "Enabled"}

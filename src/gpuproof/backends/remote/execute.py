@@ -11,7 +11,16 @@ from gpuproof.backends.remote.s3_layout import CODE_TAGS
 from gpuproof.backends.transaction import Step, Undo
 
 _GONE = frozenset(
-    {"NoSuchBucket", "NoSuchKey", "BucketNotEmpty", "ResourceNotFound", "ResourceNotFoundException"}
+    {
+        "NoSuchBucket",
+        "NoSuchKey",
+        "BucketNotEmpty",
+        "ResourceNotFound",
+        "ResourceNotFoundException",
+        "NoSuchEntity",
+        "InvalidGroup.NotFound",
+        "InvalidVpcID.NotFound",
+    }
 )
 """Error codes of an undo that has nothing left to do, or of a bucket that someone else also uses."""
 

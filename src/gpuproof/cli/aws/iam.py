@@ -4,6 +4,7 @@ gpuproof iam policy --user     for users who start jobs
 gpuproof iam policy --role     for the jobs' execution role
 gpuproof iam policy --trust    the trust policy of that role
 gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cost`
+gpuproof iam policy --setup    for the person who runs `gpuproof setup`
 gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
 gpuproof iam policy --on scheduler    the role of `gpuproof deploy --ttl`
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _USER_NOTE = "for users who start and view jobs: exactly the calls that GPUproof makes.\n{attach}"
 _CLEANUP_NOTE = "for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only reads.\n{attach}"
+_SETUP_NOTE = "for the person who runs `gpuproof setup`: it creates and removes roles, as an administrator may.\n{attach}"
 _ATTACH = (
     'aws iam attach-user-policy --user-name YOU --policy-arn "$(aws iam create-policy --policy-name {name} '
     '--policy-document file://{file} --query Policy.Arn --output text)"'
@@ -74,6 +76,13 @@ def add_parser(commands: Subparsers) -> None:
         action="store_const",
         const="cleanup",
         help="the policy for `gpuproof cleanup` and `gpuproof cost`",
+    )
+    which.add_argument(
+        "--setup",
+        dest="which",
+        action="store_const",
+        const="setup",
+        help="the policy for `gpuproof setup`, which creates roles",
     )
     parser.add_argument(
         "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the bucket that GPUproof creates)"
@@ -124,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.remote.iam import policy
 
-    if arguments.part is not None and arguments.which not in ("user", "cleanup"):
+    if arguments.part is not None and arguments.which not in ("user", "cleanup", "setup"):
         raise UsageError(
             "--part needs --user or --cleanup: no other policy has parts.", remedy="--user --part 1"
         )
@@ -132,6 +141,11 @@ def run(arguments: argparse.Namespace) -> int:
         from gpuproof.account.cleanup.iam_policy import cleanup_policy
 
         _print_user_policy("cleanup", _CLEANUP_NOTE, cleanup_policy(), arguments)
+        return ExitCode.OK
+    if arguments.which == "setup":
+        from gpuproof.account.setup.permissions import setup_policy
+
+        _print_user_policy("setup", _SETUP_NOTE, setup_policy(), arguments)
         return ExitCode.OK
     if arguments.role == "":
         if arguments.which:
@@ -186,7 +200,7 @@ def _attach_commands(which: str, document: dict[str, Any], arguments: argparse.N
     """The commands that create managed policies, and attach them to a user: an inline policy of a user would be too large."""
     from gpuproof.backends.remote.iam.policy_size import LARGEST_MANAGED, size_of, split
 
-    name = "gpuproof-cleanup" if which == "cleanup" else f"gpuproof-{arguments.on}"
+    name = f"gpuproof-{which if which in ('cleanup', 'setup') else arguments.on}"
     count = len(split(document))
     if count == 1:
         return _ATTACH.format(name=name, file=f"{which}.json")

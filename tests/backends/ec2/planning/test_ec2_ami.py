@@ -117,7 +117,7 @@ def test_an_account_without_a_default_vpc_is_told_what_to_do(sandbox: EC2Plannin
     aws = Aws(session=sandbox.emulator.session, sleep=lambda _seconds: None, region=region)
     with pytest.raises(UsageError, match="no default VPC in eu-west-3") as caught:
         ZoneFinder.find(aws, ())
-    assert "aws ec2 create-default-vpc --region eu-west-3" in (caught.value.remedy or "")
+    assert "gpuproof setup" in (caught.value.remedy or "")
 
 
 @pytest.mark.slow

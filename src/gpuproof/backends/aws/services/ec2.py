@@ -94,7 +94,7 @@ class EC2Calls(AwsSession):
 
     def tag_instances(self, ids: Sequence[str], tags: Mapping[str, str]) -> None:
         """Add tags to instances, or replace their values."""
-        request = {"Resources": list(ids), "Tags": _tags(tags)}
+        request = {"Resources": list(ids), "Tags": tag_list(tags)}
         self._request("ec2", "create_tags", request, ", ".join(ids))
 
     def console_output(self, instance: str) -> str:
@@ -261,5 +261,6 @@ def tag_dict(listed: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in listed}
 
 
-def _tags(given: Mapping[str, str]) -> list[dict[str, str]]:
+def tag_list(given: Mapping[str, str]) -> list[dict[str, str]]:
+    """Tags in the form of the API."""
     return [{"Key": key, "Value": value} for key, value in given.items()]

@@ -5,13 +5,16 @@ It has no inbound rules, until a job with several hosts adds one that allows con
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.backends.ec2.requests.run_instances import NEW_GROUP
 
 GROUP_NAME = "gpuproof"
+GROUP_DESCRIPTION = "GPUproof: no inbound connections from outside the group"
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,9 @@ def plan_network(aws: Aws, vpc: str, given: tuple[str, ...], hosts: int = 1) -> 
         return Network((found,), (rule_call(found),), rule_note)
     if hosts > 1:
         note = f"{rule_note}; it will be created, and kept"
-        return Network((), (_creation_call(vpc), rule_call(NEW_GROUP)), note)
+        return Network((), (creation_call(vpc), rule_call(NEW_GROUP)), note)
     note = f"the security group {GROUP_NAME} of {vpc} will be created, without inbound rules, and kept"
-    return Network((), (_creation_call(vpc),), note)
+    return Network((), (creation_call(vpc),), note)
 
 
 def rule_call(group: str) -> ApiCall:
@@ -82,13 +85,21 @@ def rule_call(group: str) -> ApiCall:
     return ApiCall("ec2", "authorize_security_group_ingress", request, what)
 
 
-def _creation_call(vpc: str) -> ApiCall:
+def creation_call(vpc: str, tags: Mapping[str, str] | None = None) -> ApiCall:
+    """The call that creates the security group of a VPC.
+
+    Args:
+        tags: of the group, besides its kind.
+    """
     request = {
         "GroupName": GROUP_NAME,
-        "Description": "GPUproof: no inbound connections from outside the group",
+        "Description": GROUP_DESCRIPTION,
         "VpcId": vpc,
         "TagSpecifications": [
-            {"ResourceType": "security-group", "Tags": [{"Key": "gpuproof:kind", "Value": "security-group"}]}
+            {
+                "ResourceType": "security-group",
+                "Tags": tag_list({"gpuproof:kind": "security-group", **(tags or {})}),
+            }
         ],
     }
     return ApiCall("ec2", "create_security_group", request, f"create the security group {GROUP_NAME}")

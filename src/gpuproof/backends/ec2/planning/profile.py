@@ -92,7 +92,7 @@ def _found(aws: Aws, name: str, given: str | None) -> InstanceProfile:
         other = "" if given else "Name one: --role NAME, or GPUPROOF_INSTANCE_PROFILE. "
         raise UsageError(
             named if given else default,
-            remedy=f"{other}To create it:\n{creation_commands(name)}",
+            remedy=f"{other}To create it: gpuproof setup, or\n{creation_commands(name)}",
         )
     if not profile.roles:
         raise UsageError(

@@ -80,7 +80,7 @@ def _default(aws: Aws) -> list[Zone]:
         raise UsageError(
             f"The account has no default VPC in {aws.region}, and the job names no subnet.",
             remedy="Name a subnet whose instances reach S3 (ec2: subnets), or create the default VPC: "
-            f"aws ec2 create-default-vpc --region {aws.region}",
+            f"gpuproof setup{aws.region_flag}",
         )
     return sorted(map(_zone, described), key=lambda zone: zone.name)
 

@@ -25,7 +25,7 @@ from gpuproof.settings import schedule_role_arn
 
 SERVICE = SERVICES["scheduler"]
 VARIABLE = "GPUPROOF_SCHEDULE_ROLE_ARN"
-_CREATE = "gpuproof iam policy --on scheduler prints its trust policy, its permissions, and how to create it"
+_CREATE = "gpuproof setup creates it; gpuproof iam policy --on scheduler prints its trust policy and its permissions"
 
 
 class EndpointPlanner:

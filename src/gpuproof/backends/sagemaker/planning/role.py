@@ -16,7 +16,7 @@ SERVICE = "sagemaker.amazonaws.com"
 _ARN = re.compile(r"arn:(?P<partition>aws[\w-]*):iam::(?P<account>\d{12}):role/(?P<name>[\w+=,.@/-]+)")
 _NAME = re.compile(r"[\w+=,.@-]{1,64}")
 _SHOWN = 10
-_CREATE = "gpuproof iam policy prints its trust policy, its permissions, and how to create it"
+_CREATE = "gpuproof setup creates one; gpuproof iam policy prints its trust policy and its permissions"
 
 
 @dataclass(frozen=True)
