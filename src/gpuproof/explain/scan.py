@@ -44,8 +44,10 @@ _LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
 _TRACEBACK = b"Traceback (most recent call last)"
 _FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+')
 _PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>\w+)[/.]")
-IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner"}
-"""Advice about an import, which needs the group `importer`: the installed package that imported."""
+INSTALLED_CODE = "installed_code"
+"""Advice of errors that count only if an installed package raised them."""
+IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", INSTALLED_CODE}
+"""Advice that needs the group `importer`: the installed package whose file the traceback ends in."""
 _FAILURE_LINES = 6
 """Lines from the exception on that belong to a failure: NCCL's error is in the second one."""
 
@@ -200,6 +202,8 @@ class _Window:
             if groups is not None:
                 if IMPORTER_ADVICE.intersection(candidate.needs):
                     groups["importer"] = self._importer(start, text[: match.start()])
+                    if INSTALLED_CODE in candidate.needs and not groups["importer"]:
+                        continue
                 count = known.count if known is not None else 1
                 self._scan.occurrences[candidate.code] = Occurrence(
                     candidate, groups, line, _line_of(text, match), line, count, self._log

@@ -310,3 +310,27 @@ def test_a_missing_cudnn_names_the_library_that_needs_it(context: Context) -> No
     found = explained(context, line)
     assert "libtorch_cuda.so needs cuDNN 8" in (found.here or "")
     assert "nvidia-cudnn-cu12==8.*" in found.remedy
+
+
+def attribute_error(path: str) -> list[str]:
+    return [
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 12, in fit',
+        "    self.scaler.step_all()",
+        "AttributeError: 'GRPOTrainer' object has no attribute 'step_all'",
+    ]
+
+
+def test_an_attribute_that_an_installed_package_misses_is_a_clash_of_versions(context: Context) -> None:
+    found = explained(context, *attribute_error("/opt/conda/lib/python3.12/site-packages/trl/grpo.py"))
+    assert found.code == "packages-mismatch"
+    assert "pip install -U trl transformers" in found.remedy
+
+
+def test_an_attribute_that_the_script_misses_is_the_scripts_own_error(context: Context) -> None:
+    assert explain_lines(attribute_error("/opt/ml/code/train.py"), context) == []
+
+
+def test_none_in_an_installed_package_is_no_clash_of_versions(context: Context) -> None:
+    lines = attribute_error("/opt/conda/lib/python3.12/site-packages/trl/grpo.py")
+    assert explain_lines([line.replace("GRPOTrainer", "NoneType") for line in lines], context) == []

@@ -147,6 +147,20 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
     return None
 
 
+def installed_code(groups: Mapping[str, str], _: Context) -> Advice | None:
+    """The two packages that do not fit together: the one that raised the error, and the one of the class."""
+    importer, class_ = groups.get("importer", ""), groups.get("class", "").rpartition(".")[2]
+    for row in data_rows("class_packages"):
+        if row["importer"] in ("", importer) and fnmatchcase(class_, row["class"]):
+            both = importer if row["package"] == importer else f"{importer} and {row['package']}"
+            return Advice(
+                f"The package {importer} raised it.",
+                row["remedy"] or f"pip install -U {both.replace(' and ', ' ')}",
+                instead=True,
+            )
+    return Advice(f"The package {importer} raised it: it, or what it builds on, is too old or too new.")
+
+
 def moved(groups: Mapping[str, str], _: Context) -> Advice | None:
     """What replaced a name that a package no longer has."""
     module_, name = groups.get("module", ""), groups.get("name", "")
@@ -169,6 +183,7 @@ ADVICE: dict[str, AdviceFunction] = {
     "symbol_owner": symbol_owner,
     "argument": argument,
     "moved": moved,
+    "installed_code": installed_code,
     "attribute": attribute,
 }
 
