@@ -296,3 +296,35 @@ def test_the_program_train_of_an_image(tmp_path: Path) -> None:
         },
     )
     assert "DS101" in codes("launch.py")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'subprocess.run([sys.executable, "train.py", "--epochs", str(3)], check=True)',
+        'subprocess.check_call(["python", args.entry])',
+        'os.system(f"python train.py --epochs {args.epochs}")',
+        'command = ["python", "-u", "train.py"]\nsubprocess.Popen(command)',
+        'subprocess.run("cd . && python train.py", shell=True)',
+    ],
+)
+def test_a_python_script_that_starts_another(tmp_path: Path, call: str) -> None:
+    text = f"import argparse, os, subprocess, sys\nparser = argparse.ArgumentParser()\nparser.add_argument('-e', '--entry')\nparser.add_argument('--epochs')\nargs = parser.parse_args()\n{call}\n"
+    linked(tmp_path, trainer('command="python start.py -e train.py"'), src__start_DOT_py=text)
+    report = check_here("launch.py")
+    assert "DS101" in {hit.code for hit in report.hits}
+    assert report.files == 3
+
+
+def test_a_python_script_that_starts_one_process_per_gpu(tmp_path: Path) -> None:
+    text = 'import subprocess\nsubprocess.run(["torchrun", "--nproc_per_node=4", "train.py"])\nsubprocess.run(["nvidia-smi"])\n'
+    trains = TRAIN + "    torch.distributed.init_process_group()\n"
+    linked(tmp_path, trainer('entry_script="start.py"'), src__start_DOT_py=text, src__train_DOT_py=trains)
+    assert not codes("launch.py") & {"DS101", "DS116", "DS118", "SM126", "DS123"}
+
+
+def test_the_end_of_the_link_in_a_python_script(tmp_path: Path) -> None:
+    text = 'import subprocess, sys\nsubprocess.run([sys.executable, "-m", "pip", "install", "x"])\nsubprocess.run([sys.executable, choose()])\n'
+    linked(tmp_path, trainer('entry_script="start.py"'), src__start_DOT_py=text)
+    (note,) = [hit.finding.message for hit in check_here("launch.py").hits if hit.code == "SM126"]
+    assert "(start.py, line 3)" in note

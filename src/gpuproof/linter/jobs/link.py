@@ -125,7 +125,8 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     if isinstance(starts, LinkEnd):
         return [replace(job, link_end=starts)]
     recipe = job.span.unit if job.span.unit.kind == "dockerfile" else None
-    followed = Follower(workspace, folders, recipe and _copied_by(recipe)).follow(starts)
+    hints = [value.text for value in job.hyperparameters.parts.values() if value.text is not None]
+    followed = Follower(workspace, folders, recipe and _copied_by(recipe), hints).follow(starts)
     end = followed.ends[0] if followed.ends else None
     if not followed.scripts:
         if end is None and _is_found(job, folders, workspace):

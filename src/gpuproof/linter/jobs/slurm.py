@@ -43,7 +43,7 @@ def _options(unit: Unit) -> dict[str, tuple[str, Span]]:
         except ValueError:
             continue
         span = unit.span(number, 1, number, len(line) + 1)
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words[1:], ""], strict=False):
             if not word.startswith("-"):
                 continue
             name, equals, value = word.lstrip("-").partition("=")

@@ -117,3 +117,21 @@ def test_other_commands_start_no_script(command: str) -> None:
 def test_a_list_of_words_is_a_command_without_a_shell() -> None:
     assert next(read_words(["python3", "train.py", "a;b"])).arguments == ("a;b",)
     assert next(read_words(["/bin/bash", "-c", "cd x && python train.py"])).folder == "x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'COMMAND="torchrun --nproc_per_node $N train.py"\n$COMMAND --x',
+        'command="torchrun --nproc_per_node=4 train.py \\\n  --a b"\nif [ -n "$L" ]; then\n  command="$command --log"\nfi\neval $command',
+        'ARGS=(\n  --nnodes 1\n  --nproc_per_node "$(nproc)"\n)\ntorchrun "${ARGS[@]}" train.py',
+        'launch() {\n  base="torchrun --nnodes 1 train.py"\n  $base\n}\nCUDA_VISIBLE_DEVICES=$G launch',
+    ],
+)
+def test_commands_in_variables(text: str) -> None:
+    start = only(text)
+    assert (start.program, start.launcher.name if start.launcher else None) == ("train.py", "torchrun")
+
+
+def test_make_without_a_target() -> None:
+    assert (only("make").kind, only("make").arguments) == ("make", ())

@@ -11,6 +11,7 @@ from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.jobs.commands import files
 from gpuproof.linter.jobs.commands.programs import Start, read_text
 from gpuproof.linter.jobs.commands.shell import Shell
+from gpuproof.linter.jobs.commands.subprocesses import started_by
 from gpuproof.linter.source.span import Unit
 
 _CONTAINER_FOLDERS = re.compile(
@@ -90,6 +91,7 @@ class Follower:
     Args:
         folders: the working folders that a command may have; the first that contains a path counts.
         folder_of: the folders behind an absolute path of the container; None for those that are unknown.
+        hints: values of the job that may name a script that another one starts: its hyperparameters.
     """
 
     def __init__(
@@ -97,7 +99,10 @@ class Follower:
         workspace: Workspace,
         folders: Sequence[Path],
         folder_of: Callable[[str], list[Path] | None] | None = None,
+        hints: Sequence[str] = (),
     ) -> None:
+        self._hints = tuple(hints)
+        self._read: set[Unit] = set()
         self._workspace = workspace
         self._folders = list(folders)
         self._folder_of = folder_of
@@ -127,15 +132,39 @@ class Follower:
             case "shell" | "make":
                 self._file(replace(start, program=path), found, where, depth)
             case _:
-                self._script(replace(start, program=path), found, where)
+                self._script(replace(start, program=path), found, where, depth)
 
-    def _script(self, start: Start, found: Followed, where: str) -> None:
+    def _script(self, start: Start, found: Followed, where: str, depth: int) -> None:
         located = self._locate(start.folder, start.program)
         unit = self._workspace.file(located) if located is not None else None
         if unit is not None:
             found.scripts.append(Found(unit, start, start.program))
+            self._started_by(unit, start, found, depth)
         elif located is None:
             found.ends.append(LinkEnd(f"`{start.program}` is not here{where}", _CHECK_IT, start.line))
+
+    def _started_by(self, unit: Unit, outer: Start, found: Followed, depth: int) -> None:
+        """Continue in what a Python script starts as another process."""
+        if unit in self._read or not any(word in unit.source for word in ("subprocess", "os.system")):
+            return
+        self._read.add(unit)
+        module = self._workspace.module(unit)
+        if module is None:
+            return
+        for inner in started_by(module, (*outer.arguments, *self._hints)):
+            if (
+                inner.kind == "module"
+                and self._locate(inner.folder, f"{inner.program.replace('.', '/')}.py") is None
+            ):
+                continue
+            merged = replace(
+                inner,
+                folder=_join(outer.folder, inner.folder),
+                environment={**outer.environment, **inner.environment},
+                launcher=inner.launcher or outer.launcher,
+                is_conditional=inner.is_conditional or outer.is_conditional,
+            )
+            self._follow(merged, found, unit.path.rpartition("/")[2], depth + 1)
 
     def _module(self, start: Start, found: Followed, where: str) -> None:
         inner = start.program.replace(".", "/")

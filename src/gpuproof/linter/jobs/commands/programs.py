@@ -410,7 +410,7 @@ def _launcher(kind: str, options: Mapping[str, str]) -> Launcher | None:
 
 
 def _option(words: Sequence[str], short: str, long: str) -> str | None:
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         if word in (f"-{short}", f"--{long}"):
             return following
         if word.startswith(f"--{long}="):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
-_BRACED = re.compile(r"([A-Za-z_]\w*|[0-9@*])(?::?[-=](.*))?", re.DOTALL)
+_BRACED = re.compile(r"([A-Za-z_]\w*|[0-9@*])(?:\[[@*]\])?(?::?[-=](.*))?", re.DOTALL)
+_WORDS = re.compile(r"(?:\$\([^)]*\)|\S)+")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _OPENING = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSING = frozenset({"fi", "done", "esac"})
@@ -95,9 +96,10 @@ def _assignments(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _assign(shell: Shell, name: str, value: str, *, certain: bool) -> None:
-    if certain and "$" not in value:
+    """Set a variable; one that an `if` or a loop may change is unknown, unless it only gets longer."""
+    if certain:
         shell.variables[name] = value
-    elif name not in shell.variables or not certain or "$" in value:
+    elif not value.startswith(shell.variables.get(name, "$")):
         shell.variables.pop(name, None)
 
 
@@ -196,6 +198,10 @@ class _Scanner:
                 if character in "<>" and len(parts) == 1 and parts[0].isdigit():
                     return []  # the number of a file descriptor
                 break
+            if character == "(" and parts[-1].endswith("=") and len(parts) == 1:
+                parts[-1] += self._array()
+                is_quoted = True
+                continue
             if character == ")" and "(" not in parts[-1]:
                 if self._parentheses < 1:
                     # A pattern of `case`; `_without_keywords` drops it.
@@ -227,9 +233,16 @@ class _Scanner:
         return [
             word
             for part in parts
-            for word in (part.split() if " " in part and "$(" not in part else [part])
+            for word in (_WORDS.findall(part) if " " in part or "\n" in part else [part])
             if word
         ]
+
+    def _array(self) -> str:
+        """The words of `NAME=(a b)` as one text, to the closing parenthesis."""
+        end = _closing(self._text, self._at)
+        inner = self._text[self._at + 1 : end]
+        self._skip(end + 1 - self._at)
+        return " ".join(word for words, _, _ in _Scanner(inner, self._shell).commands() for word in words)
 
     def _double_quoted(self, parts: list[str]) -> list[str]:
         text = self._text
@@ -271,7 +284,10 @@ class _Scanner:
         found = self._shell.value(name)
         if found is None and fallback and "$" not in fallback and not self._is_argument(name):
             found = fallback
-        return [text[start : self._at] if found is None else found]
+        written = text[start : self._at]
+        if found is not None and ("[@]" in written or "[*]" in written):
+            return _WORDS.findall(found)
+        return [written if found is None else found]
 
     def _is_argument(self, name: str) -> bool:
         """Whether a positional parameter may have been passed, so that its default does not count."""
