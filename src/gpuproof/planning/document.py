@@ -36,6 +36,7 @@ def to_json(plan: ScriptPlan, script: str) -> dict[str, Any]:
         "input": asdict(trace.input),
         "assumptions": [asdict(note) for note in trace.assumptions],
         "side_effects": [asdict(note) for note in trace.side_effects],
+        "findings": [asdict(note) for note in trace.findings],
         "trace_seconds": trace.seconds,
         "cached": plan.cached,
         "trace_peak_rss": trace.peak_rss,

@@ -169,6 +169,7 @@ class Trace:
         input: the input pipeline.
         assumptions: what was assumed, in order.
         side_effects: what was prevented.
+        findings: what is wrong with how the script trains, with the codes of `gpuproof.trace.pytorch.trained_parameters`.
         seconds: how long tracing took.
         peak_rss: memory of the tracing process, in bytes.
         reads: what the script has read; None if that is not known.
@@ -196,6 +197,7 @@ class Trace:
     input: Input = Input()
     assumptions: list[Note] = field(default_factory=list)
     side_effects: list[Note] = field(default_factory=list)
+    findings: list[Note] = field(default_factory=list)
     seconds: float = 0.0
     peak_rss: int = 0
     reads: Reads | None = None
@@ -257,8 +259,8 @@ def read_trace(text: str) -> Trace | TraceFailure:
         content["sharding"] = _read(Sharding, content["sharding"])
     if content.get("reads") is not None:
         content["reads"] = _read(Reads, content["reads"])
-    for name in ("assumptions", "side_effects"):
-        content[name] = [_read(Note, note) for note in content[name]]
+    for name in ("assumptions", "side_effects", "findings"):
+        content[name] = [_read(Note, note) for note in content.get(name, ())]
     return _read(Trace, content)
 
 

@@ -72,3 +72,21 @@ with torch.accelerator.device_index(0):
 @pytest.mark.parametrize("script", [TENSOR_TYPES, CALLS], ids=["tensor types", "functions"])
 def test_pytorch_answers_for_the_gpu(tmp_path: Path, script: str) -> None:
     assert trace_of(tmp_path, script + TRAIN).steps == 3
+
+
+def test_distributions_take_values_that_nobody_knows(tmp_path: Path) -> None:
+    script = """
+import torch
+from torch.distributions import Categorical, Normal
+
+policy = torch.nn.Linear(4, 3).cuda()
+optimizer = torch.optim.Adam(policy.parameters())
+for _ in range(10):
+    actions = Categorical(logits=policy(torch.randn(8, 4).cuda()))
+    noise = Normal(torch.zeros(8).cuda(), torch.ones(8).cuda()).rsample()
+    loss = -(actions.log_prob(actions.sample()) * noise).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    assert trace_of(tmp_path, script).steps == 3

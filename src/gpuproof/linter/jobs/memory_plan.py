@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuproof.catalogue.model import Gpu, Instance
     from gpuproof.planning.estimates import FitResult, Interval
     from gpuproof.planning.tracing import TracedSizes, TraceRequest
+    from gpuproof.trace.document import Note
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class MemoryPlan:
         alternative: of the service's instance types on which it is sure to fit, the one on which it costs least; None if there
             is none.
         certain: whether all arguments of the script are known, none only by default.
+        findings: what is wrong with how the script trains.
     """
 
     gpu: str
@@ -67,6 +69,7 @@ class MemoryPlan:
     usd_per_hour: float | None
     certain: bool
     command: str
+    findings: tuple[Note, ...] = ()
 
 
 class MemoryPlans:
@@ -138,6 +141,7 @@ class MemoryPlans:
             None if best is None else best.price.usd_per_hour,
             _is_certain(job.hyperparameters) and _is_certain(_words(job)),
             _command(job, request, gpu),
+            tuple(traced.trace.findings),
         )
 
     def _trace(self, job: JobDefinition, request: TraceRequest, options: TraceOptions) -> TracedSizes:

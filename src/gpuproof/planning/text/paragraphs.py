@@ -38,8 +38,14 @@ def introduction(plan: ScriptPlan, script: str) -> Iterator[str]:
     yield f"{script}: {trace.mode}, {', '.join(words)}"
     yield (
         f"{trace.parameters:,} parameters, {trace.flops / 1e9:,.1f} GFLOPs a {step}; "
-        f"traced {pluralize(trace.steps, step)} in {format_duration(trace.seconds)}"
+        f"traced {pluralize(trace.steps, step)} "
+        + (
+            "by an earlier plan; nothing has changed"
+            if plan.cached
+            else f"in {format_duration(trace.seconds)}"
+        )
     )
+    yield from _shown("found", trace.findings)
     yield from _shown("assumed", trace.assumptions)
     yield from _shown("skipped", trace.side_effects)
     yield from (f"note: {warning}" for warning in plan.warnings)

@@ -41,6 +41,7 @@ from gpuproof.trace.pytorch.saved_models import replace_files
 from gpuproof.trace.pytorch.sequences import watch_packed_sequences
 from gpuproof.trace.pytorch.steps import TrainingSteps, parameters_of
 from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
+from gpuproof.trace.pytorch.trained_parameters import TrainedParameters
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
@@ -106,8 +107,10 @@ class TorchSession:
         self._sharded = ShardedModels(self.notes, self._wrapped)
         self._buckets: list[Any] = []
         self._scaled = batch_scale != 1
+        self._models: dict[int, Any] = {}
+        self._parameters = TrainedParameters(self.gpu.is_on_gpu, self._models.values)
         self._training = TrainingSteps(
-            self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training
+            *(self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training, self._parameters)
         )
         self._repeated = RepeatedCalls(
             *(self.recorder, fake, self.gpu, lambda: self._training.count),
@@ -117,7 +120,6 @@ class TorchSession:
         self._batch_marks: list[Mark] = []
         self._request_marks: list[Mark] = []
         self._base = Mark(0, 0, 0, 0, 0.0)
-        self._models: dict[int, Any] = {}
         self._depth = 0
         self._install(target, fake, batch_scale)
         if change is not None:
@@ -150,6 +152,8 @@ class TorchSession:
         open_attention_layers()
         watch_packed_sequences(self.gpu)
         _choose_foreach()
+        # Whether values on the GPU are valid is not known.
+        torch.distributions.Distribution.set_default_validate_args(False)
         self._training.install()
         if not self._inference and not self._serving:
             self._repeat_calls()
@@ -329,6 +333,7 @@ class TorchSession:
             input=self._input(memory, last.batches - start.batches),
             assumptions=self._assumptions(marks),
             side_effects=[note for note in self.notes.list() if note.code in PREVENTED],
+            findings=self._parameters.findings() if mode == "training" else [],
             seconds=time.perf_counter() - self._started,
             peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )

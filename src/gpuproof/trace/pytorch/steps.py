@@ -13,6 +13,7 @@ import torch.optim.optimizer as optimizers
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.pytorch.trained_parameters import TrainedParameters
 
 
 class TrainingSteps:
@@ -27,6 +28,7 @@ class TrainingSteps:
         gpu: knows which parameters are on the GPU.
         wanted: returns how many steps to record.
         complete: called when these were made.
+        parameters: learns of optimizers and their steps.
 
     Attributes:
         optimizers: that have stepped.
@@ -40,12 +42,14 @@ class TrainingSteps:
         gpu: FakeGpu,
         wanted: Callable[[], int],
         complete: Callable[[], None],
+        parameters: TrainedParameters,
     ) -> None:
         self._recorder = recorder
         self._log = log
         self._gpu = gpu
         self._wanted = wanted
         self._complete = complete
+        self._parameters = parameters
         self._marks: list[tuple[int, Mark]] = []
         self._updates: list[Mark] = []
         self._has_optimizer = self._updating = False
@@ -62,6 +66,7 @@ class TrainingSteps:
         def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             self._has_optimizer = True
             original_init(optimizer, *args, **kwargs)
+            self._parameters.created(optimizer)
 
         def watched(function: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
@@ -101,6 +106,8 @@ class TrainingSteps:
         return [mark for key, mark in self._marks if key == last]
 
     def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if not self._has_closure(args, kwargs):
+            self._parameters.before_step(optimizer)
         self._log.in_optimizer = True
         for parameter in parameters_of(optimizer):
             if self._gpu.is_on_gpu(parameter):
@@ -114,6 +121,11 @@ class TrainingSteps:
         if len(args) > 1 and callable(args[1]):  # the first one is the optimizer
             return (args[0], self._as_forward(args[1]), *args[2:]), kwargs
         return None
+
+    @staticmethod
+    def _has_closure(args: Any, kwargs: Any) -> bool:
+        """Whether the step computes the gradients itself."""
+        return callable(kwargs.get("closure")) or (len(args) > 1 and callable(args[1]))
 
     def _as_forward(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         """A closure that computes the loss, which is no part of the optimizer."""
