@@ -246,12 +246,28 @@ def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
         return UNKNOWN_TYPE
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     calls = [call for call in calls_named(module, function.name) if local_function(call) is function]
+    if not calls and binding.name == _served(function, names):
+        return _of_model_fn(module, depth)
     if not calls or binding.name not in names:
         return UNKNOWN_TYPE
     given = [call.expression(binding.name, names.index(binding.name)) for call in calls]
     if any(argument is None for argument in given):
         return UNKNOWN_TYPE
     return _common_type([type_of(module, argument, depth + 3) for argument in given])
+
+
+def _served(function: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> str | None:
+    """The parameter of a handler's function that gets what `model_fn` returns."""
+    place = {"predict_fn": 1, "transform_fn": 0}.get(function.name)
+    return names[place] if place is not None and place < len(names) else None
+
+
+def _of_model_fn(module: Module, depth: int) -> InferredType:
+    load = module.functions.get("model_fn")
+    returned = _returned(Definition(module, load)) if load is not None else []
+    return (
+        _common_type([type_of(module, value, depth + 3) for value in returned]) if returned else UNKNOWN_TYPE
+    )
 
 
 def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:

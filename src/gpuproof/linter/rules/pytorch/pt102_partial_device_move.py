@@ -38,6 +38,18 @@ Bad: the batch is moved, the model is not
         x, y = x.to(device), y.to(device)
         scores = model(x)  # <-
 
+Bad: DistributedDataParallel gets a GPU and a model on the CPU
+
+    import os
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    from torchvision.models import resnet50
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    model = DistributedDataParallel(resnet50(), device_ids=[local_rank])  # <-
+    model(torch.ones(1, 3, 224, 224).cuda())
+
 Good:
 
     import torch
@@ -127,6 +139,7 @@ def check(module: Module, project: Project) -> Hits:
         or runs_without_gpu(module, project)
     ):
         return
+    yield from _wrapped_on_the_cpu(module)
     if uses(module, _MOVES_INPUT, "call") or _something_moves_inside(module):
         return
     moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
@@ -210,6 +223,24 @@ def _output_device(module: Module, node: ast.expr, depth: int = 0) -> str | None
     if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
         return _output_device(module, node.func.value, depth + 1)
     return None
+
+
+def _wrapped_on_the_cpu(module: Module) -> Hits:
+    """Models that are given to DistributedDataParallel with GPUs, and are certainly not there."""
+    for call in calls_named(module, "DistributedDataParallel", "DDP"):
+        model = call.expression("module", 0)
+        devices = module.origin(call.expression("device_ids", 1))
+        if not (call.name or "").startswith("torch.") or not isinstance(devices, (ast.List, ast.Tuple)):
+            continue
+        inferred = type_of(module, model)
+        if not devices.elts or inferred.kind is not TypeKind.MODULE or inferred.device != "cpu":
+            continue
+        name = module.text(model) if model is not None else "model"
+        yield rule.hit(
+            call.span,
+            f"`{name}` is on the CPU, and DistributedDataParallel with device_ids needs it on that GPU: ValueError.",
+            remedy=f"Pass {name}.to(local_rank).",
+        )
 
 
 def _hit(module: Module, call: Call, model: InferredType) -> Hit:

@@ -16,6 +16,22 @@ Bad:
 
     X = np.load("data/X.npy")  # <-
 
+Bad: the author's home folder is a default
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge").fit(
+        {"test": "s3://bucket/test"}
+    )
+    # file: train.py
+    import argparse
+    import os
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", default="/home/ada/flowers/train")  # <-
+    parser.add_argument("--test", default=os.environ["SM_CHANNEL_TEST"])
+
 Good:
 
     # file: launch.py
@@ -62,7 +78,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.analysis.values import Value
@@ -72,7 +88,10 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule(
-    "SM108", "local-data-path", Severity.WARNING, needs=("load", "read", "open", "dataset", "Folder", "flow")
+    "SM108",
+    "local-data-path",
+    Severity.WARNING,
+    needs=("load", "read", "open", "dataset", "Folder", "flow", "/home/", "/Users/"),
 )
 
 _READERS = frozenset(
@@ -96,6 +115,9 @@ _READERS = frozenset(
         "tensorflow.data.TFRecordDataset",
     }
 )
+_HOME = re.compile(
+    r"/home/(?!ec2-user/SageMaker|ubuntu/\.|sagemaker-user)[\w.-]+/|/Users/[\w.-]+/|[A-Za-z]:[\\/]"
+)
 _CHANNELS = re.compile(r"SM_CHANNEL|SM_INPUT|/opt/ml/input")
 _CREATES = re.compile(
     r"(^|\.)(urlretrieve|urlopen|download\w*|extractall|unpack\w*|copytree|copy2?|savez\w*|to_(csv|parquet|pickle|json)|os\.system"
@@ -110,6 +132,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = training_jobs(module, project)
     if not jobs or any(job.module is module for job in jobs):
         return
+    yield from _home_folders(module, jobs)
     if (
         script_uses(module, _CHANNELS, "string")
         or script_uses(module, _CREATES, "call")
@@ -135,6 +158,32 @@ def check(module: Module, project: Project) -> Hits:
             f'os.environ["SM_CHANNEL_TRAIN"], "{name.rstrip("/").rpartition("/")[2]}").',
             severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
         )
+
+
+def _home_folders(module: Module, jobs: list[JobDefinition]) -> Hits:
+    """Arguments whose default is in somebody's home folder, and that a job does not set."""
+    for call in calls_named(module, "add_argument"):
+        default = call.argument("default")
+        path = default.text if default.is_known else None
+        flags = [node.value for node in call.node.args if isinstance(node, ast.Constant)]
+        names = {str(flag).lstrip("-").replace("-", "_") for flag in flags}
+        if path is None or not _HOME.match(path) or not names:
+            continue
+        without = [
+            job
+            for job in jobs
+            if job.kind == "training"
+            and not (job.source == "gpuproof" and job.instance_type.is_absent)
+            and (job.hyperparameters.is_absent or job.hyperparameters.entries is not None)
+            and not names & {name.replace("-", "_") for name in passed_hyperparameters(job)}
+            and (job.hyperparameters.entries is None or job.hyperparameters.entries.complete)
+        ]
+        if without:
+            yield rule.hit(
+                default.span or call.span,
+                f"`{path}` does not exist in the container of {without[0].title}, which does not set {flags[0]}.",
+                remedy='Pass the data as a channel, and use os.environ["SM_CHANNEL_TRAIN"] as the default.',
+            )
 
 
 def _is_local(path: str) -> bool:

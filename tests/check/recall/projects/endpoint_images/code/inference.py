@@ -27,8 +27,9 @@ def model_fn(model_dir):
     model = convnext_tiny(num_classes=len(labels))
     state = torch.load(os.path.join(model_dir, "model.pt"), map_location="cpu", weights_only=True)
     model.load_state_dict(state)
+    model.labels = labels
     model.to(DEVICE).eval()
-    return {"network": model, "labels": labels}
+    return model
 
 
 def input_fn(body, content_type):
@@ -40,10 +41,10 @@ def input_fn(body, content_type):
 
 def predict_fn(batch, model):
     with torch.inference_mode():
-        scores = model["network"](batch.to(DEVICE)).softmax(dim=1)
+        scores = model(batch.to(DEVICE)).softmax(dim=1)
     values, places = scores.topk(5)
     return [
-        {"label": model["labels"][place], "score": value}
+        {"label": model.labels[place], "score": value}
         for place, value in zip(places[0].tolist(), values[0].tolist(), strict=True)
     ]
 
