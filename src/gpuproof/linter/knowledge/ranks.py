@@ -107,7 +107,8 @@ def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
     if function is None:
         return True
     returns_early = any(
-        isinstance(statement, (ast.Return, ast.Raise)) for statement in _nodes_before(function, node)
+        isinstance(statement, (ast.Return, ast.Raise)) and module.function_of(statement) is function
+        for statement in _nodes_before(function, node)
     )
     calls = [call for call in calls_named(module, function.name) if call.receiver is None]
     return (

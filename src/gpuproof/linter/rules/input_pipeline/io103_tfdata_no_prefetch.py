@@ -2,7 +2,7 @@
 
 `prefetch(tf.data.AUTOTUNE)` at the end of a pipeline overlaps the two; TensorFlow's guide to tf.data performance
 lists it first. `fit` does not add it. The rule follows a pipeline from its source to `fit`, and does not report
-pipelines of which any part is defined elsewhere.
+pipelines of which any part is defined by another package.
 
 Bad:
 
@@ -21,6 +21,22 @@ Fixed:
     dataset = dataset.batch(2)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(dataset.prefetch(tf.data.AUTOTUNE), epochs=3)
+
+Bad: a function of another file makes the dataset
+
+    # file: data.py
+    import tensorflow as tf
+
+    def load(folder):
+        files = tf.data.Dataset.list_files(folder + "/*")
+        return files.map(tf.io.read_file, num_parallel_calls=tf.data.AUTOTUNE).batch(32)  # <-
+    # file: train.py
+    import tensorflow as tf
+    from data import load
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
+    model.fit(load("data"))
 
 Good:
 
@@ -49,7 +65,9 @@ Quiet: a dataset that is returned to the caller
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import wrap
@@ -59,7 +77,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
-rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data"))
+rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data", ".fit("))
 
 _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
 
@@ -77,6 +95,14 @@ def check(module: Module, project: Project) -> Hits:
         ):
             continue
         steps = pipeline_calls(module, dataset)
+        if steps is None and (batch := _returned_batch(module, dataset)) is not None:
+            yield rule.hit(
+                batch.span,
+                f"`{batch.module.text(batch.node)[-60:]}` is passed to fit without prefetch: the GPU waits while each batch is "
+                "prepared.",
+                remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
+            )
+            return
         if (
             steps is None
             or any(step.method in _MAY_PREFETCH for step in steps)
@@ -96,3 +122,22 @@ def check(module: Module, project: Project) -> Hits:
             remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             fix=fix,
         )
+
+
+def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
+    """The `batch()` that a function of the project returns as it is; None if any file of the script may prefetch."""
+    made = module.origin(dataset)
+    maker = find_definition(module, made.func) if isinstance(made, ast.Call) else None
+    if maker is None or isinstance(maker.node, ast.ClassDef):
+        return None
+    if any(calls_named(local, *_MAY_PREFETCH) for local in local_modules(module)):
+        return None
+    returned = [
+        node.value
+        for node in ast.walk(maker.node)
+        if isinstance(node, ast.Return) and maker.module.function_of(node) is maker.node
+    ]
+    calls = [origin_call(maker.module, value) for value in returned]
+    if len(calls) != 1 or calls[0] is None or calls[0].method != "batch":
+        return None
+    return calls[0]

@@ -62,6 +62,43 @@ Good:
     parser.add_argument("--batch_size", type=int, default=8)
     args = parser.parse_args()
 
+Bad: the dataclasses of transformers
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"epochs": 3, "batch_size": 32},
+    ).fit()
+    # file: train.py
+    from dataclasses import dataclass
+    from transformers import HfArgumentParser
+
+    @dataclass
+    class Arguments:
+        epochs: int = 3
+        train_batch_size: int = 8
+
+    (arguments,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()  # <-
+
+Quiet: they include those of transformers itself
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"num_train_epochs": 3},
+    ).fit()
+    # file: train.py
+    from dataclasses import dataclass
+    from transformers import HfArgumentParser, TrainingArguments
+
+    @dataclass
+    class Arguments:
+        train_batch_size: int = 8
+
+    own, theirs = HfArgumentParser((Arguments, TrainingArguments)).parse_args_into_dataclasses()
+
 Quiet: unknown arguments are ignored
 
     # file: launch.py
@@ -89,10 +126,13 @@ Quiet: the parser's arguments are defined elsewhere
     args = parser.parse_args()
 """
 
+import ast
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import command_line
+from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.script_contract import (
     accepts_flag,
@@ -113,6 +153,7 @@ rule = Rule("SM105", "undeclared-argument", Severity.ERROR, when="link")
 def check(job: JobDefinition, _: Project) -> Hits:
     if job.script is None or not receives_hyperparameters(job):
         return
+    yield from _unknown_to_dataclasses(job, job.script)
     line = command_line(job.script)
     if not line.strict or not reads_command_line(job.script):
         return
@@ -134,6 +175,43 @@ def check(job: JobDefinition, _: Project) -> Hits:
         "args, _ = parser.parse_known_args().",
         fix=Fix("Ignore unknown arguments", edits, safe=True) if edits else None,
     )
+
+
+def _unknown_to_dataclasses(job: JobDefinition, script: Module) -> Hits:
+    """Hyperparameters that none of the dataclasses of transformers' HfArgumentParser has."""
+    for parser in calls_to(script, "transformers.HfArgumentParser"):
+        parses = calls_named(script, "parse_args_into_dataclasses")
+        declared = _fields(script, parser.expression("dataclass_types", 0))
+        if declared is None or len(parses) != 1 or "return_remaining_strings" in parses[0].keywords:
+            continue
+        if parses[0].node.args or "args" in parses[0].keywords:
+            continue
+        names = [name.replace("-", "_") for name in passed_hyperparameters(job)]
+        missing = [name for name in names if not any(field.startswith(name) for field in declared)]
+        if missing:
+            near = get_close_matches(missing[0], declared, 1, 0.6)
+            yield rule.hit(
+                parses[0].span,
+                f"{job.title} passes {', '.join(f'--{name}' for name in missing)}, which no dataclass of {job.script_title} "
+                "has: ValueError, some specified arguments are not used.",
+                remedy=f"Pass {near[0]} instead." if near else f"Add a field {missing[0]} to the dataclass.",
+            )
+
+
+def _fields(script: Module, written: ast.expr | None) -> list[str] | None:
+    """The fields of the dataclasses of an HfArgumentParser; None if not all of them are classes of the file."""
+    classes = written.elts if isinstance(written, (ast.Tuple, ast.List)) else [written]
+    found: list[str] = []
+    for name in classes:
+        owner = script.classes.get(name.id) if isinstance(name, ast.Name) else None
+        if owner is None or owner.bases:
+            return None
+        found += [
+            statement.target.id
+            for statement in owner.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        ]
+    return found
 
 
 def _known_only(span: Span) -> tuple[Edit, ...]:
