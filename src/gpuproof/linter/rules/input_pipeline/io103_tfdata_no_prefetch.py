@@ -88,14 +88,9 @@ def check(module: Module, project: Project) -> Hits:
         return
     for call in calls_named(module, "fit"):
         dataset = call.expression("x", 0)
-        if (
-            call.receiver is None
-            or dataset is None
-            or type_of(module, dataset).kind is not TypeKind.TF_DATASET
-        ):
+        if call.receiver is None or dataset is None:
             continue
-        steps = pipeline_calls(module, dataset)
-        if steps is None and (batch := _returned_batch(module, dataset)) is not None:
+        if (batch := _returned_batch(module, dataset)) is not None:
             yield rule.hit(
                 batch.span,
                 f"`{batch.module.text(batch.node)[-60:]}` is passed to fit without prefetch: the GPU waits while each batch is "
@@ -103,6 +98,9 @@ def check(module: Module, project: Project) -> Hits:
                 remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             )
             return
+        if type_of(module, dataset).kind is not TypeKind.TF_DATASET:
+            continue
+        steps = pipeline_calls(module, dataset)
         if (
             steps is None
             or any(step.method in _MAY_PREFETCH for step in steps)
@@ -128,7 +126,7 @@ def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
     """The `batch()` that a function of the project returns as it is; None if any file of the script may prefetch."""
     made = module.origin(dataset)
     maker = find_definition(module, made.func) if isinstance(made, ast.Call) else None
-    if maker is None or isinstance(maker.node, ast.ClassDef):
+    if maker is None or maker.module is module or isinstance(maker.node, ast.ClassDef):
         return None
     if any(calls_named(local, *_MAY_PREFETCH) for local in local_modules(module)):
         return None
@@ -140,4 +138,4 @@ def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
     calls = [origin_call(maker.module, value) for value in returned]
     if len(calls) != 1 or calls[0] is None or calls[0].method != "batch":
         return None
-    return calls[0]
+    return calls[0] if type_of(maker.module, calls[0].receiver).kind is TypeKind.TF_DATASET else None
