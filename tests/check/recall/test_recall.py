@@ -9,11 +9,11 @@ from check.recall.recall import findings, mutations, outcomes, projects
 pytestmark = pytest.mark.slow
 
 FOUND = {
-    "endpoint_images": 13,
-    "keras_flowers": 10,
-    "lightning_segmentation": 7,
-    "torchvision_finetune": 6,
-    "trainer_reviews": 8,
+    "endpoint_images": 16,
+    "keras_flowers": 16,
+    "lightning_segmentation": 14,
+    "torchvision_finetune": 21,
+    "trainer_reviews": 13,
 }
 """The number of mistakes that are found in each project. Raise it with every rule that finds more: the aim is 90 %."""
 
