@@ -2,7 +2,8 @@
 
 This takes several times the GPU memory and some time; a validation batch that fits under `torch.inference_mode()` may
 not fit without it. `model.eval()` does not disable autograd. The rule checks functions that put a model into
-evaluation mode, or that a serving toolkit calls, and that run the model.
+evaluation mode, or that a serving toolkit calls, and that run the model; in code that also trains, the loop between
+`model.eval()` and the next `model.train()`.
 
 Bad:
 
@@ -25,6 +26,24 @@ Bad: an inference handler
 
     def predict_fn(data, model):
         return model(data)  # <-
+
+Bad: in the training loop itself
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        model.train()
+        for x, y in DataLoader([]):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        model.eval()
+        hits = 0
+        for x, y in DataLoader([]):
+            hits += (model(x).argmax(1) == y).sum().item()  # <-
 
 Good:
 
@@ -96,7 +115,7 @@ from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -104,7 +123,7 @@ from gpuproof.linter.analysis.usage import find_uses, reached, uses
 from gpuproof.linter.knowledge.inference_handlers import is_handler
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hit, Hits, Rule
 
 rule = Rule("PF104", "no-grad-missing", Severity.WARNING, needs=(".eval()", "predict_fn", "transform_fn"))
 
@@ -113,6 +132,8 @@ _SWITCHES = re.compile(
     r"|^torch\.(autograd|func)\.|^captum\."
 )
 """Calls of a function that disables autograd, or needs it."""
+_TRAINS = re.compile(r"(^|\.)(backward|step)$")
+_OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 _GRADIENTS = re.compile(r"^(grad|requires_grad)$")
 _LOADS = re.compile(r"^torch\.(jit\.)?load$|(^|\.)(load_state_dict|eval)$")
 _WITHOUT = re.compile(r"^(diffusers|sentence_transformers)\.|(^|\.)pipeline$")
@@ -126,17 +147,78 @@ def check(module: Module, _: Project) -> Hits:
     if _is_off(module):
         return
     handler = is_handler(module)
+    found: set[ast.AST] = set()
     for function in module.nodes(ast.FunctionDef):
         runs = _runs_model(module, function, handler)
         run = next((call for call in runs if not _switches(module, function, call)), None)
         if run is None or _is_called_without(module, function):
             continue
-        yield rule.hit(
-            run.span,
-            f"`{module.text(run.node)[:50]}` in `{function.name}` runs with autograd enabled: activations stay in GPU memory "
-            "for a backward pass that never happens.",
-            remedy="Put it under `with torch.inference_mode():`.",
-        )
+        found.add(run.node)
+        yield _hit(module, run, f" in `{function.name}`")
+    for run in _evaluation_loops(module):
+        if run.node not in found:
+            yield _hit(module, run, "")
+
+
+def _hit(module: Module, run: Call, where: str) -> Hit:
+    return rule.hit(
+        run.span,
+        f"`{module.text(run.node)[:50]}`{where} runs with autograd enabled: activations stay in GPU memory for a backward "
+        "pass that never happens.",
+        remedy="Put it under `with torch.inference_mode():`.",
+    )
+
+
+def _evaluation_loops(module: Module) -> Iterator[Call]:
+    """Runs of a model in loops between its `eval()` and its next `train()`, in the same block of code that also trains."""
+    for call in calls_named(module, "eval"):
+        statement = module.parent(call.node)
+        block = _block(module, statement) if isinstance(statement, ast.Expr) else None
+        function = module.function_of(call.node)
+        if (
+            block is None
+            or call.receiver is None
+            or (function is not None and _is_called_without(module, function))
+        ):
+            continue
+        # A function of its own is checked as a whole.
+        if function is not None and not uses(module, _TRAINS, "call", within=function):
+            continue
+        if is_inside_with(module, call.node, _OFF):
+            continue
+        model = module.text(call.receiver)
+        for following in block[block.index(statement) + 1 :]:  # pyright: ignore[reportArgumentType]
+            if any(
+                module.text(other.node.func) == f"{model}.train"
+                for other in calls_within(all_calls(module), following)
+            ):
+                break
+            if not isinstance(following, ast.For) or _needs_gradients(module, following):
+                continue
+            runs = [
+                run
+                for run in calls_within(all_calls(module), following)
+                if module.text(run.node.func) == model
+            ]
+            if runs and not is_inside_with(module, runs[0].node, _OFF):
+                yield runs[0]
+                break
+
+
+def _block(module: Module, statement: ast.AST) -> list[ast.stmt] | None:
+    """The statements of the block that contains a statement."""
+    parent = module.parent(statement)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block  # pyright: ignore[reportUnknownVariableType]
+    return None
+
+
+def _needs_gradients(module: Module, loop: ast.For) -> bool:
+    return uses(module, _SWITCHES, "call", "name", within=loop) or uses(
+        module, _GRADIENTS, "attribute", "keyword", within=loop
+    )
 
 
 def _is_off(module: Module) -> bool:
