@@ -157,6 +157,32 @@ def test_handlers_of_the_container_reach_every_version(several: Path, name: str)
         model.unload()
 
 
+def test_a_handler_gets_tensorflow_servings_refusal_where_the_default_handler_wraps(several: Path) -> None:
+    plain = load_model(several, Settings(), Device())
+    assert ask(plain, "[6.0]") == {"predictions": [[5.0]]}
+    (several / "code").mkdir()
+    (several / "code" / "inference.py").write_text(
+        textwrap.dedent("""
+            import urllib.error, urllib.request
+            def handler(data, context):
+                try:
+                    with urllib.request.urlopen(context.rest_uri, data.read()) as answer:
+                        return answer.read(), "application/json"
+                except urllib.error.HTTPError as error:
+                    return error.read(), "application/json"
+        """)
+    )
+    model = load_model(several, Settings(), Device())
+    try:
+        assert "Is not object" in ask(model, "[6.0]")["error"]
+        assert ask(model, "{}") == {"error": "Missing 'inputs' or 'instances' key"}
+        unknown = ask(model, '{"instances": [6.0], "signature_name": "none"}')
+        assert unknown == {"error": 'Serving signature name: "none" not found in signature def'}
+        assert ask(model, '{"instances": [6.0]}') == {"predictions": [5.0]}
+    finally:
+        model.unload()
+
+
 def test_the_status_of_the_rest_api_lists_the_versions(several: Path) -> None:
     (several / "code").mkdir()
     (several / "code" / "inference.py").write_text(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.serve import media_types
-from gpuproof.serve.codecs import registry, tensorflow_json
+from gpuproof.serve.codecs import registry, tensorflow_json, tensorflow_rest
 from gpuproof.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
 from gpuproof.serve.errors import LoadError, RequestError
 from gpuproof.serve.frameworks import tensorflow_examples, tensorflow_files
@@ -144,6 +144,27 @@ class TensorFlow(Framework):
         target.check_method()
         key, servable = self._servables.find(target)
         return replace(self._read_for(servable, body, content_type, target), model=key)
+
+    def read_rest(self, body: bytes, target: Target) -> TensorRequest:
+        """Read what a handler sends to TensorFlow Serving, which refuses what AWS's container accepts. Raises RequestError."""
+        target.check_method()
+        if self._servables is None:
+            key, servable = None, self._require_servable()
+        else:
+            key, servable = self._servables.find(target)
+        values = tensorflow_rest.parse(bytes(body))
+        signature = tensorflow_json.signature_of(values)
+        try:
+            specs = servable.specs(signature)
+        except RequestError:
+            raise tensorflow_rest.unknown_signature(signature) from None
+        if target.method != "predict":
+            tensorflow_rest.check_examples(values)
+            read = tensorflow_examples.read(self._tf, values, specs, target.method)
+        else:
+            tensorflow_rest.check_predict(values, specs)
+            read = tensorflow_json.read(values, specs)
+        return read if key is None else replace(read, model=key)
 
     def _read_for(self, servable: Servable, body: Any, content_type: str, target: Target) -> TensorRequest:
         codec = registry.codec_of(content_type)

@@ -80,7 +80,7 @@ class TensorFlowServingModel(ServedModel):
     def read_rest(self, body: Any, target: Target) -> Any:
         """Read a body of the REST API as tensors. Raises RequestError."""
         try:
-            return self._tensorflow.read_tensors(body, media_types.JSON, target)
+            return self._tensorflow.read_rest(body, target)
         except RecursionError:
             raise arrays.too_deep() from None
 
