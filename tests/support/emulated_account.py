@@ -79,14 +79,18 @@ class EmulatedAccount:
         """How many requests were made for an operation."""
         return sum(request["operation"] == operation for request in self.application._requests)
 
-    def changes(self) -> list[str]:
-        """The operations that were requested, but for those that only read."""
-        reading = ("List", "Describe", "Get", "Search", "Head")
+    def operations(self) -> list[str]:
+        """The operations that GPUproof has requested."""
         return [
             request["operation"]
             for request in self.application._requests
-            if not request["operation"].startswith(reading) and "gpuproof/" in request["user_agent"]
+            if "gpuproof/" in request["user_agent"]
         ]
+
+    def changes(self) -> list[str]:
+        """The operations that GPUproof has requested, but for those that only read."""
+        reading = ("List", "Describe", "Get", "Search", "Head")
+        return [operation for operation in self.operations() if not operation.startswith(reading)]
 
     def endpoint(
         self,

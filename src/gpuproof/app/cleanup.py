@@ -35,6 +35,7 @@ class CleanupRequest:
         all_regions: examine all regions that are enabled for the account.
         all: also list what has no GPU, and unused models and configurations.
         delete: delete what is selected.
+        dry_run: only find what would be deleted.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -42,6 +43,7 @@ class CleanupRequest:
     all_regions: bool = False
     all: bool = False
     delete: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,6 +202,11 @@ def clean_up(request: CleanupRequest, reporter: CleanupReporter, profile: str | 
             inventory = scan.inventory(_regions(request, scan))
             result = _listed(inventory, request)
             reporter.listed(result)
+            if request.dry_run:
+                is_selected = bool(selection.names) or selection.has_filters
+                return replace(
+                    result, selected=tuple(_chosen(result, selection, reporter)) if is_selected else ()
+                )
             chosen = _chosen(result, selection, reporter) if request.delete else ()
             if not (request.delete and reporter.confirm(chosen)):
                 return replace(result, selected=tuple(chosen))

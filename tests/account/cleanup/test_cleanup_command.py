@@ -115,6 +115,19 @@ def test_a_named_endpoint_is_deleted_and_nothing_else(account: EmulatedAccount, 
     assert account.changes() == ["DeleteEndpoint"]
 
 
+def test_a_dry_run_names_what_would_be_deleted(account: EmulatedAccount, cli: CliSandbox) -> None:
+    account.endpoint("chat", tags=OWN)
+    account.endpoint("theirs")
+    before = account.state()
+    done = cli.gpuproof("cleanup", "--gpuproof", "--delete", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "would be deleted: us-east-1/endpoint/chat" in done.stdout
+    assert "would be deleted: us-east-1/endpoint/theirs" not in done.stdout
+    document = listed(cli, "chat", "--dry-run")
+    assert "chat" in json.dumps(document["selected"])
+    assert account.state() == before
+
+
 def test_gpuproofs_endpoint_goes_with_its_configuration_and_model(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:

@@ -265,11 +265,7 @@ def test_the_policy_for_setup_covers_its_requests(cli: CliSandbox, account: Emul
     listed = {operation.replace("_", "") for _, operation in read_actions()}
     cli.gpuproof("setup", "--yes")
     cli.gpuproof("setup", "--remove", "--yes")
-    made = {
-        request["operation"].lower()
-        for request in account.application._requests
-        if "gpuproof/" in request["user_agent"]
-    }
+    made = {operation.lower() for operation in account.operations()}
     assert made <= listed
 
 

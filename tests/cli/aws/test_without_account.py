@@ -133,3 +133,18 @@ def test_own_variables_are_shown_and_secrets_are_not(nobody: CliSandbox) -> None
     assert {name: shown[name] for name in plain} == plain
     assert shown["PYTHONPATH"] == "/opt/ml/model/code/.gpuproof"
     assert "***" not in (shown["BASH_ENV"], shown["GPUPROOF_SERVER"], shown["GPUPROOF_SERVE_WARMUP"])
+
+
+def test_setup_and_its_removal(nobody: CliSandbox) -> None:
+    document = dry_run(nobody, "setup")
+    assert {part["state"] for part in document["parts"]} == {"missing"}
+    assert document["account"] == "<account>"
+    found = dry_run(nobody, "setup", "--remove")["found"]
+    assert "role gpuproof-sagemaker, if setup has created it" in [entry["what"] for entry in found]
+
+
+def test_a_cleanup_says_what_it_would_ask(nobody: CliSandbox) -> None:
+    document = dry_run(nobody, "cleanup", "--kind", "endpoint", "--delete")
+    assert (document["kinds"], document["regions"]) == (["endpoint"], ["us-east-1"])
+    assert "sagemaker list_endpoints" in document["reads"]
+    assert "sagemaker delete_endpoint" in document["deletes"]

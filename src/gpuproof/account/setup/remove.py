@@ -8,6 +8,7 @@ from itertools import islice
 
 from gpuproof.account.setup.state import POLICY_NAME, State
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.backends.ec2.planning.network import GROUP_NAME
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.iam.policy import ROLE_NAMES
@@ -48,7 +49,17 @@ class Removed:
 
 
 def plan_removal(aws: Aws, state: State) -> Iterator[Removal]:
-    """Yield what setup has created in the account, in the order in which it is deleted."""
+    """Yield what setup has created in the account, in the order in which it is deleted; of an unknown account, what it may have."""
+    if isinstance(aws, UnknownAccount):
+        names = (
+            f"security group {GROUP_NAME}",
+            f"instance profile {ROLE_NAMES['ec2']}",
+            *(f"role {name}" for name in ROLE_NAMES.values()),
+            f"bucket {state.bucket_name}",
+        )
+        for name in names:
+            yield Removal(f"{name}, if setup has created it", lambda: None)
+        return
     if state.group is not None and state.group.is_own:
         group = state.group.id
         yield Removal(

@@ -27,6 +27,7 @@ PLACEHOLDERS = {
     "<configuration>": "the endpoint's configurations, by their tags",
     "<model>": "the endpoint's models, by their tags",
     "<variant>": "the endpoint's variant, if it is scaled",
+    "<regions>": "the regions that the account has enabled",
     "<object>": "the first object below the address",
 }
 """What each placeholder stands for."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag
-from gpuproof.errors import UsageError
+from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.account.cleanup.delete import Outcome
@@ -83,6 +83,11 @@ def add_parser(commands: Subparsers) -> None:
         action="store_true",
         help="filters also select volumes and other things that hold data",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what the names or filters would delete; without credentials, what would be asked of AWS",
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="delete without a question")
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -102,12 +107,24 @@ def run(arguments: argparse.Namespace) -> int:
         include_data=arguments.include_data,
     )
     _check_usage(arguments, selection)
+    if arguments.dry_run and _shown_without_account(arguments, selection):
+        return ExitCode.OK
     request = CleanupRequest(
-        selection, tuple(arguments.region), arguments.all_regions, arguments.all, arguments.delete
+        selection,
+        tuple(arguments.region),
+        arguments.all_regions,
+        arguments.all,
+        arguments.delete,
+        arguments.dry_run,
     )
     result = clean_up(request, _Console(arguments, selection))
     if arguments.format == "json":
         print(json.dumps(result.to_json(), indent=2))
+    elif arguments.dry_run:
+        for resource in result.selected:
+            print(f"would be deleted: {resource.region}/{resource.kind}/{resource.id}")
+        if not result.selected and (selection.names or selection.has_filters):
+            print("Nothing is selected.")
     return result.exit_code
 
 
@@ -169,6 +186,34 @@ class _Console:
             print(outcome_line(outcome), file=sys.stderr if failed else sys.stdout, flush=True)
 
 
+def _shown_without_account(arguments: argparse.Namespace, selection: Selection) -> bool:
+    """Without credentials: prints which regions, kinds and requests it would be about. Returns whether there are none."""
+    from gpuproof.account.cleanup.iam_policy import read_actions
+    from gpuproof.account.cleanup.resource import Kind
+    from gpuproof.app.session import aws_client
+    from gpuproof.backends.aws.unknown_account import ACCOUNT, UnknownAccount, with_placeholders
+
+    aws = aws_client(next(iter(arguments.region), None), dry_run=True)
+    if not isinstance(aws, UnknownAccount):
+        return False
+    requests = {
+        label: [f"{row.service} {row.operation}" for row in read_actions() if row.group == group]
+        for label, group in (("reads", "read"), ("deletes", "delete"))
+    }
+    lists = {
+        "regions": ["<regions>"] if arguments.all_regions else arguments.region or [aws.region],
+        "kinds": [str(kind) for kind in selection.kinds or tuple(Kind)],
+        **requests,
+    }
+    if arguments.format == "json":
+        document = {"version": 1, "dry_run": True, "account": ACCOUNT, **lists}
+        print(json.dumps(with_placeholders(document), indent=2))
+        return True
+    for label, values in {"account": [ACCOUNT], **lists}.items():
+        print(f"{label:<10} {', '.join(values)}")
+    return True
+
+
 def _ask(question: str) -> str:
     """The answer; empty at the end of the input."""
     try:
@@ -183,7 +228,7 @@ def _ask(question: str) -> str:
 def _check_usage(arguments: argparse.Namespace, selection: Selection) -> None:
     if arguments.yes and not arguments.delete:
         raise UsageError("--yes needs --delete.", remedy="gpuproof cleanup --gpuproof --delete --yes")
-    if not arguments.delete:
+    if not arguments.delete or arguments.dry_run:
         return
     if not (selection.names or selection.has_filters) and (
         arguments.yes or arguments.format == "json" or not sys.stdin.isatty()

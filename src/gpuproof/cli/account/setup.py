@@ -107,13 +107,12 @@ def _remove(arguments: argparse.Namespace) -> int:
     from gpuproof.account.setup.remove import Removed
     from gpuproof.app.session import aws_client
     from gpuproof.app.setup import plan_account_removal, remove_setup
-    from gpuproof.backends.aws.unknown_account import UnknownAccount
+    from gpuproof.backends.aws.unknown_account import with_placeholders
     from gpuproof.cli.endpoints.progress import DeploymentProgress
 
     as_json = arguments.format == "json"
     aws = aws_client(arguments.region, dry_run=arguments.dry_run)
-    # Without an account, nothing of it is known.
-    removals = [] if isinstance(aws, UnknownAccount) else plan_account_removal(aws)
+    removals = plan_account_removal(aws)
     if not as_json:
         for removal in removals:
             kept = removal.data and not arguments.include_data
@@ -122,7 +121,8 @@ def _remove(arguments: argparse.Namespace) -> int:
             print(f"There is nothing in {aws.region} that `gpuproof setup` has created.")
     if arguments.dry_run:
         if as_json:
-            print(json.dumps(_removal_document(removals, Removed(()), dry_run=True), indent=2))
+            document = _removal_document(removals, Removed(()), dry_run=True)
+            print(json.dumps(with_placeholders(document), indent=2))
         return ExitCode.OK
     if removals and not (arguments.yes or _confirmed("Delete it?", "gpuproof setup --remove --yes")):
         print("Nothing was deleted.")

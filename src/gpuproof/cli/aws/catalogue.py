@@ -138,7 +138,8 @@ def _regions(asked: Sequence[str] | None, refresh: Refresh, clients: Clients) ->
         if not clients.has_credentials():
             raise NoCredentials(
                 "No AWS credentials: nothing was refreshed. The shipped data stays in use.",
-                remedy="Set AWS_PROFILE, sign in with `aws sso login`, or set AWS_ACCESS_KEY_ID and its secret.",
+                remedy="Set AWS_PROFILE, sign in with `aws sso login`, or set AWS_ACCESS_KEY_ID and its secret.\n"
+                "Without an AWS account: `gpuproof emulator` is one on this machine.",
             )
         return list(dict.fromkeys(asked)) if asked else refresh.regions()
     except Exception as error:

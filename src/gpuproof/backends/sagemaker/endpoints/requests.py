@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.sagemaker.requests.common import tag_list
+from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.jobs.models.endpoint import EndpointJob, Scaling
 
 VARIANT = "AllTraffic"

@@ -112,8 +112,3 @@ def tags(request: JobRequest) -> dict[str, str]:
         "gpuproof:require-gpu": "true" if required else "false",
         **({"gpuproof:fresh": "true"} if request.fresh else {}),
     }
-
-
-def tag_list(given: Mapping[str, str]) -> list[dict[str, str]]:
-    """Tags in the form of the API."""
-    return [{"Key": key, "Value": value} for key, value in given.items()]

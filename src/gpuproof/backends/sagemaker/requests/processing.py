@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.backends.remote.results.output_names import RESERVED, input_name, output_name
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
@@ -54,7 +55,7 @@ def processing_request(request: JobRequest, job: ProcessingJob) -> dict[str, Any
             "EnableNetworkIsolation": own.network_isolation,
             "EnableInterContainerTrafficEncryption": own.encrypt_traffic,
         },
-        "Tags": common.tag_list(common.tags(request)),
+        "Tags": tag_list(common.tags(request)),
     }
     if own.output_kms_key:
         body["ProcessingOutputConfig"]["KmsKeyId"] = own.output_kms_key

@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuproof.agent.contract import hyperparameter_texts
 from gpuproof.agent.paths import ContractPaths
+from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.backends.sagemaker.requests import common
 from gpuproof.backends.sagemaker.requests.common import JobRequest
 from gpuproof.jobs.models.script_jobs import TrainingJob
@@ -38,7 +39,7 @@ def training_request(request: JobRequest, job: TrainingJob) -> dict[str, Any]:
         "ResourceConfig": _resources(request, job),
         "StoppingCondition": {"MaxRuntimeInSeconds": common.max_runtime(job)},
         "RetryStrategy": {"MaximumRetryAttempts": RETRIES},
-        "Tags": common.tag_list(common.tags(request)),
+        "Tags": tag_list(common.tags(request)),
         "EnableNetworkIsolation": own.network_isolation,
         "EnableInterContainerTrafficEncryption": own.encrypt_traffic,
         "EnableManagedSpotTraining": job.resources.spot,
