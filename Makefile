@@ -21,7 +21,7 @@ help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test but those of make nightly (what CI runs)"
 	@echo "make nightly      the tests that make test leaves out: benchmarks, the longest multi-host jobs"
-	@echo "make quick        lint and the tests that start no framework, server or job (two minutes on two cores)"
+	@echo "make quick        lint and the tests that start no framework, server or job (2 to 4 minutes on two cores)"
 	@echo "make flaky        tests of processes and signals, 20 times on one busy core (COUNT=20)"
 	@echo "make coverage     branch coverage of 'make test', also in the processes that tests start (COVERED=tests/util)"
 	@echo "make lint         ruff, pyright and import-linter"

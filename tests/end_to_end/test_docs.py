@@ -103,6 +103,27 @@ def test_the_tour_mentions_the_exit_code_of_an_unused_gpu(sandbox: CliSandbox) -
     assert sandbox.gpuproof(*shlex.split(after)[1:]).returncode == int(expected)
 
 
+def tour() -> list[str]:
+    """The commands of README's tour."""
+    section = (ROOT / "README.md").read_text().partition("## A three-line tour")[2]
+    return [shlex.join(shlex.split(line, comments=True)) for line in section.split("```")[1].splitlines()[1:]]
+
+
+@pytest.mark.parametrize("command", tour())
+def test_readmes_tour_runs_as_printed_in_a_clone(sandbox: CliSandbox, command: str) -> None:
+    shutil.copytree(
+        ROOT / "examples", sandbox.project / "examples", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    program, *words = shlex.split(command)
+    assert program == "gpuproof"
+    done = sandbox.gpuproof(*words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_readmes_tour_names_three_commands() -> None:
+    assert [command.split()[1] for command in tour()] == ["check", "run", "run"]
+
+
 @pytest.mark.parametrize("block", [block for block in blocks("python") if "deploy(" not in block])
 def test_python_blocks_run(sandbox: CliSandbox, block: str) -> None:
     shutil.copytree(ROOT / "examples", sandbox.project / "examples")
