@@ -24,7 +24,16 @@ def read_job_facts(document: Mapping[str, Any], paths: RunPaths) -> JobFacts:
         document: the content of its `job.json`.
         paths: its folder, with the submitted source.
     """
-    code = _code_folder(document, paths)
+    return job_facts(document, _code_folder(document, paths))
+
+
+def job_facts(document: Mapping[str, Any], code: Path | None = None) -> JobFacts:
+    """The facts of a run.
+
+    Args:
+        document: the content of its `job.json`.
+        code: the folder with the submitted source; None if it is not on this machine.
+    """
     return JobFacts(
         channels=tuple(document.get("channels", ())),
         environment=dict(document.get("environment", {})),

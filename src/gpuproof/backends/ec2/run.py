@@ -279,7 +279,7 @@ class EC2Run(RemoteRun):
         Args:
             instance_type: assume that it ran on this type; the real one if None.
         """
-        from gpuproof.backends.remote.diagnose import explain_run_end  # not needed to list or follow runs
+        from gpuproof.backends.remote.diagnose import explain_run_end, read_job  # not needed to list runs
 
         return explain_run_end(
             self.record,
@@ -288,6 +288,7 @@ class EC2Run(RemoteRun):
             self._launch.region,
             instance_type,
             gpu_expected=bool(self._launch.expects),
+            job=read_job(self._aws, self._launch.bucket, self.id),
             other_logs=self._console_logs(),
         )
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from gpuproof.agent.state import FAILED
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.logs import Tail
+from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.catalogue import Catalogue, JobKind
+from gpuproof.errors import GPUproofError
 from gpuproof.explain.context import Context, JobFacts
+from gpuproof.explain.job_facts import job_facts
 from gpuproof.explain.report import Report
 from gpuproof.explain.sources import explain_job
+
+
+def read_job(aws: Aws, bucket: str, run_id: str) -> JobFacts | None:
+    """What was submitted, from the run's `job.json` on S3; None if it cannot be read."""
+    try:
+        with aws.open_object(bucket, RunLayout(run_id).job) as file:
+            return job_facts(json.load(file))
+    except (GPUproofError, ValueError):
+        return None
 
 
 def explain_run_end(

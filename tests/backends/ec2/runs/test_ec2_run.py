@@ -16,6 +16,7 @@ from gpuproof.backends.base import Event, Output
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
 from support.archives import archive
@@ -392,6 +393,16 @@ class TestExplaining:
         explained = ec2.look_at(launch).explanations()
         assert explained
         assert explained[0].log == "algo-1"
+
+    def test_the_job_that_was_submitted_decides_the_remedy(self, ec2: Any) -> None:
+        launch = ec2.launch("no-ranks")
+        job = {"entry_point": "ddp.py", "launcher": "none", "channels": ["train"]}
+        ec2.aws.put_object(ec2.bucket, RunLayout(launch.run_id).job, json.dumps(job).encode())
+        ec2.log(launch, "ValueError: environment variable RANK expected, but not set")
+        ec2.end(launch, "Failed")
+        (found,) = ec2.look_at(launch).explanations()
+        assert found.code == "launcher-missing"
+        assert "gpuproof run ddp.py --distribution torchrun" in found.remedy
 
     def test_the_console_is_evidence_if_the_host_left_no_report(self, ec2: Any) -> None:
         launch = ec2.launch(created=time.time() - 7200)
