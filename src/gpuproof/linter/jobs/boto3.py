@@ -21,6 +21,15 @@ OPERATIONS: dict[str, Kind] = {
 }
 """Operations of `boto3.client("sagemaker")` that describe a job, with the kind of job."""
 
+DOCUMENTS = {
+    "TrainingJobName": "create_training_job",
+    "ProcessingJobName": "create_processing_job",
+    "EndpointConfigName": "create_endpoint_config",
+    "TransformJobName": "create_transform_job",
+    "NotebookInstanceName": "create_notebook_instance",
+}
+"""Members by which a JSON or YAML text (`--cli-input-json`) is recognised as a request, with the boto3 method."""
+
 _SERVING = ("endpoint", "transform")
 _VARIANT_MEMBERS = ("ModelName", "InferenceAmiVersion")
 """Members of a production variant that are arguments of its job, too."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import ABSENT, Value
-from gpuproof.linter.jobs.boto3 import request_jobs
+from gpuproof.linter.jobs.boto3 import DOCUMENTS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition, Kind
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.read import read_resources
@@ -19,15 +19,6 @@ _CLOUDFORMATION = {
 """Resource types whose properties are the members of a boto3 request."""
 
 _MODELS = ("AWS::SageMaker::Model", "aws_sagemaker_model")
-
-_REQUESTS = {
-    "TrainingJobName": "create_training_job",
-    "ProcessingJobName": "create_processing_job",
-    "EndpointConfigName": "create_endpoint_config",
-    "TransformJobName": "create_transform_job",
-    "NotebookInstanceName": "create_notebook_instance",
-}
-"""Members by which a request is recognised, with the boto3 method."""
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
@@ -64,7 +55,7 @@ def _requests(unit: Unit) -> Iterator[JobDefinition]:
     from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
 
     request = cloudformation.document(unit)
-    for member, operation in _REQUESTS.items():
+    for member, operation in DOCUMENTS.items():
         if member in request.parts:
             yield from request_jobs(operation, request, request.parts[member].span or unit.span(1))
             return

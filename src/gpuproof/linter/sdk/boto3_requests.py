@@ -1,4 +1,4 @@
-"""Finds boto3 requests and pairs their members with shapes of botocore's service model."""
+"""Finds requests of boto3 and in JSON files, and pairs their members with shapes of botocore's service model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.values import Entries, Value, known
+from gpuproof.linter.jobs.boto3 import DOCUMENTS
 from gpuproof.linter.sdk import Operation, Shape, botocore_operation
+from gpuproof.linter.source.span import Span, Unit
 
 METHODS = {
     "create_training_job": "sagemaker",
@@ -27,15 +29,18 @@ METHODS = {
 
 @dataclass(frozen=True, eq=False)
 class Boto3Request:
-    """One boto3 request.
+    """One request.
 
     Args:
+        call: the call; None for the request of a JSON or YAML file.
         members: the members; `.entries.complete` if these are all.
+        span: its position.
     """
 
-    call: Call
+    call: Call | None
     operation: Operation
     members: Value
+    span: Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +71,22 @@ def boto3_requests(module: Module) -> Iterator[Boto3Request]:
             continue
         given = Entries(members)
         given.complete = not call.is_open
-        yield Boto3Request(call, operation, known(given, call.span))
+        yield Boto3Request(call, operation, known(given, call.span), call.span)
+
+
+def document_requests(unit: Unit) -> Iterator[Boto3Request]:
+    """The request in a JSON or YAML file for `aws sagemaker create-… --cli-input-json`; none in other texts."""
+    if unit.kind != "request":
+        return
+    from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
+
+    members = cloudformation.document(unit)
+    method = next((DOCUMENTS[name] for name in DOCUMENTS if name in members.parts), None)
+    operation = botocore_operation(method, METHODS[method]) if method is not None else None
+    # The description of a job has its name, too, and members that no request has.
+    if operation is None or "CreationTime" in members.parts or "ResponseMetadata" in members.parts:
+        return
+    yield Boto3Request(None, operation, members, members.span or unit.span(1))
 
 
 def request_members(request: Boto3Request) -> Iterator[RequestMember]:

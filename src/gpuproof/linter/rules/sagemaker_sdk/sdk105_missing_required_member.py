@@ -55,8 +55,14 @@ from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk import FormerlyRequired, formerly_required
-from gpuproof.linter.sdk.boto3_requests import Boto3Request, boto3_requests, request_members
+from gpuproof.linter.sdk.boto3_requests import (
+    Boto3Request,
+    boto3_requests,
+    document_requests,
+    request_members,
+)
 from gpuproof.linter.source.edit import Fix
+from gpuproof.linter.source.span import Unit
 
 rule = Rule("SDK105", "missing-required-member", Severity.ERROR, needs=("create_", "run_instances"))
 
@@ -68,6 +74,12 @@ def check(module: Module, _: Project) -> Hits:
     for request in boto3_requests(module):
         yield from _missing(request)
         yield from _formerly_required(request)
+
+
+@rule.unit
+def check_document(unit: Unit, _: Project) -> Hits:
+    for request in document_requests(unit):
+        yield from _missing(request)
 
 
 def _missing(request: Boto3Request) -> Hits:
@@ -83,7 +95,7 @@ def _missing(request: Boto3Request) -> Hits:
         if missing:
             where = f"`{path}` of {request.operation.name}" if path else request.operation.name
             yield rule.hit(
-                value.span or request.call.span,
+                value.span or request.span,
                 f"{where} requires {' and '.join(f'`{name}`' for name in missing)}: the request is rejected.",
                 remedy=f"Add {', '.join(missing)}.",
             )
@@ -102,14 +114,14 @@ def _formerly_required(request: Boto3Request) -> Hits:
             continue
         if member.member != "StoppingCondition":
             yield rule.hit(
-                request.call.span,
+                request.span,
                 f"{name} requires `{member.member}` unless ServerlessJobConfig is given: the request is rejected.",
                 remedy=f"Add {member.member}.",
             )
             continue
         rejected = _is_old(request, member)
         yield rule.hit(
-            request.call.span,
+            request.span,
             f"{name} without `StoppingCondition`: "
             + (
                 f"botocore up to {member.up_to} rejects it."
@@ -118,13 +130,15 @@ def _formerly_required(request: Boto3Request) -> Hits:
             ),
             remedy=f"Add {_HOUR}.",
             severity=rule.severity if rejected else Severity.WARNING,
-            fix=Fix("Stop the job after one hour", (add_keyword(request.call, _HOUR),)),
+            fix=Fix("Stop the job after one hour", (add_keyword(request.call, _HOUR),))
+            if request.call
+            else None,
         )
 
 
 def _is_old(request: Boto3Request, member: FormerlyRequired) -> bool:
     """Whether the project pins a boto3 or botocore that still requires it; both have the same version numbers."""
-    pins = pinned_versions(request.call.module.unit)
+    pins = pinned_versions(request.span.unit)
     limit = _numbers(member.up_to)
     pinned = (pins.get(package, "") for package in ("botocore", "boto3"))
     return any(

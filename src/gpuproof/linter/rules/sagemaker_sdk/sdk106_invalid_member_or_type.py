@@ -72,8 +72,15 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Entries, Value
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
-from gpuproof.linter.sdk.boto3_requests import Boto3Request, RequestMember, boto3_requests, request_members
+from gpuproof.linter.sdk.boto3_requests import (
+    Boto3Request,
+    RequestMember,
+    boto3_requests,
+    document_requests,
+    request_members,
+)
 from gpuproof.linter.source.edit import Edit, Fix
+from gpuproof.linter.source.span import Unit
 
 rule = Rule("SDK106", "invalid-member-or-type", Severity.ERROR, needs=("create_", "run_instances"))
 
@@ -94,24 +101,34 @@ _WORDS = {
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     for request in boto3_requests(module):
-        for part in request_members(request):
-            span = part.value.span or request.call.span
-            if part.shape is None:
-                name = part.path.rpartition(".")[2]
-                near = difflib.get_close_matches(name, part.owner.members, 1, 0.6)
-                yield rule.hit(
-                    span,
-                    f"`{part.path}` is not a member of {request.operation.name}: botocore rejects the request.",
-                    remedy=f"Write {near[0]}." if near else None,
-                )
-            elif (wrong := _wrong_type(part)) is not None:
-                yield rule.hit(
-                    span,
-                    f"`{part.path}` of {request.operation.name} must be {_WORDS[part.shape.type]}, not {wrong}: "
-                    "botocore rejects the request.",
-                    remedy=f'Write "{part.value.value}".' if _is_number_for_text(part) else None,
-                    fix=_quoted(part, request),
-                )
+        yield from _check(request)
+
+
+@rule.unit
+def check_document(unit: Unit, _: Project) -> Hits:
+    for request in document_requests(unit):
+        yield from _check(request)
+
+
+def _check(request: Boto3Request) -> Hits:
+    for part in request_members(request):
+        span = part.value.span or request.span
+        if part.shape is None:
+            name = part.path.rpartition(".")[2]
+            near = difflib.get_close_matches(name, part.owner.members, 1, 0.6)
+            yield rule.hit(
+                span,
+                f"`{part.path}` is not a member of {request.operation.name}: botocore rejects the request.",
+                remedy=f"Write {near[0]}." if near else None,
+            )
+        elif (wrong := _wrong_type(part)) is not None:
+            yield rule.hit(
+                span,
+                f"`{part.path}` of {request.operation.name} must be {_WORDS[part.shape.type]}, not {wrong}: "
+                "botocore rejects the request.",
+                remedy=f'Write "{part.value.value}".' if _is_number_for_text(part) else None,
+                fix=_quoted(part, request),
+            )
 
 
 def _wrong_type(part: RequestMember) -> str | None:
@@ -162,7 +179,7 @@ def _is_number_for_text(part: RequestMember) -> bool:
 def _quoted(part: RequestMember, request: Boto3Request) -> Fix | None:
     """Adds quotes around a number literal."""
     span, number = part.value.span, part.value.number
-    if not _is_number_for_text(part) or span is None or span.unit is not request.call.module.unit:
+    if not _is_number_for_text(part) or span is None or span.unit is not request.span.unit:
         return None
     written = span.text[span.column - 1 : span.end_column - 1] if span.line == span.end_line else ""
     if written != str(number):

@@ -69,9 +69,15 @@ from gpuproof.linter.knowledge.placeholders import find_placeholder
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 from gpuproof.linter.sdk import Shape, botocore_operation, v2
-from gpuproof.linter.sdk.boto3_requests import boto3_requests, request_members
+from gpuproof.linter.sdk.boto3_requests import (
+    Boto3Request,
+    boto3_requests,
+    document_requests,
+    request_members,
+)
 from gpuproof.linter.sdk.calls import sdk_path, sdk_signature
 from gpuproof.linter.source.edit import Fix
+from gpuproof.linter.source.span import Unit
 
 rule = Rule("SDK107", "invalid-name-or-arn", Severity.ERROR, needs=("sagemaker", "create_", "run_instances"))
 
@@ -112,10 +118,7 @@ _UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo"
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     for request in boto3_requests(module):
-        for part in request_members(request):
-            name = part.path.rpartition(".")[2]
-            if part.shape is not None and name.endswith(("Name", "Arn")):
-                yield from _check_text(part.shape, part.value, name)
+        yield from _names(request)
     if not module.imports("sagemaker"):
         return
     for call in all_calls(module):
@@ -130,6 +133,19 @@ def check(module: Module, _: Project) -> Hits:
             shape = found.shape(member) if found else None
             if shape is not None:
                 yield from _check_text(shape, value, word, is_beginning=word.startswith("base_"))
+
+
+@rule.unit
+def check_document(unit: Unit, _: Project) -> Hits:
+    for request in document_requests(unit):
+        yield from _names(request)
+
+
+def _names(request: Boto3Request) -> Hits:
+    for part in request_members(request):
+        name = part.path.rpartition(".")[2]
+        if part.shape is not None and name.endswith(("Name", "Arn")):
+            yield from _check_text(part.shape, part.value, name)
 
 
 def _check_text(shape: Shape, value: Value, name: str, is_beginning: bool = False) -> Hits:
