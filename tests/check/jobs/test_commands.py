@@ -59,6 +59,7 @@ def codes(*paths: str) -> set[str]:
         'command="make train"',
         'command="python -m train"',
         'command="python /opt/ml/input/data/code/train.py"',
+        'command=" && ".join(["pip install x", "python train.py"])',
         'entry_script="run.sh"',
     ],
 )
@@ -328,3 +329,64 @@ def test_the_end_of_the_link_in_a_python_script(tmp_path: Path) -> None:
     linked(tmp_path, trainer('entry_script="start.py"'), src__start_DOT_py=text)
     (note,) = [hit.finding.message for hit in check_here("launch.py").hits if hit.code == "SM126"]
     assert "(start.py, line 3)" in note
+
+
+def test_a_missing_entry_point_is_reported_once(tmp_path: Path) -> None:
+    write_files(
+        tmp_path, {"gpuproof.yaml": "entry_point: trian.py\ninstance_type: ml.g5.xlarge\n", "train.py": TRAIN}
+    )
+    assert [hit.code for hit in check_here("gpuproof.yaml").hits] == ["E901"]
+    linked(tmp_path, trainer('entry_script="trian.py"'))
+    assert [hit.code for hit in check_here("launch.py").hits if hit.code.startswith("SM")] == ["SM123"]
+
+
+def test_the_folders_of_a_processing_job_in_gpuproof_yaml(tmp_path: Path) -> None:
+    yaml = "kind: processing\nentry_point: clean.py\ninstance_type: ml.g5.xlarge\ninputs:\n  raw: s3://bucket/raw\noutputs:\n  /opt/ml/processing/out: s3://bucket/out\n"
+    text = (
+        'import shutil\nshutil.copy("/opt/ml/processing/input/rows/a.csv", "/opt/ml/processing/out/a.csv")\n'
+    )
+    write_files(tmp_path, {"gpuproof.yaml": yaml, "clean.py": text})
+    (job,) = jobs_in(tmp_path, "gpuproof.yaml")
+    assert [mount.path.text for mount in (*(job.inputs or ()), *(job.outputs or ()))] == [
+        "/opt/ml/processing/input/raw",
+        "/opt/ml/processing/out",
+    ]
+    assert "SM113" in codes(".")
+    (tmp_path / "clean.py").write_text(text.replace("rows", "raw"))
+    assert not codes(".")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_silent"),
+    [
+        ('hp = json.load(open("/opt/ml/input/config/hyperparameters.json"))', True),
+        ('hp = json.loads((Path("/opt/ml") / "input/config" / "hyperparameters.json").read_text())', True),
+        ('epochs = int(os.environ["SM_HP_EPOCHS"])', True),
+        ('hp = json.loads(os.environ["SM_HPS"])', True),
+        ("hp = environment.Environment().hyperparameters", True),
+        ("epochs = 3", False),
+    ],
+)
+def test_the_ways_to_read_hyperparameters(tmp_path: Path, text: str, is_silent: bool) -> None:
+    imports = (
+        "import json, os\nfrom pathlib import Path\nfrom sagemaker_training import environment\n"
+        if is_silent
+        else ""
+    )
+    for entry in ('"sagemaker_program": "train.py", ', ""):
+        command = "" if entry else ', "ContainerEntrypoint": ["python", "train.py"]'
+        write_files(
+            tmp_path,
+            {
+                "launch.py": f"""
+                    import boto3
+                    boto3.client("sagemaker").create_training_job(
+                        TrainingJobName="x", ResourceConfig={{"InstanceType": "ml.g5.xlarge", "InstanceCount": 1}},
+                        AlgorithmSpecification={{"TrainingImage": "image"{command}}},
+                        HyperParameters={{{entry}"epochs": "3"}},
+                    )
+                """,
+                "train.py": f"{imports}{text}\n",
+            },
+        )
+        assert ("SM107" not in codes("launch.py")) == is_silent

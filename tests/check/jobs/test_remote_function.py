@@ -82,3 +82,12 @@ def test_files_of_the_client_are_not_lost_models() -> None:
     after = "torch.save(train(1), 'model.pt')\n"
     idle(function('@remote(instance_type="ml.g5.xlarge")', after=after))
     assert not [hit for hit in check_here("job.py").hits if hit.code in ("SM101", "SM102")]
+
+
+def test_a_remote_function_that_needs_torchrun() -> None:
+    text = "import torch.distributed as dist\nfrom sagemaker.remote_function import remote\n\n@remote(instance_type='ml.g5.12xlarge')\ndef train(n):\n    dist.init_process_group('nccl')\n\ntrain(1)\n"
+    write_files(Path(), {"job.py": text})
+    (message,) = [hit.finding.message for hit in check_here("job.py").hits if hit.code == "DS123"]
+    assert "line 6" in message
+    write_files(Path(), {"job.py": text.replace("12xlarge'", "12xlarge', use_torchrun=True")})
+    assert not [hit for hit in check_here("job.py").hits if hit.code == "DS123"]

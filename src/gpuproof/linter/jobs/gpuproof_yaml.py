@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.linter.analysis.container_env import PROCESSING_DIR
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
-from gpuproof.linter.jobs.definition import JobDefinition, Kind
+from gpuproof.linter.jobs.definition import JobDefinition, Kind, ProcessingMount
 from gpuproof.linter.source.span import Span, Unit
 
 if TYPE_CHECKING:
@@ -69,9 +70,29 @@ def _job(section: Section, unit: Unit, kind: Kind) -> JobDefinition:
         source_dir=value.at("source_dir"),
         channels=channels if kind == "training" else {},
         channels_known=kind == "training",
+        inputs=_mounts(value.at("inputs"), "source", "input") if kind == "processing" else None,
+        outputs=_mounts(value.at("outputs"), "destination", "output") if kind == "processing" else None,
         container_arguments=value.at("arguments"),
         arguments=arguments,
     )
+
+
+def _mounts(mounts: Value, place: str, folder: str) -> tuple[ProcessingMount, ...]:
+    """The folders of a processing job, whose short form `name: address` is below /opt/ml/processing."""
+    found: list[ProcessingMount] = []
+    for name, item in mounts.parts.items():
+        path = str(name) if "/" in str(name) else f"{PROCESSING_DIR}/{folder}/{name}"
+        is_short = item.entries is None
+        given = ABSENT if is_short else item.at("path")
+        found.append(
+            ProcessingMount(
+                known(path, item.span) if given.is_absent else given,
+                item if is_short else item.at(place),
+                known(str(name)),
+                item.span,
+            )
+        )
+    return tuple(found)
 
 
 def _value(section: Section, unit: Unit, path: tuple[Any, ...], data: Any) -> Value:

@@ -41,7 +41,7 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
 def remote_text(module: Module, function: FunctionNode) -> str:
     """The text of a module as a remote function sees it: imports, definitions and constants, and none of its statements.
 
-    Lines keep their numbers. The SDK pickles the function and what it refers to; the rest runs only on the client.
+    Lines keep their numbers, and the last one calls the function. The SDK pickles the function and what it refers to; the rest runs only on the client.
     """
     lines = module.unit.source.split("\n")
     used = _used(module, function)
@@ -51,7 +51,7 @@ def remote_text(module: Module, function: FunctionNode) -> str:
         end = statement.lineno - 1 if _names(statement) & used else statement.end_lineno or first
         for number in range(first - 1, end):
             lines[number] = ""
-    return "\n".join(lines)
+    return "\n".join([*lines, f"{function.name}()"])
 
 
 def _used(module: Module, function: FunctionNode) -> set[str]:

@@ -60,6 +60,7 @@ def test_the_script_behind_wrappers_and_shell_syntax(
             "deepspeed --num_gpus=8 train.py --deepspeed ds.json",
             Launcher("deepspeed", 8, None, 1, "--num_gpus"),
         ),
+        ("deepspeed --include localhost:0,1 train.py", Launcher("deepspeed", 2, None, 1, "--include")),
         (
             "mpirun --allow-run-as-root -np 4 -x PATH -H a:2,b:2 python train.py",
             Launcher("mpi", None, 4, None, "-np"),

@@ -233,6 +233,10 @@ class _Evaluator:
                 )
             case "joinpath" if is_textual(receiver):
                 return joined_path([receiver, *arguments])
+            case "join" if receiver.text is not None and len(arguments) == 1:
+                items = arguments[0].items
+                separated = [part for item in items or () for part in (receiver, item)][1:]
+                return concatenate(separated) if separated else UNKNOWN
             case "get" if receiver.entries is not None and arguments and arguments[0].is_known:
                 found = receiver.at(arguments[0].value)
                 fallback = arguments[1] if len(arguments) > 1 else known(None)

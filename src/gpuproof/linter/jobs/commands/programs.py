@@ -374,6 +374,10 @@ def _launcher(kind: str, options: Mapping[str, str]) -> Launcher | None:
             )
         case "deepspeed":
             processes, name = number("num_gpus")
+            named = re.fullmatch(r"localhost:(\d+(?:,\d+)*)", options.get("include", options.get("i", "")))
+            if named is not None:
+                gpus = named.group(1).split(",")
+                return Launcher("deepspeed", len(gpus), None, 1, "--include")
             hosts, given = number("num_nodes")
             several = {"hostfile", "H", "include", "i", "exclude", "e"} & set(options)
             return Launcher(

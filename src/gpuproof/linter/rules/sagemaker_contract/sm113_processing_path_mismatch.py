@@ -86,7 +86,7 @@ rule = Rule("SM113", "processing-path-mismatch", Severity.ERROR, when="link", ne
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "processing" and job.script is module]
-    if len(jobs) != 1 or jobs[0].source == "gpuproof" or jobs[0].module is module:
+    if len(jobs) != 1 or jobs[0].module is module:
         return
     job = jobs[0]
     mounted = mounted_folders(job)

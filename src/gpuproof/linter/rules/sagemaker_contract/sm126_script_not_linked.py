@@ -43,14 +43,17 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rules.sagemaker_contract.sm123_entry_point_not_found import check as missing_entry_point
 
 rule = Rule("SM126", "script-not-linked", Severity.NOTE)
 
 
 @rule.job
-def check(job: JobDefinition, _: Project) -> Hits:
+def check(job: JobDefinition, project: Project) -> Hits:
     end = job.link_end
     if end is None or job.kind not in ("training", "processing") or job.span.unit.kind == "markdown":
+        return
+    if job.script is None and (_is_reported(job) or any(missing_entry_point(job, project))):
         return
     is_file = job.source in ("command", "slurm")
     span = job.span.unit.span(end.line) if is_file else job.where(job.command, job.entry_point)
@@ -60,3 +63,8 @@ def check(job: JobDefinition, _: Project) -> Hits:
         f"{job.title}: {part} is not checked: {end.reason}.",
         remedy=end.remedy or None,
     )
+
+
+def _is_reported(job: JobDefinition) -> bool:
+    """Whether the reader of gpuproof.yaml reports the entry point: E901."""
+    return job.source == "gpuproof" and job.entry_point.is_known and job.script_found is not True
