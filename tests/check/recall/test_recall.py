@@ -9,9 +9,9 @@ from check.recall.recall import findings, mutations, outcomes, projects
 pytestmark = pytest.mark.slow
 
 FOUND = {
-    "endpoint_images": 16,
+    "endpoint_images": 21,
     "keras_flowers": 16,
-    "lightning_segmentation": 14,
+    "lightning_segmentation": 15,
     "torchvision_finetune": 21,
     "trainer_reviews": 13,
 }

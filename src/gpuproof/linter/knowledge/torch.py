@@ -131,6 +131,10 @@ def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> li
             elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
                 names = [argument.arg for argument in binding.scope.args.args]
                 index = names.index(binding.name) if binding.name in names else None
+                if binding.scope.name == "predict_fn" and index == 1 and "model_fn" in module.functions:
+                    for returned in module.nodes(ast.Return):
+                        if module.function_of(returned) is module.functions["model_fn"]:
+                            found += model_creations(module, returned.value, depth + 1)
                 for call in calls_named(module, binding.scope.name):
                     found += model_creations(module, call.expression(binding.name, index), depth + 1)
         return found

@@ -44,6 +44,16 @@ Bad:
         distributed=Torchrun(process_count_per_node=8),  # <-
     )
 
+Bad: Lightning is told to use more GPUs than there are
+
+    # file: gpuproof.yaml
+    entry_point: train.py
+    instance_type: ml.g5.12xlarge
+    # file: train.py
+    import lightning
+
+    lightning.Trainer(accelerator="gpu", devices=8, strategy="ddp").fit(None)  # <-
+
 Good:
 
     from sagemaker.tensorflow import TensorFlow
@@ -124,6 +134,7 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instance_references import replace_text
 from gpuproof.linter.knowledge.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count, processes_per_host
+from gpuproof.linter.knowledge.multi_gpu import requested_gpus
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -143,6 +154,7 @@ _KEYS = {"sagemaker-v3": "process_count_per_node", "remote": "nproc_per_node"}
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
+    yield from _too_many_devices(job, project)
     started = enabled_launchers(job) or ()
     if len(started) != 1 or started[0] not in _LAUNCHERS:
         return
@@ -164,6 +176,19 @@ def check(job: JobDefinition, project: Project) -> Hits:
         remedy=f"Set {_key(job)} to {_count(job, count)}.",
         severity=rule.severity if sure else lowered(rule.severity),
         fix=Fix(f"Start {count} processes per host", edits, safe=True) if edits and sure else None,
+    )
+
+
+def _too_many_devices(job: JobDefinition, project: Project) -> Hits:
+    """Scripts that ask for more GPUs than a host has, which Lightning and `mp.spawn` reject."""
+    limit = requested_gpus(job.script) if job.kind == "training" and job.script is not None else None
+    gpus = gpus_per_host(project, job)
+    if limit is None or not gpus or limit.gpus <= gpus or not limit.is_known:
+        return
+    yield rule.hit(
+        limit.call.span,
+        f"`{limit.written}` asks for more GPUs than {host_text(job)} has, which are {gpus}: the job fails.",
+        remedy=f"Ask for {gpus}, or for all that there are.",
     )
 
 

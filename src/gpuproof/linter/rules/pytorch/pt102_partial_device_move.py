@@ -50,6 +50,58 @@ Bad: DistributedDataParallel gets a GPU and a model on the CPU
     model = DistributedDataParallel(resnet50(), device_ids=[local_rank])  # <-
     model(torch.ones(1, 3, 224, 224).cuda())
 
+Bad: a handler moves the model, and nothing moves its input
+
+    import json
+    import torch
+
+    DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(f"{model_dir}/model.pt", map_location="cpu"))
+        model.to(DEVICE).eval()
+        return model
+
+    def input_fn(body, content_type):
+        return torch.tensor(json.loads(body))
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)  # <-
+
+Bad: a handler moves the input, and nothing moves the model
+
+    import json
+    import torch
+
+    DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(f"{model_dir}/model.pt", map_location="cpu"))
+        model.eval()
+        return model
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data.to(DEVICE))  # <-
+
+Quiet: the toolkit's own input_fn moves its tensor
+
+    import torch
+
+    DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(f"{model_dir}/model.pt", map_location="cpu"))
+        return model.to(DEVICE).eval()
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)
+
 Good:
 
     import torch
@@ -97,10 +149,10 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
-from gpuproof.linter.analysis.usage import moves_name, uses
+from gpuproof.linter.analysis.usage import moves_name, reached, uses
 from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
@@ -124,6 +176,8 @@ _SHAPES = frozenset(
     {"squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "sigmoid", "softmax", "log_softmax"}
 )
 _MAX_DEPTH = 8
+_MOVES = re.compile(r"(^|\.)(to|cuda|pin_memory|DataLoader|pipeline|send_to_device)$")
+_DEVICE = re.compile(r"^(device|device_map)$")
 _WRAPPER = re.compile(r"DataParallel$")
 _WEIGHTLESS = re.compile(
     r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
@@ -146,7 +200,7 @@ def check(module: Module, project: Project) -> Hits:
     for call in all_calls(module):
         if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
             continue
-        model, batch = type_of(module, call.node.func), type_of(module, call.node.args[0])
+        model, batch = type_of(module, call.node.func), _input_type(module, call)
         if (
             model.kind is not TypeKind.MODULE
             or batch.kind is not TypeKind.TENSOR
@@ -178,6 +232,28 @@ def check(module: Module, project: Project) -> Hits:
             f"`{module.text(output)}` is on the GPU but `{module.text(labels)}` is not: RuntimeError on a GPU instance.",
             remedy=f"Pass {module.text(labels)}.to(device).",
         )
+
+
+def _input_type(module: Module, call: Call) -> InferredType:
+    """The type of a model's input: whatever is moved to a device is a tensor, and so is what a handler's `input_fn` returns."""
+    given = call.node.args[0]
+    found = type_of(module, given)
+    if found.kind is not None:
+        return found
+    moved = origin_call(module, given)
+    if moved is not None and moved.method in ("to", "cuda") and moves_to_gpu(moved):
+        return InferredType(TypeKind.TENSOR, "gpu")
+    function = module.function_of(call.node)
+    if not isinstance(given, ast.Name) or function is None or function.name != "predict_fn":
+        return found
+    own = module.functions.get("input_fn")
+    is_data = bool(function.args.args) and function.args.args[0].arg == given.id
+    if own is None or not is_data or any(item.kind != "parameter" for item in module.reaching(given)):
+        return found
+    reads = reached(module, own, function)
+    if uses(module, _MOVES, "call", within=reads) or uses(module, _DEVICE, "keyword", within=reads):
+        return found
+    return InferredType(TypeKind.TENSOR, "cpu")
 
 
 def _losses(module: Module) -> list[Call]:

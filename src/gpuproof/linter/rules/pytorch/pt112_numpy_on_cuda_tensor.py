@@ -22,6 +22,14 @@ Fixed:
     with torch.no_grad():
         scores = model(torch.ones(1, 4).to(device)).detach().cpu().numpy()
 
+Bad: both results of topk
+
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda()
+    values, places = model(torch.ones(1, 4).cuda()).topk(2)
+    print(places[0].numpy())  # <-
+
 Good:
 
     import torch
@@ -88,6 +96,8 @@ _KEEPS = frozenset(
         "t",
     }
 )
+_PAIRS = frozenset({"topk", "max", "min", "sort", "median", "kthvalue"})
+"""Methods that return two tensors."""
 _FUNCTIONS = (
     "torch.argmax",
     "torch.softmax",
@@ -125,7 +135,17 @@ def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:
         return _on_gpu(module, node.value, depth + 1)
     if isinstance(node, ast.Name):
         bindings = module.reaching(node)
-        if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
+        if len(bindings) != 1 or bindings[0].value is None:
+            return False
+        made = bindings[0].value
+        if bindings[0].kind == "unpack":
+            # `values, places = scores.topk(5)`: both are where the scores are.
+            match made:
+                case ast.Call(func=ast.Attribute(value=scores, attr=method)) if method in _PAIRS:
+                    return _on_gpu(module, scores, depth + 1)
+                case _:
+                    return False
+        if bindings[0].kind != "assign":
             return False
         return _on_gpu(module, bindings[0].value, depth + 1)
     call = origin_call(module, node) if isinstance(node, ast.Call) else None

@@ -28,6 +28,20 @@ Bad:
     train(net, [])
     test(net, [])
 
+Bad: a handler
+
+    import torch
+    from torchvision.models import resnet50
+
+    def model_fn(model_dir):
+        model = resnet50(num_classes=7)
+        model.load_state_dict(torch.load(f"{model_dir}/model.pt", map_location="cpu"))
+        return model
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)  # <-
+
 Good:
 
     import torch
@@ -100,9 +114,8 @@ rule = Rule("PF105", "eval-missing", Severity.ERROR, needs=("torch",))
 
 _BACKWARD = re.compile(r"(^|\.)backward$")
 _BEHAVES = re.compile(r"(^|\.)(Dropout|BatchNorm)\w*$")
-_WITH_BATCH_NORM = re.compile(
-    r"torchvision\.models\.(resnet|resnext|wide_resnet|densenet|mobilenet|efficientnet|\w+_bn)"
-)
+_WITH_MODES = re.compile(r"torchvision\.models\.([a-z_]+\.)*[a-z]\w*$")
+"""All models of torchvision have dropout, batch normalization or stochastic depth."""
 
 
 @rule.module
@@ -184,6 +197,6 @@ def _behaves(module: Module, node: ast.Name) -> bool:
         owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
         if owner is not None and uses(module, _BEHAVES, "call", "name", within=owner):
             return True
-        if maker.name is not None and _WITH_BATCH_NORM.match(maker.name):
+        if maker.name is not None and _WITH_MODES.match(maker.name):
             return True
     return False

@@ -11,6 +11,19 @@ Bad:
     x = torch.ones(1, 4).cuda()
     model(x.half())  # <-
 
+Bad: the input of a handler
+
+    import torch
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(f"{model_dir}/model.pt", map_location="cpu"))
+        return model.eval()
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data.half())  # <-
+
 Good:
 
     import torch
@@ -64,9 +77,7 @@ def check(module: Module, _: Project) -> Hits:
         return
     halves = [candidate for candidate in calls_named(module, "half") if candidate.receiver is not None]
     tensors = [
-        candidate
-        for candidate in halves
-        if type_of(module, candidate.receiver).kind in (TypeKind.TENSOR, TypeKind.BATCH)
+        candidate for candidate in halves if type_of(module, candidate.receiver).kind is not TypeKind.MODULE
     ]
     for call in all_calls(module):
         if (
