@@ -127,8 +127,8 @@ def test_output_goes_one_way_and_everything_else_the_other(
     assert sink.getvalue() == b"epoch 1\n"
     printed = own.getvalue()
     assert "note       AWS answers again.\n" in printed
-    assert "run        train-1: Completed after 1:40\n" in printed
-    assert "billed     $0.0507: 2:10 of ml.g5.xlarge; spot saved 62 %\n" in printed
+    assert "run        train-1: Completed after 100 s\n" in printed
+    assert "billed     $0.0507: 2 min 10 s of ml.g5.xlarge; spot saved 62 %\n" in printed
     assert "note       its spot instance was reclaimed once\n" in printed
     assert "artifact   s3://b/model.tar.gz (2.0 KiB)\n" in printed
 

@@ -15,7 +15,7 @@ from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.backends.outcome import ARGUMENT, outcome_text
 from gpuproof.backends.record import RunRecord
 from gpuproof.terminal.live import progress_text
-from gpuproof.util.humanize import format_bytes, format_clock
+from gpuproof.util.humanize import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from gpuproof.backends.cheapest.choose import Choice
@@ -127,7 +127,7 @@ class PythonReporter:
         if record.has_ended:
             self._write(b"", final=True)
             took = record.seconds(record.ended or 0.0)
-            after = "" if took is None else f" after {format_clock(took)}"
+            after = "" if took is None else f" after {format_duration(took)}"
             self._progress(f"{record.id}: {record.status}{after}", at_once=True)
         else:
             self._progress(f"{record.id}: {record.secondary_status} …", at_once=True)

@@ -23,7 +23,7 @@ from gpuproof.backends.sagemaker.transform.plan import TransformPlan, plan_trans
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import UsageError
 from gpuproof.settings import cache_dir
-from gpuproof.util.humanize import format_clock, format_usd
+from gpuproof.util.humanize import format_duration, format_usd
 
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
@@ -75,7 +75,7 @@ class TransformRun(Displayed):
             return None
         cost = "price unknown" if self.end.cost is None else format_usd(self.end.cost)
         count = f"{self.plan.job.instance_count} x " if self.plan.job.instance_count > 1 else ""
-        return f"{cost}: {format_clock(self.end.seconds)} of {count}{self.plan.job.instance_type}"
+        return f"{cost}: {format_duration(self.end.seconds)} of {count}{self.plan.job.instance_type}"
 
     def describe(self) -> list[tuple[str, str]]:
         """The job for the user: labels and texts."""

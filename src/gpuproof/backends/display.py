@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.backends.outcome import ARGUMENT, outcome_text
 from gpuproof.errors import GPUproofError
-from gpuproof.util.humanize import format_bytes, format_clock, pluralize
+from gpuproof.util.humanize import format_bytes, format_duration, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Plan, Run
@@ -97,7 +97,7 @@ def run_html(run: Run) -> str:
     if record.reason:
         rows.append(("reason", record.reason))
     if (took := record.seconds(record.ended or record.created)) is not None and record.has_ended:
-        rows.append(("time", format_clock(took)))
+        rows.append(("time", format_duration(took)))
     if record.instance_type:
         rows.append(("instance", f"{record.instance_count} x {record.instance_type}"))
     if record.cost is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuproof.util.humanize import format_clock, format_usd, pluralize
+from gpuproof.util.humanize import format_duration, format_usd, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.record import RunRecord
@@ -15,7 +15,7 @@ def billing_text(record: RunRecord) -> str | None:
     if record.billed_seconds is None:
         return None
     count = f"{record.instance_count} x " if record.instance_count > 1 else ""
-    text = f"{format_clock(record.billed_seconds)} of {count}{record.instance_type}"
+    text = f"{format_duration(record.billed_seconds)} of {count}{record.instance_type}"
     text = f"{text}, price unknown" if record.cost is None else f"{record.cost_text}: {text}"
     return text if not record.spot_saving else f"{text}; spot saved {100 * record.spot_saving:.0f} %"
 
@@ -29,7 +29,7 @@ def spot_text(record: RunRecord) -> str | None:
     count, attempt = document.get("interruptions") or 0, document.get("attempt") or 1
     parts: list[str] = []
     if count and (lost := document.get("lost_seconds")) is not None:
-        parts.append(f"{pluralize(count, 'interruption')}, {format_clock(lost)} lost")
+        parts.append(f"{pluralize(count, 'interruption')}, {format_duration(lost)} lost")
     saved = document.get("spot_saved_usd")
     if saved is None:
         return "; ".join(parts) or None

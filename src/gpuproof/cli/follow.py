@@ -16,7 +16,7 @@ from gpuproof.terminal.live import progress_text
 from gpuproof.terminal.style import BOLD, LABEL_WIDTH, RED, YELLOW, Style, status_colour, wrap
 from gpuproof.terminal.verdict import render
 from gpuproof.timestamps import with_iso_times
-from gpuproof.util.humanize import format_bytes, format_clock, pluralize
+from gpuproof.util.humanize import format_bytes, format_duration, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.advice.report import Advice
@@ -229,9 +229,9 @@ def _stopping(run: Run, interrupts: int) -> str:
 
 
 def _ending(record: RunRecord, style: Style) -> str:
-    took = format_clock(record.seconds(record.ended or 0.0))
+    took = record.seconds(record.ended or 0.0)
     status = style.paint(record.status_text, status_colour(record.status, record.gpu_requirement_met))
-    text = f"{record.id}: {status}" + ("" if took == "-" else f" after {took}")
+    text = f"{record.id}: {status}" + ("" if took is None else f" after {format_duration(took)}")
     return f"{text}\n{record.reason}" if record.reason else text
 
 

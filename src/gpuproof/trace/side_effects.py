@@ -102,7 +102,7 @@ class Scratch:
             return self._open(self._changes.content_of(place) or file, mode, *args, **kwargs)
         if copy is None:
             copy = self._new_copy(place, keep=not set(mode) & set("wx"))
-            self._notes.add("write", f"{place} was not written.")
+            self._notes.add("write", f"writing {place}")
         return self._open(copy, mode, *args, **kwargs)
 
     def _new_copy(self, place: str, *, keep: bool) -> Path:
@@ -176,7 +176,7 @@ class Scratch:
                 if not flags & os.O_CREAT and not Path(place).exists():
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
                 copy = self._new_copy(place, keep=not flags & os.O_TRUNC)
-                self._notes.add("write", f"{place} was not written.")
+                self._notes.add("write", f"writing {place}")
             kwargs.pop("dir_fd", None)
             return original(copy, flags, *args, **kwargs)
 

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.cli.follow import final_document, show_end, show_outcome
     from gpuproof.terminal.console import Console
     from gpuproof.terminal.style import Style, status_colour
-    from gpuproof.util.humanize import format_clock
+    from gpuproof.util.humanize import format_duration
 
     found = resolve_run(arguments, arguments.run_name)
     record = found.record
@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console(own=sys.stdout)
     console.label("run", f"{record.id} ({record.kind}, {record.backend})")
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-    console.label("created", f"{created}, took {format_clock(record.seconds(time.time()))}")
+    took = record.seconds(time.time())
+    console.label("created", created if took is None else f"{created}, took {format_duration(took)}")
     if command := record.document.get("command"):
         console.label("command", " ".join(command))
     if record.instance_type is not None:

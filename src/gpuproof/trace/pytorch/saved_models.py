@@ -36,7 +36,7 @@ def replace_files(gpu: FakeGpu, notes: Notes) -> SavedObjects:
     saved = SavedObjects(gpu)
 
     def save(obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        notes.add("save", "torch.save was not done.")
+        notes.add("save", "torch.save")
         saved.write(obj, f)
 
     torch.save = save  # type: ignore[assignment]

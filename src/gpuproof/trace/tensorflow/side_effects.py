@@ -20,7 +20,7 @@ def prevent_writes(notes: Notes) -> None:
 
     def skipped(name: str, answer: Any = None) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> Any:
-            notes.add("save", f"{name} was not done.")
+            notes.add("save", name)
             return answer
 
         return call
@@ -75,7 +75,7 @@ def _redirect(kind: Any, notes: Notes, *, reads: bool) -> None:
     def create(self: Any, name: Any, *args: Any, **kwargs: Any) -> None:
         mode = str(kwargs.get("mode", args[0] if args else "r")) if reads else "w"
         if set(mode) & set("wa+"):
-            notes.add("write", f"{name} was not written.")
+            notes.add("write", f"writing {name}")
             name = str(Path(tempfile.gettempdir(), Path(str(name)).name))
         initialize(self, name, *args, **kwargs)
 

@@ -23,7 +23,7 @@ def replace_distributed_training(imports: ImportActions, notes: Notes) -> None:
 
     def not_done(name: str, code: str) -> Any:
         def call(*_: Any, **__: Any) -> None:
-            notes.add(code, f"torch.distributed.checkpoint.{name} was not done.")
+            notes.add(code, f"torch.distributed.checkpoint.{name}")
 
         return call
 

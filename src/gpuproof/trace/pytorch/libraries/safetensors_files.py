@@ -42,7 +42,7 @@ def redirect_safetensors(imports: ImportActions, notes: Notes, saved: SavedObjec
         def save_pretrained(
             model: Any, save_directory: Any, *_: Any, state_dict: Any = None, **__: Any
         ) -> None:
-            notes.add("save", f"save_pretrained of {type(model).__name__} was not done.")
+            notes.add("save", f"{type(model).__name__}.save_pretrained")
             folder = Path(save_directory)
             folder.mkdir(parents=True, exist_ok=True)
             model.config.save_pretrained(folder)
