@@ -6,13 +6,12 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gpuproof.linter.analysis.call import Call, local_function, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name
+from gpuproof.linter.knowledge.framework_version import Ternary, framework_is_at_least, is_not_below
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.util.csv_table import read_rows
@@ -23,8 +22,6 @@ _OLD_COMMANDS = re.compile(r"^\s*[!%].*(tensorflow_version 1|tensorflow(-gpu)?==
 """IPython lines that select TensorFlow 1."""
 
 _FIRST_WITH_KERAS_3 = "2.16"
-
-Ternary = Literal["yes", "no", "unknown"]
 
 
 class RemovedKerasName(NamedTuple):
@@ -46,41 +43,8 @@ def removed_from_keras() -> tuple[RemovedKerasName, ...]:
 
 
 def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ternary:
-    """Whether a script runs on this TensorFlow version or newer (`yes`) or on an older one (`no`).
-
-    The version is the job's `framework_version`, or else a pin in the project; a lower bound (`>=2.17`) can only be `yes`.
-    """
-    jobs = [job for job in project.jobs_running(module) if job.framework == "tensorflow" or _in_image(job)]
-    if jobs:
-        known = [_in_image(job) or job.framework_version.text for job in jobs]
-        if any(text is None for text in known):
-            return "unknown"
-        answers = {_not_below(str(text), version) for text in known}
-        return ("yes" if answers.pop() else "no") if len(answers) == 1 else "unknown"
-    pins = pinned_versions(module.unit)
-    constraint = next(
-        (pins[package] for package in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if package in pins),
-        "",
-    )
-    for part in constraint.split(","):
-        match = re.fullmatch(r"\s*(===?|~=|>=|>|<=|<)\s*([\d.]+)[\w.*]*\s*", part)
-        if match is None:
-            continue
-        sign, text = match.groups()
-        above = _not_below(text.strip("."), version)
-        if sign in ("==", "===", "~="):
-            return "yes" if above else "no"
-        if sign.startswith(">") and above:
-            return "yes"
-        if (sign.startswith("<") and not above) or (sign == "<" and _not_below(version, text)):
-            return "no"
-    return "unknown"
-
-
-def _in_image(job: JobDefinition) -> str | None:
-    """The TensorFlow version of a job's own image, if it is one of AWS's."""
-    image = image_name(job.image)
-    return image.version if image is not None and image.framework == "tensorflow" else None
+    """Whether a script runs on this TensorFlow version or newer (`yes`) or on an older one (`no`)."""
+    return framework_is_at_least(module, project, "tensorflow", version)
 
 
 def _keras_pin(constraint: str) -> Ternary:
@@ -103,7 +67,7 @@ def has_keras_3(module: Module, project: Project) -> Ternary:
     installed = project.target.tensorflow
     if installed is not None and not {"tensorflow", "tensorflow-cpu"} & pinned_versions(module.unit).keys():
         # The job will not install another one.
-        return "yes" if _not_below(installed, _FIRST_WITH_KERAS_3) else "no"
+        return "yes" if is_not_below(installed, _FIRST_WITH_KERAS_3) else "no"
     return tensorflow_is_at_least(module, project, _FIRST_WITH_KERAS_3)
 
 
@@ -151,8 +115,3 @@ def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
 def tensorflow_alias(module: Module) -> str | None:
     """The name of TensorFlow in a file, such as `tf`; None if the file imports only parts of it."""
     return next((name for name, what in module.names.imports.items() if what == "tensorflow"), None)
-
-
-def _not_below(text: str, version: str) -> bool:
-    one, other = ([int(part) for part in re.findall(r"\d+", each)][:2] for each in (text, version))
-    return [*one, 0, 0][:2] >= [*other, 0, 0][:2]
