@@ -152,8 +152,8 @@ def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:
     if call is None:
         return False
     if call.method in ("to", "cuda") and call.receiver is not None:
-        receiver = type_of(module, call.receiver).kind
-        return moves_to_gpu(call) and receiver in (TypeKind.TENSOR, TypeKind.BATCH)
+        # Of what can be moved, only a tensor has the methods that follow.
+        return moves_to_gpu(call) and type_of(module, call.receiver).kind is not TypeKind.MODULE
     if call.name is not None and call.name.startswith(_FUNCTIONS):
         return bool(call.node.args) and _on_gpu(module, call.node.args[0], depth + 1)
     if call.method in _KEEPS and call.receiver is not None:

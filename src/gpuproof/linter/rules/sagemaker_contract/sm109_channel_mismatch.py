@@ -45,7 +45,19 @@ Bad:
 
     data = os.listdir(os.environ["SM_CHANNEL_TRAIN"])  # <-
 
-Quiet: read with a default, or after a check that it exists
+Bad: the default is read instead of the channel
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"images": "s3://bucket/data"})
+    # file: train.py
+    import os
+
+    data = os.environ.get("SM_CHANNEL_TRAIN", "data")  # <-
+
+Quiet: read with a default beside the job's channel, or after a check that it exists
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -55,7 +67,8 @@ Quiet: read with a default, or after a check that it exists
     # file: train.py
     import os
 
-    data = os.environ.get("SM_CHANNEL_TRAIN", "data")
+    data = os.environ.get("SM_CHANNEL_TRAINING", "data")
+    more = os.environ.get("SM_CHANNEL_MORE", "more")
     if "SM_CHANNEL_VALIDATION" in os.environ:
         held_out = os.environ["SM_CHANNEL_VALIDATION"]
 
@@ -74,17 +87,19 @@ Quiet: the channels are unknown
 """
 
 import ast
+import re
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import training_jobs
+from gpuproof.linter.knowledge.script_contract import passed_hyperparameters, training_jobs
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
 
 rule = Rule("SM109", "channel-mismatch", Severity.ERROR, when="link", needs=("SM_CHANNEL_",))
@@ -99,6 +114,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in training_jobs(module, project) if job.channels_known]
     if not jobs:
         return
+    yield from _defaults(module, jobs)
     for read in module.nodes(ast.Subscript):
         variable = _variable(module, read)
         if variable is None or _is_guarded(module, read):
@@ -120,6 +136,42 @@ def check(module: Module, project: Project) -> Hits:
             + f' the data as "{wanted.lower()}" in {_INPUTS.get(job.source, "fit()")}.',
             fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if is_certain else None,
         )
+
+
+def _defaults(module: Module, jobs: list[JobDefinition]) -> Hits:
+    """Channels that are read with a default, and are not among the job's, of which one is never read."""
+    for call in calls_to(module, "os.environ.get", "os.getenv"):
+        variable = call.argument("key", 0)
+        default = call.argument("default", 1)
+        name = variable.text if variable.is_known else None
+        if name is None or not name.startswith(_PREFIX) or not default.is_known or default.text is None:
+            continue
+        wanted = name.removeprefix(_PREFIX)
+        for job in jobs:
+            unread = [channel for channel in job.channels if not _may_be_read(module, channel)]
+            if _has_channel(job, wanted) or not unread or wanted.lower() in passed_hyperparameters(job):
+                continue
+            yield rule.hit(
+                call.span,
+                f"`{name}` is not set: {job.title} has no channel `{wanted.lower()}`, so `{default.text}` is read, and nothing "
+                f"reads its channel `{unread[0]}`.",
+                remedy=f'Pass the data as "{wanted.lower()}" in fit(), or read "{_PREFIX}{unread[0].upper()}".',
+                severity=lowered(rule.severity),
+            )
+            break
+
+
+def _may_be_read(script: Module, channel: str) -> bool:
+    """Whether any text of the script's files may name a channel; true if a path or a name is put together."""
+    named = re.compile(rf"(^|[/_-]){re.escape(channel)}($|[/_-])", re.IGNORECASE)
+    for module in local_modules(script):
+        if module.nodes(ast.JoinedStr) and module.mentions("SM_CHANNEL_{", "/opt/ml/input"):
+            return True
+        if any(
+            isinstance(node.value, str) and named.search(node.value) for node in module.nodes(ast.Constant)
+        ):
+            return True
+    return False
 
 
 def _has_channel(job: JobDefinition, wanted: str) -> bool:
