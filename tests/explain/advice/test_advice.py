@@ -334,3 +334,15 @@ def test_an_attribute_that_the_script_misses_is_the_scripts_own_error(context: C
 def test_none_in_an_installed_package_is_no_clash_of_versions(context: Context) -> None:
     lines = attribute_error("/opt/conda/lib/python3.12/site-packages/trl/grpo.py")
     assert explain_lines([line.replace("GRPOTrainer", "NoneType") for line in lines], context) == []
+
+
+def test_a_missing_part_of_torch_names_the_package_that_was_built_for_another_one(context: Context) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/opt/conda/lib/python3.12/site-packages/mmcv/ops/roi_align.py", line 5, in <module>',
+        "    from .. import _ext",
+        "ImportError: libtorch_cuda_cu.so: cannot open shared object file: No such file or directory",
+    )
+    assert found.here == "mmcv was built for another torch than the one that is installed."
+    assert "--no-build-isolation mmcv" in found.remedy

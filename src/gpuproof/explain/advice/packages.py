@@ -92,6 +92,8 @@ def cuda_library(groups: Mapping[str, str], _: Context) -> Advice | None:
     runtime = _CUDART.match(library)
     cuda = row["cuda"] if row else runtime[1] if runtime else ""
     importer = groups.get("importer", "")
+    if library.startswith(("libtorch", "libc10")):
+        return _other_torch(importer)
     if dnn := _CUDNN.match(library):
         return _cudnn(library, dnn[1], groups.get("loader") or importer)
     if not cuda:
@@ -105,6 +107,17 @@ def cuda_library(groups: Mapping[str, str], _: Context) -> Advice | None:
         f"pip install --force-reinstall {name}, with a wheel for the CUDA of this environment's torch: "
         'python -c "import torch; print(torch.version.cuda)".\n'
         f"Or use an image with CUDA {cuda}; or pip install {package} and put its folder on LD_LIBRARY_PATH.",
+        instead=True,
+    )
+
+
+def _other_torch(importer: str) -> Advice | None:
+    if not importer or importer == "torch":
+        return None
+    return Advice(
+        f"{importer} was built for another torch than the one that is installed.",
+        f"pip install --force-reinstall --no-build-isolation {importer}, or its wheel for this torch: "
+        'python -c "import torch; print(torch.__version__)"',
         instead=True,
     )
 
