@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.analysis.container_env import CHECKPOINT_DIR, MODEL_DIR, OUTPUT_DIR
+from gpuproof.linter.analysis.container_env import CHECKPOINT_DIR, MODEL_DIR, OUTPUT_DIR, path_of
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.flow.value_flow import Arrival, follow
 from gpuproof.linter.analysis.module import Module
@@ -132,15 +132,19 @@ def _mentions(module: Module, folders: list[str]) -> list[ast.expr]:
         text = node.value
         if not isinstance(text, str) or isinstance(module.parent(node), ast.Expr):
             continue
-        if (
-            _VARIABLES.match(text)
-            or is_kept(text, folders)
-            or any(f"{folder}/" in text for folder in folders)
-        ):
+        path = path_of(text) if _VARIABLES.match(text) else text
+        # A variable with everything in it, or a parent of a folder, to which the rest may be added.
+        is_above = _VARIABLES.match(text) is not None and any(
+            folder.startswith(path or "") for folder in folders
+        )
+        if is_above or is_kept(path or "", folders) or any(f"{folder}/" in text for folder in folders):
             found.append(node)
     for node in module.nodes(ast.Name, ast.Attribute):
         name = node.id if isinstance(node, ast.Name) else node.attr
-        if isinstance(node.ctx, ast.Load) and _NAMES.match(name) and _may_be_kept(module, node, folders):
+        if not isinstance(node.ctx, ast.Load) or not _NAMES.match(name):
+            continue
+        of_model = "checkpoint" not in name.lower()
+        if (MODEL_DIR in folders or not of_model) and _may_be_kept(module, node, folders):
             found.append(node)
     return [node for node in found if not any(module.tree.is_within(node, handler) for handler in handlers)]
 

@@ -2,7 +2,8 @@
 
 Without a checkpoint location all progress of the first attempt is lost: a job that takes longer than the usual time
 between two interruptions may never finish. SageMaker copies `/opt/ml/checkpoints` to `checkpoint_s3_uri` while the
-script runs, and back before it restarts. Short jobs lose little and are not reported.
+script runs, and back before it restarts. A location does not help a script that never writes to that folder, or never
+reads from it. Short jobs lose little and are not reported.
 
 Bad:
 
@@ -12,6 +13,41 @@ Bad:
         entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
         use_spot_instances=True, max_run=86400, max_wait=90000,  # <-
     )
+
+Bad: the script never writes a checkpoint
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=86400, max_wait=90000, checkpoint_s3_uri="s3://bucket/checkpoints",  # <-
+    )
+    # file: train.py
+    import os
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
+
+Quiet: the script writes and reads them
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=86400, max_wait=90000, checkpoint_s3_uri="s3://bucket/checkpoints",
+    )
+    # file: train.py
+    import os
+    import torch
+
+    PATH = "/opt/ml/checkpoints/last.pt"
+    model = torch.nn.Linear(8, 1).cuda()
+    if os.path.exists(PATH):
+        model.load_state_dict(torch.load(PATH))
+    torch.save(model.state_dict(), PATH)
 
 Good:
 
@@ -42,11 +78,17 @@ Quiet: a job of ten minutes
     )
 """
 
+import re
+
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.container_env import MODEL_DIR, OUTPUT_DIR
+from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.kept_folders import has_checkpoint_location
+from gpuproof.linter.knowledge.kept_folders import find_keepers, has_checkpoint_location, kept_folders
+from gpuproof.linter.knowledge.script_contract import hidden_imports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -61,12 +103,22 @@ _SPOT = (
 )
 
 
+_KEYS = {"boto3": "CheckpointConfig", "sagemaker-v2": "checkpoint_s3_uri"}
+_TRAINERS = re.compile(
+    r"(^|\.)\w*(Trainer|TrainingArguments|Callback|CheckpointManager|BackupAndRestore|Accelerator|Fabric)$"
+)
+_LOADS = re.compile(r"load|restore|resume|from_pretrained|latest|read", re.IGNORECASE)
+
+
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or job.source in ("gpuproof", "what-if"):
         return
     spot = next((value for name in _SPOT if (value := job.arguments.get(name)) is not None), None)
-    if spot is None or spot.flag is not True or has_checkpoint_location(job):
+    if spot is None or spot.flag is not True:
+        return
+    unused = _unused_location(job) if has_checkpoint_location(job) else None
+    if unused is None and has_checkpoint_location(job):
         return
     limit = _time_limit(job)
     if limit is not None and limit <= _SHORT_SECONDS:
@@ -75,19 +127,43 @@ def check(job: JobDefinition, project: Project) -> Hits:
         hourly_price(project, job.instance_type.text or "", "training") if job.instance_type.text else None
     )
     cost = f" and {hourly_text(price)} of `{job.instance_type.text}` is paid for again" if price else ""
-    key = (
-        "CheckpointConfig"
-        if job.source == "boto3"
-        else "checkpoint_s3_uri"
-        if job.source == "sagemaker-v2"
-        else "checkpoint_config"
-    )
+    if unused is not None:
+        what, remedy = unused
+        message = f"Spot training, but {what}: after an interruption, training restarts from scratch{cost}."
+    else:
+        message = f"Spot training without a checkpoint location: after an interruption, training restarts from scratch{cost}."
+        remedy = f"Pass {_KEYS.get(job.source, 'checkpoint_config')}, save to /opt/ml/checkpoints, and load from there at startup."
     yield rule.hit(
         job.where(spot),
-        f"Spot training without a checkpoint location: after an interruption, training restarts from scratch{cost}.",
-        remedy=f"Pass {key}, save to /opt/ml/checkpoints, and load from there at startup.",
+        message,
+        remedy=remedy,
         severity=rule.severity if spot.is_known else lowered(rule.severity),
     )
+
+
+def _unused_location(job: JobDefinition) -> tuple[str, str] | None:
+    """What a job's script does not do with its checkpoint location, and what to change; None if it may use it."""
+    script = job.script
+    if script is None or hidden_imports(script):
+        return None
+    modules = local_modules(script)
+    # Trainers write and read checkpoints themselves, where their output_dir says.
+    if any(uses(module, _TRAINERS, "name", "call") for module in modules):
+        return None
+    folders = [
+        folder
+        for folder in kept_folders([job])
+        if folder != MODEL_DIR and not folder.startswith(f"{OUTPUT_DIR}/")
+    ]
+    title = job.script_title
+    if not find_keepers(modules, folders):
+        return (
+            f"`{title}` never saves to {folders[-1]}, which the checkpoint location copies",
+            f"Save a checkpoint to {folders[-1]} in each epoch, and load it at startup.",
+        )
+    if not any(uses(module, _LOADS, "call", "keyword", "name") for module in modules):
+        return (f"`{title}` never loads a checkpoint", f"Load the newest file in {folders[-1]} at startup.")
+    return None
 
 
 def _time_limit(job: JobDefinition) -> float | None:

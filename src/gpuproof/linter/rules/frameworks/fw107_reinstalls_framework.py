@@ -2,7 +2,8 @@
 
 SageMaker installs the `requirements.txt` next to the script before it starts it. A pin of another `torch` or
 `tensorflow` downloads several gigabytes at every start and replaces a build that was tested with the image's CUDA,
-NCCL and EFA; `+cpu` disables the GPU, and `tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
+NCCL and EFA; `+cpu` and `tensorflow-cpu`, which overwrites the files of `tensorflow`, disable the GPU, and
+`tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
 
 Bad:
 
@@ -30,6 +31,20 @@ Bad: a job of GPUproof
     import torch
     # file: requirements.txt
     torch==2.4.1  # <-
+
+Bad: a build for CPUs in a job with a GPU
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.16", py_version="py310",
+    )
+    # file: src/train.py
+    import tensorflow as tf
+    # file: src/requirements.txt
+    tensorflow-cpu  # <-
 
 Good:
 
@@ -59,6 +74,20 @@ Quiet: the same version is already installed
     # file: src/requirements.txt
     torch==2.3.0
 
+Quiet: the job has no GPU
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.m5.xlarge",
+        framework_version="2.16", py_version="py310",
+    )
+    # file: src/train.py
+    import tensorflow as tf
+    # file: src/requirements.txt
+    tensorflow-cpu
+
 Quiet: the launcher's own environment
 
     # file: launch.py
@@ -78,6 +107,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.requirement import Requirement
 from gpuproof.linter.knowledge.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Edit, Fix
@@ -85,7 +115,15 @@ from gpuproof.linter.source.span import Span
 
 rule = Rule("FW107", "reinstalls-framework", Severity.WARNING)
 
-_PACKAGES = {"torch": "pytorch", "tensorflow": "tensorflow", "tensorflow-gpu": "tensorflow"}
+_PACKAGES = {
+    "torch": "pytorch",
+    "tensorflow": "tensorflow",
+    "tensorflow-gpu": "tensorflow",
+    "tensorflow-cpu": "tensorflow",
+    "intel-tensorflow": "tensorflow",
+}
+_FOR_CPUS = ("tensorflow-cpu", "intel-tensorflow")
+"""Packages that install the files of `tensorflow` without CUDA."""
 
 
 @rule.requirement
@@ -104,14 +142,18 @@ def check(requirement: Requirement, project: Project) -> Hits:
         and _is_aws(job, framework, project)
     ]
     pinned = requirement.pinned or ""
+    if requirement.name in _FOR_CPUS:
+        jobs = [job for job in jobs if gpus_per_host(project, job)]
     if (
         not jobs
-        or not (pinned or requirement.name == "tensorflow-gpu")
+        or not (pinned or requirement.name in ("tensorflow-gpu", *_FOR_CPUS))
         or _is_installed(jobs[0], requirement.name, pinned)
     ):
         return
     if requirement.name == "tensorflow-gpu":
         what = "`tensorflow-gpu` can no longer be installed from PyPI, and the image already has TensorFlow with GPU support"
+    elif requirement.name in _FOR_CPUS:
+        what = f"`{requirement.name}` replaces TensorFlow by a build without CUDA: the GPU stays idle"
     elif pinned.endswith("+cpu"):
         what = f"`{requirement.name}=={pinned}` is a build without CUDA: the GPU stays idle"
     else:
@@ -139,6 +181,6 @@ def _is_installed(job: JobDefinition, name: str, pinned: str) -> bool:
     """Whether the image already has the pinned version, as far as the job specifies its version."""
     image = image_name(job.image)
     version = image.version if image is not None else job.framework_version.text
-    if name == "tensorflow-gpu" or pinned.endswith("+cpu"):
+    if name in ("tensorflow-gpu", *_FOR_CPUS) or pinned.endswith("+cpu"):
         return False
     return version is None or pinned.partition("+")[0].startswith(version)
