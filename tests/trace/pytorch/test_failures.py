@@ -96,8 +96,8 @@ def test_what_a_script_writes_and_deletes_is_listed_and_not_done(tmp_path: Path)
     assert sorted(path.name for path in folder.iterdir()) == ["kept.txt", "other.txt", "train.py"]
     messages = [note.message for note in trace.side_effects]
     for name in (
-        "writing kept.txt",
-        "writing log.json",
+        "/kept.txt",
+        "/log.json",
         "other.txt)",
         "torch.save",
     ):
