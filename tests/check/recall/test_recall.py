@@ -10,10 +10,10 @@ pytestmark = pytest.mark.slow
 
 FOUND = {
     "endpoint_images": 21,
-    "keras_flowers": 17,
+    "keras_flowers": 18,
     "lightning_segmentation": 16,
-    "torchvision_finetune": 21,
-    "trainer_reviews": 14,
+    "torchvision_finetune": 22,
+    "trainer_reviews": 15,
 }
 """The number of mistakes that are found in each project. Raise it with every rule that finds more: the aim is 90 %."""
 

@@ -49,6 +49,8 @@ _IDLE = re.compile(
     re.VERBOSE,
 )
 """Calls that save no model to the folder that they receive: they print it, test it, create it, read it, or write a table."""
+_NO_MODEL = re.compile(r"tokenizer|processor|extractor|config", re.IGNORECASE)
+"""What is saved beside a model."""
 _TRANSFERS = re.compile(
     r"^(shutil\.|s3fs\.|awswrangler\.|distutils\.)|^os\.(rename|replace|link|symlink)$"
     r"|(^|\.)(upload\w*|put_object|put|log_model|log_artifacts?|log_checkpoint|push_to_hub|link_model|create_model_version)$"
@@ -182,6 +184,8 @@ def _is_idle(arrival: Arrival) -> bool:
         )
         # A model is written in binary mode.
         return mode is None or "b" not in str(evaluate(module, mode).text)
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "save_pretrained":
+        return _NO_MODEL.search(module.text(call.func.value)) is not None
     return _IDLE.search(name) is not None
 
 

@@ -38,6 +38,38 @@ Bad: script and launcher in one file, as a comment says
 
     TensorFlow(entry_point="train.py", output_path="s3://bucket/out", instance_type="ml.g4dn.xlarge").fit()
 
+Bad: only the checkpoints are kept
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge", framework_version="2.6",
+        py_version="py312", checkpoint_s3_uri="s3://bucket/checkpoints",
+    ).fit()
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(4, 2)
+    for epoch in range(3):
+        torch.save(model.state_dict(), "/opt/ml/checkpoints/last.pt")
+    torch.save(model.state_dict(), "model.pt")  # <-
+
+Bad: only the tokenizer is in the model's folder
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import os
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("distilbert/distilbert-base-uncased")
+    model = AutoModel.from_pretrained("distilbert/distilbert-base-uncased")
+    model.save_pretrained("./final")  # <-
+    tokenizer.save_pretrained(os.environ["SM_MODEL_DIR"])
+
 Good:
 
     # file: launch.py
@@ -171,14 +203,23 @@ def check(module: Module, project: Project) -> Hits:
         return
     launchers = [job.module for job in jobs if job.module is not None]
     keepers = find_keepers(modules, folders, launchers)
+    others = [folder for folder in folders if folder != CHECKPOINT_DIR]
     for call, path in lost:
+        only_checkpoints = False
         if any(keeper.may_keep(path.text) for keeper in keepers):
-            continue
+            # Checkpoints are no model: what is saved after the last epoch is lost although they are kept.
+            if not path.is_whole or not path.is_sure or call.module.loops_around(call.node):
+                continue
+            if any(keeper.may_keep(path.text) for keeper in find_keepers(modules, others, launchers)):
+                continue
+            only_checkpoints = True
         yield rule.hit(
             path.value.span or call.span,
             _message(path, jobs),
             remedy=f'Save to os.path.join(os.environ["SM_MODEL_DIR"], "{_file_name(path)}").',
-            severity=rule.severity if path.is_sure and path.is_whole else lowered(rule.severity),
+            severity=lowered(rule.severity)
+            if only_checkpoints or not path.is_sure or not path.is_whole
+            else rule.severity,
         )
 
 
