@@ -393,7 +393,11 @@ def test_an_unknown_instance_type_is_wrong_usage_in_every_command(
 
 @pytest.mark.parametrize(
     "command",
-    [name for name in COMMANDS if name not in ("serve", "emulator", "completion", "agent", "shell")],
+    [
+        name
+        for name in COMMANDS
+        if name not in ("serve", "emulator", "completion", "agent", "shell", "mcp", "skill")
+    ],
 )
 def test_json_is_a_synonym_in_every_command_that_prints_a_result(
     gpuproof: Callable[..., CommandResult], command: str

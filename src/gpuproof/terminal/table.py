@@ -16,6 +16,7 @@ def render_table(
     right: Collection[int] = (),
     style: Style = Style(),  # noqa: B008 - frozen
     code: Callable[[int, int], str] | None = None,
+    width: int | None = None,
 ) -> str:
     """Renders cells in aligned columns that fit the terminal.
 
@@ -23,6 +24,7 @@ def render_table(
         headers: one per column.
         rows: the cells; each row has one per header.
         style: whether to use colours.
+        width: characters per line, 0 for any number; that of the terminal if None.
 
     Returns:
         The table without a trailing newline or trailing blanks. If it is wider than the terminal, its widest
@@ -31,7 +33,7 @@ def render_table(
     """
     cells = [list(headers), *(list(row) for row in rows)]
     widths = column_widths(cells)
-    _shrink(widths, terminal_width(), right)
+    _shrink(widths, terminal_width() if width is None else width, right)
     lines = [_line(cells[0], widths, right)]
     for number, row in enumerate(cells[1:]):
         codes = [code(number, column) if code else "" for column in range(len(row))]

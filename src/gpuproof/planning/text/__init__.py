@@ -32,7 +32,7 @@ def format_plan(plan: ScriptPlan, script: str, width: int | None = None) -> str:
     lines: list[str] = []
     for block in _blocks(plan, script, width):
         if isinstance(block, Table):
-            lines += [render_table(block.headers, block.rows, block.right)]
+            lines += [render_table(block.headers, block.rows, block.right, width=width)]
         else:
             lines += wrap(block, min(width, _WIDEST), rest="  ") if width and block else [block]
     return "\n".join(lines)
