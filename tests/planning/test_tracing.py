@@ -103,3 +103,14 @@ def _runs(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_the_second_trace_ends_with_the_first_where_it_would_say_nothing(tmp_path: Path) -> None:
+    script = LOADER.replace(
+        "for (rows,) in DataLoader(TensorDataset(torch.randn(400, 8)), batch_size=20):",
+        "import sys, time\nif '--batch-scale=2' in ' '.join(open('/proc/self/cmdline').read().split(chr(0))).replace("
+        "'--batch-scale 2', '--batch-scale=2'):\n    time.sleep(600)\nfor rows in [torch.randn(20, 8)] * 9:",
+    )
+    traced = trace_two_batch_sizes(request(tmp_path, script, timeout=1200.0))
+    assert traced.larger is None
+    assert "no DataLoader" in traced.reason

@@ -130,7 +130,8 @@ def sharded(trace: Trace, gpus: int) -> Trace:
     """The trace on each of several GPUs among which FSDP shards parameters, gradients and optimizer state.
 
     Each GPU holds its share, and gathers the parameters of the outermost unit, which stay for the whole step, of the unit that
-    computes and of the one that is fetched meanwhile, and the gradients of one unit twice: as they are made, and as they are sent.
+    computes and of the one that is fetched meanwhile, and the gradients of one unit twice: as they are made, and as they are sent, in the
+    type in which they are reduced (`foreach_reduce` in torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py of PyTorch).
     Source: https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html. The optimizer changes its share alone.
 
     If the units are not known, two are gathered. A unit is then taken to be a layer: the parameters divided by half of how often
@@ -169,7 +170,7 @@ def _gathered(trace: Trace) -> int:
         return min(_GATHERED_UNITS * _unit(trace.memory), everything)
     *inner, outermost = trace.sharding.units
     largest = max(inner, default=outermost)
-    gradients = 2 * largest
+    gradients = round((1 + trace.sharding.reduce_factor) * largest)
     if trace.sharding.keeps_gathered or not inner:
         return sum(trace.sharding.units) + gradients
     return min(outermost + _GATHERED_UNITS * largest, sum(trace.sharding.units)) + gradients

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Literal
 
 from gpuproof.catalogue.model import Gpu
@@ -26,6 +28,7 @@ _HOST_HALF = ("agent", "gpu", "runtime", "trace", "util")
 _GRACE_S = 60.0
 """After the script's own time limit, which the child keeps unless it hangs in native code: also for importing PyTorch before."""
 _LAST_LINES = 20
+_LOOK_S = 0.5
 
 
 class NotTraceable(GPUproofError):
@@ -133,15 +136,20 @@ def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
     """
     with _scratch(request) as scratch, ThreadPoolExecutor(1) as pool:
         (scratch / "second").mkdir()
-        second = pool.submit(_trace, request, 2, scratch / "second")
-        first = _trace(request, 1, scratch)
+        unneeded = Event()
+        second = pool.submit(_trace, request, 2, scratch / "second", unneeded)
+        try:
+            first = _trace(request, 1, scratch)
+        except BaseException:
+            unneeded.set()
+            raise
+        if request.model is None and (reason := _without_loader(first)) is not None:
+            unneeded.set()
+            return TracedSizes(first, None, reason)
         try:
             larger = second.result()
         except NotTraceable as error:
-            reason = (
-                _without_loader(first)
-                or f"the script failed with twice the batch size: {error.failure.message}"
-            )
+            reason = f"the script failed with twice the batch size: {error.failure.message}"
             return TracedSizes(first, None, reason)
     if request.model is not None and not (first.input.samples and larger.input.samples):
         return TracedSizes(
@@ -188,7 +196,8 @@ def _copy_host_half(folder: Path, packages: tuple[str, ...]) -> None:
         shutil.copytree(_PACKAGE / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
+def _trace(request: TraceRequest, batch_scale: int, scratch: Path, unneeded: Event | None = None) -> Trace:
+    """Trace a script in a child, which is ended once its trace is not needed."""
     output, log = scratch / "trace.json", scratch / "output.txt"
     written = scratch / "written"
     ml = written / "ml"
@@ -205,9 +214,7 @@ def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
             start_new_session=True,
         )
         try:
-            code: int | None = process.wait(request.timeout + _GRACE_S)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _wait(process, request.timeout + _GRACE_S, unneeded)
         finally:
             _end(process)
     if output.exists():
@@ -216,6 +223,15 @@ def _trace(request: TraceRequest, batch_scale: int, scratch: Path) -> Trace:
             return found
         raise NotTraceable(found, _last_lines(log) if found.code == "script-exit" else "")
     raise NotTraceable(_crash(code, request), _last_lines(log))
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float, unneeded: Event | None) -> int | None:
+    """The exit code; None if the process takes too long or is no longer needed."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not (unneeded is not None and unneeded.is_set()):
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_LOOK_S)
+    return None
 
 
 def _command(request: TraceRequest, batch_scale: int, output: Path, written: Path) -> list[str]:

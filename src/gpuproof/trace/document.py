@@ -103,11 +103,14 @@ class Sharding:
         keeps_gathered: units stay gathered from the forward to the backward pass (`SHARD_GRAD_OP`, `reshard_after_forward=False`).
         share_factor: bytes of a parameter, gradient or optimizer state in its share, for each byte in the trace: 2 if units compute in half precision
             and shares are kept in float32.
+        reduce_factor: bytes of a gradient as it is sent, for each byte as it is made: 2 if units compute in half precision and
+            gradients are reduced in float32 (`reduce_dtype`).
     """
 
     units: list[int] = field(default_factory=list)
     keeps_gathered: bool = False
     share_factor: float = 1.0
+    reduce_factor: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,11 @@ def test_fsdp_holds_the_outermost_unit_two_others_and_the_gradients_of_one() -> 
     assert [size for size, _ in result] == [15 * MIB, 15 * MIB, (20 + 2 * 20 + 2 * 20) * MIB]
 
 
+def test_gradients_that_are_reduced_in_float32_are_twice_as_large_as_they_are_made() -> None:
+    trace = sharded_units(reduce_factor=2.0)
+    assert sharded(trace, 4).memory.blocks[-1][0] == (20 + 2 * 20 + (1 + 2) * 20) * MIB
+
+
 def test_units_that_stay_gathered_are_all_there() -> None:
     trace = replace(sharded_units(keeps_gathered=True), sharding=Sharding([10 * MIB] * 6, True))
     assert sharded(trace, 4).memory.blocks[-1][0] == (60 + 2 * 10) * MIB

@@ -78,11 +78,15 @@ SIZE = """FullyShardedDataParallel(
     ("wrap", "sharding"),
     [
         (TRANSFORMER, Sharding(sizes(2), False, 2.0)),
+        (
+            TRANSFORMER.replace("bfloat16)", "bfloat16, reduce_dtype=torch.float32)"),
+            Sharding(sizes(2), False, 2.0, 2.0),
+        ),
         (CLASSES, Sharding(sizes(4), True)),
         (SIZE, Sharding(sizes(4))),
         ("FullyShardedDataParallel(Net(), device_id=0)", Sharding([sum(sizes(4))])),
     ],
-    ids=["transformer", "classes", "size", "whole"],
+    ids=["transformer", "reduced in float32", "classes", "size", "whole"],
 )
 def test_the_units_and_the_precision_of_fsdp_are_known(tmp_path: Path, wrap: str, sharding: Sharding) -> None:
     trace = trace_of(tmp_path, f"{MODEL}\ntrain({wrap})\n", "--gpus", "4")

@@ -135,3 +135,26 @@ def test_gradients_of_some_rows_take_little(tmp_path: Path, optimizer: str) -> N
     assert estimate_memory(trace, gpu).allocated == pytest.approx((1 + states) * table, rel=0.05)
     moved = sum(operator.bytes * operator.calls for operator in trace.operators)
     assert moved < table / 50
+
+
+SPEECH = """
+import torch
+
+model = torch.nn.Linear(40, 30).cuda()
+criterion = torch.nn.CTCLoss(zero_infinity=True)
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(10):
+    probabilities = model(torch.randn(50, 4, 40).cuda()).log_softmax(-1)
+    targets = torch.randint(1, 30, (4, 12)).cuda()
+    loss = criterion(probabilities, targets, torch.full((4,), 50), torch.tensor([12, 3, 7, 9]){device})
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("device", ["", ".cuda()"])
+def test_ctc_keeps_the_probabilities_of_alignments(tmp_path: Path, device: str) -> None:
+    trace = trace_of(tmp_path, SPEECH.format(device=device))
+    assert (trace.steps, trace.findings) == (3, [])
+    assert 4 * 50 * (2 * 12 + 1) * 4 in {size for size, _ in trace.memory.blocks}

@@ -39,11 +39,7 @@ def introduction(plan: ScriptPlan, script: str) -> Iterator[str]:
     yield (
         f"{trace.parameters:,} parameters, {trace.flops / 1e9:,.1f} GFLOPs a {step}; "
         f"traced {pluralize(trace.steps, step)} "
-        + (
-            "by an earlier plan; nothing has changed"
-            if plan.cached
-            else f"in {format_duration(trace.seconds)}"
-        )
+        + ("(cached; --no-cache traces again)" if plan.cached else f"in {format_duration(trace.seconds)}")
     )
     yield from _shown("found", trace.findings)
     yield from _shown("assumed", trace.assumptions)

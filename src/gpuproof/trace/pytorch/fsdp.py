@@ -34,7 +34,7 @@ class ShardedModels:
         self._on_shard = on_shard
         self._units: list[Any] = []
         self._keeps_gathered = False
-        self._share_factor = 1.0
+        self._share_factor = self._reduce_factor = 1.0
 
     def install(self) -> None:
         """Replace `FullyShardedDataParallel` and `fully_shard`."""
@@ -58,14 +58,17 @@ class ShardedModels:
         """The host's memory is not planned."""
         self._notes.add("offload", "CPU offload of FSDP was left out: shares stay on the GPU.")
 
-    def convert(self, module: Any, dtype: Any) -> None:
-        """Let a unit compute in another type than its shares are kept in."""
-        if dtype is None:
-            return
-        buffers = [(child, dict(child._buffers)) for child in module.modules()]
+    def convert(self, module: Any, dtype: Any, reduce_dtype: Any = None) -> None:
+        """Let a unit compute in another type than its shares are kept in, and reduce its gradients in a third one."""
         sizes = {
             parameter.dtype.itemsize for parameter in module.parameters() if parameter.is_floating_point()
         }
+        if sizes and reduce_dtype is not None:
+            made = max(sizes) if dtype is None else dtype.itemsize
+            self._reduce_factor = max(self._reduce_factor, reduce_dtype.itemsize / made)
+        if dtype is None:
+            return
+        buffers = [(child, dict(child._buffers)) for child in module.modules()]
         module.to(dtype)
         for owner, kept in buffers:
             for name, buffer in kept.items():
@@ -84,7 +87,7 @@ class ShardedModels:
             own = [parameter for parameter in unit.parameters() if id(parameter) not in seen]
             seen.update(map(id, own))
             sizes.append(sum(parameter.numel() * parameter.element_size() for parameter in own))
-        return Sharding(sizes, self._keeps_gathered, self._share_factor)
+        return Sharding(sizes, self._keeps_gathered, self._share_factor, self._reduce_factor)
 
 
 def _wrapper(models: ShardedModels) -> Any:
@@ -110,7 +113,7 @@ def _wrapper(models: ShardedModels) -> Any:
                 models.leave_out_offload()
             strategy = getattr(sharding_strategy, "name", "FULL_SHARD")
             if mixed_precision is not None:
-                models.convert(module, mixed_precision.param_dtype)
+                models.convert(module, mixed_precision.param_dtype, mixed_precision.reduce_dtype)
                 if mixed_precision.cast_root_forward_inputs or mixed_precision.cast_forward_inputs:
                     _cast_inputs(module, mixed_precision.param_dtype)
             if strategy == "NO_SHARD":
@@ -222,7 +225,7 @@ def _function(models: ShardedModels, fsdp: Any) -> Any:
             if not any(parameter.is_meta for parameter in unit.parameters()):
                 unit.to(GPU)
             dtype = getattr(mp_policy, "param_dtype", None)
-            models.convert(unit, dtype)
+            models.convert(unit, dtype, getattr(mp_policy, "reduce_dtype", None))
             if dtype is not None and mp_policy.cast_forward_inputs:
                 _cast_inputs(unit, dtype)
             if type(offload_policy).__name__ == "CPUOffloadPolicy":

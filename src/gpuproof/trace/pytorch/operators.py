@@ -61,6 +61,10 @@ class OperatorLog(TorchDispatchMode):
             aten.values.default: self._sparse_values,
             aten._indices.default: self._sparse_places,
             aten.indices.default: self._sparse_places,
+            aten._ctc_loss.default: self._alignments,
+            aten._ctc_loss.Tensor: self._alignments,
+            aten._ctc_loss_backward.default: self._alignment_gradient,
+            aten._ctc_loss_backward.Tensor: self._alignment_gradient,
             aten.mkldnn_rnn_layer.default: self._recurrent,
             aten._pack_padded_sequence.default: lambda func, args, kwargs, on_gpu: pack(self._fake, *args),
         }
@@ -259,6 +263,22 @@ class OperatorLog(TorchDispatchMode):
         size = _LSTM_STATES * _bytes(output) if args[-1] else 0
         with self._fake:
             return output, *states, torch.empty(size, dtype=torch.uint8)
+
+    def _alignments(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        """The loss of each sequence, and the probabilities of its alignments: two states for each label, and one."""
+        probabilities, targets, _, lengths = args[:4]
+        time, sequences, _ = probabilities.shape
+        if isinstance(lengths, FakeTensor):
+            longest = targets.shape[-1]
+        else:
+            longest = max((int(length) for length in lengths), default=0)
+        with self._fake:
+            losses = torch.empty(sequences, dtype=probabilities.dtype)
+            return losses, torch.empty((sequences, time, 2 * longest + 1), dtype=probabilities.dtype)
+
+    def _alignment_gradient(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
+        with self._fake:
+            return torch.empty(args[1].shape, dtype=args[1].dtype)
 
     def _note_shape(self, what: str) -> None:
         self._notes.add("dynamic-shape", f"The result of {what} is assumed to be as large as it can be.")

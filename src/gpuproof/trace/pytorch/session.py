@@ -349,7 +349,11 @@ class TorchSession:
             if parameter.requires_grad
         )
         # FSDP gathers the parameters twice and scatters the gradients once: half of a reduction each.
-        return sent + ring_bytes(gradients, self._world) * (1.5 if self._strategy == "fsdp" else 1.0)
+        sharding = self._sharded.sharding() if self._strategy == "fsdp" else None
+        reductions = (
+            1.0 if self._strategy != "fsdp" else 1 + (sharding.reduce_factor if sharding else 1.0) / 2
+        )
+        return sent + ring_bytes(gradients, self._world) * reductions
 
     def _all_parameters(self) -> list[Any]:
         found = {
