@@ -68,6 +68,17 @@ Quiet: a loader of another dataset shuffles
     for (x,) in DataLoader(data, batch_size=3, sampler=DistributedSampler(data)):
         model(x.cuda()).sum().backward()
 
+Bad: a sampler that knows nothing of ranks
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader, RandomSampler
+
+    dist.init_process_group("nccl")
+    data = list(range(100))
+    for x in DataLoader(data, batch_size=8, sampler=RandomSampler(data)):  # <-
+        torch.ones(1, requires_grad=True).sum().backward()
+
 Quiet: the dataset itself selects every n-th sample
 
     import torch
@@ -98,7 +109,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
@@ -117,6 +128,9 @@ _SPLITS = re.compile(
 _KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
 
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
+
+
+_OF_EVERYTHING = ("torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler")
 
 
 @rule.module
@@ -138,13 +152,9 @@ def check(module: Module, project: Project) -> Hits:
     if any(shards_input(job) for job in project.jobs_running(module)):
         return
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
-        given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
         shuffle = call.argument("shuffle", 2)
-        if (
-            shuffle.flag is not True
-            or not shuffle.is_known
-            or not all(argument.is_absent for argument in given)
-        ):
+        is_shuffled = shuffle.is_known and shuffle.flag is True and _has_no(call, "sampler", 3)
+        if not _has_no(call, "batch_sampler", 4) or not (is_shuffled or _samples_everything(call)):
             continue
         data = call.expression("dataset", 0)
         origin = module.origin(data)
@@ -165,6 +175,21 @@ def check(module: Module, project: Project) -> Hits:
             "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
         )
         return
+
+
+def _has_no(call: Call, name: str, position: int) -> bool:
+    value = call.argument(name, position)
+    return value.is_absent or (value.is_known and value.value is None)
+
+
+def _samples_everything(call: Call) -> bool:
+    """Whether the sampler of a loader draws from the whole dataset on each rank."""
+    sampler = origin_call(call.module, call.expression("sampler", 3))
+    return (
+        sampler is not None
+        and sampler.name in _OF_EVERYTHING
+        and sampler.argument("num_samples", 2).is_absent
+    )
 
 
 def _unused_sampler(script: Module) -> Call | None:

@@ -20,6 +20,16 @@ Bad:
     for x, y in loader:
         model(x.cuda()).sum().backward()
 
+Bad: the default, written out
+
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    model = torch.nn.Linear(4, 2).cuda()
+    for x, y in DataLoader(ImageFolder("train"), batch_size=64, num_workers=0):  # <-
+        model(x.cuda()).sum().backward()
+
 Bad: a module of Lightning
 
     # file: launch.py
@@ -111,7 +121,8 @@ def check(module: Module, project: Project) -> Hits:
     instance = find_instance(project, job.instance_type) if job is not None else None
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         workers = call.argument("num_workers", 5)
-        if not workers.is_absent or not _reads_files(module, call.expression("dataset", 0), 0):
+        is_zero = workers.is_known and workers.number == 0
+        if not (workers.is_absent or is_zero) or not _reads_files(module, call.expression("dataset", 0), 0):
             continue
         count, where = 4, ""
         if job is not None and instance is not None and instance.vcpus:
@@ -122,9 +133,9 @@ def check(module: Module, project: Project) -> Hits:
             text = f"num_workers={count}, persistent_workers=True"
         yield rule.hit(
             call.span,
-            f"`DataLoader` without num_workers: the training process prepares each batch itself while the GPU waits{where}.",
+            f"`DataLoader` with{'' if is_zero else 'out'} num_workers{'=0' if is_zero else ''}: the training process prepares each batch itself while the GPU waits{where}.",
             remedy=f"Pass {text}.",
-            fix=Fix(f"Pass num_workers={count}", (add_keyword(call, text),)),
+            fix=None if is_zero else Fix(f"Pass num_workers={count}", (add_keyword(call, text),)),
         )
 
 

@@ -22,6 +22,15 @@ Fixed:
 
     dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
+Bad: one call at a time, written out
+
+    import tensorflow as tf
+
+    def decode(path):
+        return tf.io.decode_jpeg(tf.io.read_file(path))
+
+    dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=1)  # <-
+
 Good:
 
     import tensorflow as tf
@@ -66,17 +75,16 @@ def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow") or is_test(module) or runs_without_gpu(module, project):
         return
     for call in calls_named(module, "map"):
-        if (
-            call.receiver is None
-            or not call.argument("num_parallel_calls", 1).is_absent
-            or not _computes(call)
-        ):
+        parallel = call.argument("num_parallel_calls", 1)
+        # 1 and None are what it is without the argument.
+        is_serial = parallel.is_absent or (parallel.is_known and parallel.value in (1, None))
+        if call.receiver is None or not is_serial or not _computes(call):
             continue
         if type_of(module, call.receiver).kind is not TypeKind.TF_DATASET:
             continue
         name = tensorflow_alias(module)
         fix = None
-        if name is not None and tensorflow_is_at_least(module, project, "2.4") != "no":
+        if name is not None and parallel.is_absent and tensorflow_is_at_least(module, project, "2.4") != "no":
             edit = add_keyword(call, f"num_parallel_calls={name}.data.AUTOTUNE")
             fix = Fix("Pass num_parallel_calls", (edit,), safe=True)
         yield rule.hit(

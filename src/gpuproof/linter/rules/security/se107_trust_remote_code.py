@@ -9,6 +9,12 @@ Bad:
 
     model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=True)  # <-
 
+Bad: a branch is no revision
+
+    from transformers import AutoModel
+
+    AutoModel.from_pretrained("team/model", trust_remote_code=True, revision="main")  # <-
+
 Good:
 
     from transformers import AutoModelForCausalLM
@@ -41,6 +47,7 @@ Quiet: an argument of the script decides
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -50,13 +57,16 @@ rule = Rule("SE107", "trust-remote-code", Severity.WARNING, needs=("trust_remote
 _LOADS = ("from_pretrained", "load_dataset", "pipeline", "SentenceTransformer", "from_config")
 
 
+_BRANCHES = ("main", "master", "", None)
+
+
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     if is_test(module):
         return
     for call in calls_named(module, *_LOADS):
         flag = call.argument("trust_remote_code")
-        pinned = not call.argument("revision").is_absent or not call.argument("code_revision").is_absent
+        pinned = any(_pins(call.argument(name)) for name in ("revision", "code_revision"))
         if not flag.is_known or flag.flag is not True or pinned:
             continue
         name = call.argument("pretrained_model_name_or_path", 1 if call.method == "pipeline" else 0)
@@ -75,3 +85,8 @@ def check(module: Module, _: Project) -> Hits:
             f"trust_remote_code=True runs the code that `{name.text}` has on the Hub at the time the job starts.",
             remedy="Review the code and pin it with revision=<commit>.",
         )
+
+
+def _pins(revision: Value) -> bool:
+    """Whether a revision may be a commit or tag: a branch is whatever it points to."""
+    return not revision.is_absent and not (revision.is_known and revision.value in _BRANCHES)
