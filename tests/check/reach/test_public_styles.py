@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.findings import Severity
-from gpuproof.jobs.load import load
+from gpuproof.jobs.models.script_jobs import TrainingJob
 from gpuproof.linter.preflight import check_job
 from gpuproof.linter.rule import Hit
 
@@ -25,8 +25,16 @@ ON_REQUEST = {"dcgan": "--accel", "super_resolution": "--cuda"}
 """Scripts that use a GPU only with an option."""
 
 
+NEEDS = {
+    "ddp_trainer_class.py": {"distribution": "torchrun"},
+    "sagemaker_huggingface.py": {"inputs": {"train": "/data"}},
+}
+"""What the job of a script has to have: a launcher, or a channel."""
+
+
 def hits_in(name: str, *arguments: str, instance_type: str | None = GPU, is_remote: bool = True) -> list[Hit]:
-    job = load(Path(name)).model_copy(update={"instance_type": instance_type, "arguments": arguments})
+    job = TrainingJob(entry_point=name, **NEEDS.get(name, {})).with_absolute_paths(Path.cwd())
+    job = job.model_copy(update={"instance_type": instance_type, "arguments": arguments})
     return check_job(job, is_remote=is_remote)
 
 
@@ -46,6 +54,16 @@ def test_there_are_thirty_scripts() -> None:
 def test_an_ordinary_script_is_not_stopped(script: Path, instance_type: str | None) -> None:
     wastes_gpu = script.stem in ON_REQUEST and instance_type is not None
     assert errors_in(script.name, instance_type=instance_type) == (["PT101"] if wastes_gpu else [])
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("ddp_trainer_class.py", "DS123"), ("sagemaker_huggingface.py", "SM109")]
+)
+def test_a_job_without_what_its_script_needs_is_stopped(
+    script: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(NEEDS, script)
+    assert errors_in(script) == [code]
 
 
 @pytest.mark.parametrize(("script", "option"), ON_REQUEST.items())
