@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpuproof.account.setup.permissions import read_actions, setup_policy
 from gpuproof.account.setup.templates import cloudformation, terraform
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates import terraform as hcl
-from support.cli_sandbox import GPUPROOF, CliSandbox
+from support.cli_sandbox import GPUPROOF, CliSandbox, until
 from support.emulated_account import EmulatedAccount
 
 pytestmark = pytest.mark.slow
@@ -212,10 +213,51 @@ def test_a_missing_permission_is_named_and_nothing_is_left(
     assert has(account) == set()
 
 
+def test_a_policy_of_an_older_version_is_replaced_and_comes_back_after_an_error(
+    cli: CliSandbox, account: EmulatedAccount
+) -> None:
+    assert cli.gpuproof("setup", "--yes").returncode == 0
+    iam = account.client("iam", "us-east-1")
+    old = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}],
+    }
+
+    def attached() -> Any:
+        return iam.get_role_policy(RoleName="gpuproof-ec2", PolicyName="gpuproof")["PolicyDocument"]
+
+    new = attached()
+    iam.put_role_policy(RoleName="gpuproof-ec2", PolicyName="gpuproof", PolicyDocument=json.dumps(old))
+    account.client("ec2", "us-east-1").delete_security_group(GroupName="gpuproof")
+    account.fault("access-denied,operation=CreateSecurityGroup,count=1")
+    assert cli.gpuproof("setup", "--yes").returncode == 5
+    assert attached() == old
+    assert cli.gpuproof("setup", "--yes").returncode == 0
+    assert attached() == new
+
+
+def test_ctrl_c_undoes_what_was_created(cli: CliSandbox, account: EmulatedAccount) -> None:
+    account.fault("slow,operation=CreateBucket,seconds=5,count=1")
+    process = cli.start("setup", "--yes")
+    until(lambda: "role gpuproof-scheduler" in has(account), "the roles")
+    until(lambda: "CreateBucket" in account.operations(), "the slow request")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert has(account) == set()
+
+
 def test_a_lost_response_does_not_create_anything_twice_nor_leave_anything(
     cli: CliSandbox, account: EmulatedAccount
 ) -> None:
-    for operation in ("CreateRole", "CreateInstanceProfile", "CreateBucket", "CreateSecurityGroup"):
+    for operation in (
+        "CreateRole",
+        "PutRolePolicy",
+        "CreateInstanceProfile",
+        "AddRoleToInstanceProfile",
+        "CreateBucket",
+        "CreateSecurityGroup",
+    ):
         account.fault(f"drop,operation={operation},count=1,when=after")
     done = cli.gpuproof("setup", "--yes")
     assert done.returncode == 0, done.stderr

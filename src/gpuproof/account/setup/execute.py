@@ -18,8 +18,10 @@ from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import undo_of
 from gpuproof.backends.transaction import Step, Transaction, Undo
 
-_IN_USE = frozenset({"EntityAlreadyExists", "BucketAlreadyOwnedByYou", "InvalidGroup.Duplicate"})
-"""Error codes of a creation that an earlier, lost request or another program has made."""
+_IN_USE = frozenset(
+    {"EntityAlreadyExists", "LimitExceeded", "BucketAlreadyOwnedByYou", "InvalidGroup.Duplicate"}
+)
+"""Error codes of a creation that an earlier, lost request or another program has made; an instance profile has at most one role."""
 
 
 def create_setup(
@@ -100,6 +102,10 @@ class _Creation:
                     name = request["InstanceProfileName"]
                     answer = self._aws.call("iam", "get_instance_profile", InstanceProfileName=name)
                     tags = answer["InstanceProfile"].get("Tags", ())
+                case "add_role_to_instance_profile":
+                    profile = self._aws.instance_profile(request["InstanceProfileName"])
+                    roles = [] if profile is None else [role.name for role in profile.roles]
+                    return {} if request["RoleName"] in roles else None
                 case "create_security_group":
                     filters = [{"Name": "group-name", "Values": [request["GroupName"]]}]
                     answer = self._aws.call("ec2", "describe_security_groups", Filters=filters)

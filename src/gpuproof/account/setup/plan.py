@@ -146,15 +146,8 @@ def _roles(state: State) -> Iterator[Part]:
         scope = role_scope(backend, state.account, state.partition, state.region)
         policy, trust = role_policy(scope), trust_policy(scope)
         part = Part("role", name, PURPOSES[backend], "exists", policy=policy, trust=trust)
-        request = {"RoleName": name, "PolicyName": POLICY_NAME, "PolicyDocument": json.dumps(policy)}
-        undo = ApiCall(
-            "iam",
-            "delete_role_policy",
-            {"RoleName": name, "PolicyName": POLICY_NAME},
-            f"delete the policy of the role {name}",
-        )
-        put = ApiCall("iam", "put_role_policy", request, f"attach its policy to the role {name}", undo)
         found = state.roles.get(backend)
+        put = _put_policy(name, policy, None if found is None else found.policy)
         if found is None:
             yield _with(part, "missing", (_create_role(name, trust, PURPOSES[backend]), put))
         elif SERVICES[backend] not in found.trusted_services:
@@ -166,6 +159,17 @@ def _roles(state: State) -> Iterator[Part]:
             yield _with(part, "exists", (), "setup did not create it; its permissions were not checked")
         else:
             yield part
+
+
+def _put_policy(name: str, policy: Mapping[str, Any], old: Mapping[str, Any] | None) -> ApiCall:
+    """PutRolePolicy; its undo restores the old policy."""
+    member = {"RoleName": name, "PolicyName": POLICY_NAME}
+    undo = ApiCall("iam", "delete_role_policy", member, f"delete the policy of the role {name}")
+    if old is not None:
+        restored = {**member, "PolicyDocument": json.dumps(old)}
+        undo = ApiCall("iam", "put_role_policy", restored, f"return the policy of the role {name}")
+    request = {**member, "PolicyDocument": json.dumps(policy)}
+    return ApiCall("iam", "put_role_policy", request, f"attach its policy to the role {name}", undo)
 
 
 def _create_role(name: str, trust: Mapping[str, Any], purpose: str) -> ApiCall:
