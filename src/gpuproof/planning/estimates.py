@@ -15,7 +15,7 @@ Bound = Literal["compute", "bandwidth", "launches", "input", "communication"]
 
 @dataclass(frozen=True)
 class Interval:
-    """A value and the limits between which it is in 80 % of the cases.
+    """A value with its 80 % interval.
 
     Args:
         low: exceeded in 90 % of the cases.

@@ -117,7 +117,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         _message(job, plan),
         remedy=_remedy(plan),
         evidence=(
-            f"{format_bytes(plan.required.low)} to {format_bytes(plan.required.high)} in 80 % of the cases",
+            f"{format_bytes(plan.required.low)} to {format_bytes(plan.required.high)} (80 % interval)",
         ),
         severity=severity if plan.certain and job.instance_type.is_known else lowered(severity),
     )
