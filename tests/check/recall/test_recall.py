@@ -11,9 +11,9 @@ pytestmark = pytest.mark.slow
 FOUND = {
     "endpoint_images": 21,
     "keras_flowers": 18,
-    "lightning_segmentation": 16,
+    "lightning_segmentation": 17,
     "torchvision_finetune": 22,
-    "trainer_reviews": 15,
+    "trainer_reviews": 16,
 }
 """The number of mistakes that are found in each project. Raise it with every rule that finds more: the aim is 90 %."""
 

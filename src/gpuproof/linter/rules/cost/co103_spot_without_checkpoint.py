@@ -49,6 +49,21 @@ Quiet: the script writes and reads them
         model.load_state_dict(torch.load(PATH))
     torch.save(model.state_dict(), PATH)
 
+Bad: the Trainer saves its checkpoints elsewhere
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=7200, max_wait=14400,  # <-
+        checkpoint_s3_uri="s3://bucket/checkpoints",
+    ).fit()
+    # file: train.py
+    from transformers import Trainer, TrainingArguments
+
+    Trainer(model=None, args=TrainingArguments(output_dir="/tmp/checkpoints")).train()
+
 Good:
 
     from sagemaker.pytorch import PyTorch
@@ -79,15 +94,23 @@ Quiet: a job of ten minutes
 """
 
 import re
+from collections.abc import Sequence
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.container_env import MODEL_DIR, OUTPUT_DIR
 from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.kept_folders import find_keepers, has_checkpoint_location, kept_folders
+from gpuproof.linter.knowledge.kept_folders import (
+    find_keepers,
+    has_checkpoint_location,
+    is_kept,
+    kept_folders,
+)
 from gpuproof.linter.knowledge.script_contract import hidden_imports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -147,6 +170,11 @@ def _unused_location(job: JobDefinition) -> tuple[str, str] | None:
     if script is None or hidden_imports(script):
         return None
     modules = local_modules(script)
+    if (elsewhere := _other_output_dir(job, modules)) is not None:
+        return (
+            f"the Trainer of `{job.script_title}` saves its checkpoints to {elsewhere}, which the checkpoint location does not copy",
+            'Write output_dir="/opt/ml/checkpoints".',
+        )
     # Trainers write and read checkpoints themselves, where their output_dir says.
     if any(uses(module, _TRAINERS, "name", "call") for module in modules):
         return None
@@ -164,6 +192,19 @@ def _unused_location(job: JobDefinition) -> tuple[str, str] | None:
     if not any(uses(module, _LOADS, "call", "keyword", "name") for module in modules):
         return (f"`{title}` never loads a checkpoint", f"Load the newest file in {folders[-1]} at startup.")
     return None
+
+
+def _other_output_dir(job: JobDefinition, modules: Sequence[Module]) -> str | None:
+    """The folder of transformers' Trainer if it is certainly not one that is copied; None if it may be."""
+    folders = kept_folders([job])
+    found: set[str | None] = set()
+    for module in modules:
+        for call in all_calls(module):
+            if (call.name or "").startswith("transformers.") and call.method.endswith("TrainingArguments"):
+                folder = call.argument("output_dir", 0)
+                text = folder.text if folder.is_known else None
+                found.add(None if text is None or is_kept(text, folders) else text)
+    return found.pop() if len(found) == 1 else None
 
 
 def _time_limit(job: JobDefinition) -> float | None:
