@@ -219,3 +219,23 @@ def test_a_consequence_without_a_traceback_makes_the_warning_the_cause(context: 
     closed = "algo-1:57:89 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer algo-2<57557>"
     (found,) = explain_lines([REFUSED, closed], context)
     assert (found.code, found.severity.value) == ("nccl-connect-failed", "error")
+
+
+def test_what_nccl_prints_after_last_error_is_quoted(context: Context) -> None:
+    last = "socketStartConnect: exceeded retries (20000)"
+    (found,) = explain_lines([*NCCL_ERROR, "Last error:", last], context)
+    assert found.code == "nccl-last-error"
+    assert last in found.cause
+    assert "nccl-system-error" in [other.code for other in found.consequences]
+
+
+def test_a_warning_says_more_than_the_last_error(context: Context) -> None:
+    (found,) = explain_lines([PROXY, *NCCL_ERROR, "Last error:", "Proxy Call to rank 0 failed"], context)
+    assert found.code == "nccl-warning"
+
+
+def test_gpus_that_cannot_access_each_other_are_told_apart_from_other_failures(context: Context) -> None:
+    line = "Cuda failure 217 'peer access is not supported between these two devices'"
+    (found,) = explain_lines([*NCCL_ERROR, "Last error:", line], context)
+    assert found.code == "nccl-peer-access"
+    assert "NCCL_P2P_DISABLE=1" in found.remedy

@@ -281,10 +281,11 @@ def _line_bounds(buffer: bytes, offset: int) -> tuple[int, int]:
 
 
 def _surrounding_lines(buffer: bytes, start: int, stop: int, text: str) -> list[str]:
-    """The line itself, the lines after it, then the lines before it, nearest first."""
+    """The line itself, the lines after it, the lines before it, nearest first, and the line with all after it as one text."""
     after = buffer[stop : stop + MAX_LINE_BYTES].splitlines()[: CONTEXT_LINES + 1]
     before = buffer[max(0, start - MAX_LINE_BYTES) : start].splitlines()[-CONTEXT_LINES:]
-    return [text, *map(normalize_line, after), *map(normalize_line, reversed(before))]
+    following = [text, *map(normalize_line, after)]
+    return [*following, *map(normalize_line, reversed(before)), "\n".join(following)]
 
 
 def _groups(error: KnownError, match: re.Match[str], around: list[str]) -> dict[str, str] | None:
