@@ -72,6 +72,10 @@ def test_a_loop_of_evaluation_in_a_training_loop(
         ),
         ("optimizer = torch.optim.Adam(base.parameters())\nbase.fc = Lora()", ["PF122"]),
         (
+            "optimizer = torch.optim.Adam(base.parameters())\nbase.fc = torch.nn.Linear(4, 4).to('cuda')",
+            ["PF122"],
+        ),
+        (
             "optimizer = torch.optim.Adam(base.parameters())\nbase.layer4[1].conv2 = torch.nn.Conv2d(4, 4, 1)",
             ["PF122"],
         ),

@@ -72,6 +72,7 @@ from collections.abc import Iterator
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -138,13 +139,17 @@ def _additions(module: Module, name: str) -> Iterator[tuple[ast.AST, str]]:
                 holder = holder.value
             if holder is None or module.text(holder) != name:
                 continue
-            made = origin_call(module, node.value)
-            if made is not None and (_LAYER.match(made.name or "") or _is_own_layer(module, made)):
+            # Through `.to(device)`.
+            made = creations(module, node.value)
+            if made and all(_is_layer(home, call) for home, call in made):
                 yield node, "a layer"
 
 
-def _is_own_layer(module: Module, made: Call) -> bool:
-    owner = module.classes.get(made.method) if isinstance(made.node.func, ast.Name) else None
+def _is_layer(module: Module, made: ast.Call) -> bool:
+    """Whether a call creates a layer with parameters: of PyTorch, or of a class of the file."""
+    if _LAYER.match(module.qualified(made.func) or ""):
+        return True
+    owner = module.classes.get(made.func.id) if isinstance(made.func, ast.Name) else None
     return owner is not None and any(base.endswith("nn.Module") for base in module.bases(owner))
 
 
