@@ -90,3 +90,23 @@ for _ in range(10):
     optimizer.step()
 """
     assert trace_of(tmp_path, script).steps == 3
+
+
+def test_losses_and_gradients_are_finite(tmp_path: Path) -> None:
+    script = """
+import torch
+
+model = torch.nn.Linear(4, 3).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(10):
+    loss = model(torch.randn(8, 4).cuda()).pow(2).mean()
+    assert torch.isfinite(loss) and loss.isfinite().all()
+    if torch.isnan(loss) or not torch.isfinite(loss).item() or (~torch.isfinite(loss)).any():
+        raise SystemExit(1)
+    optimizer.zero_grad()
+    loss.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+    assert not (model.weight > 1).all()
+    optimizer.step()
+"""
+    assert trace_of(tmp_path, script).steps == 3

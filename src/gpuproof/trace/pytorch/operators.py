@@ -24,6 +24,7 @@ from gpuproof.trace.pytorch.classes import (
     layout_of,
 )
 from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
+from gpuproof.trace.pytorch.finite_values import is_true
 from gpuproof.trace.pytorch.recorder import Call, Recorder
 from gpuproof.trace.pytorch.sequences import pack
 
@@ -214,7 +215,7 @@ class OperatorLog(TorchDispatchMode):
 
     def _scalar(self, func: Any, args: Any, kwargs: Any, on_gpu: bool) -> Any:
         kind = args[0].dtype
-        value: Any = False if kind is torch.bool else (_FLOAT if kind.is_floating_point else _INT)
+        value: Any = is_true(args[0]) if kind is torch.bool else (_FLOAT if kind.is_floating_point else _INT)
         if on_gpu:
             self._notes.add("value", f"A value that is only known on the GPU: assumed {value}.")
         return value

@@ -23,6 +23,7 @@ from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
 from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
+from gpuproof.trace.pytorch.finite_values import watch_checks
 from gpuproof.trace.pytorch.fsdp import ShardedModels
 from gpuproof.trace.pytorch.libraries import watch_libraries
 from gpuproof.trace.pytorch.loader import watch_loaders
@@ -151,6 +152,7 @@ class TorchSession:
         watch_libraries(self.notes, saved)
         open_attention_layers()
         watch_packed_sequences(self.gpu)
+        watch_checks(self.gpu)
         _choose_foreach()
         # Whether values on the GPU are valid is not known.
         torch.distributions.Distribution.set_default_validate_args(False)
