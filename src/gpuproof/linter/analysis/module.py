@@ -244,6 +244,8 @@ class Module:
         if not isinstance(node, ast.Name):
             return None
         base = self.names.imports.get(node.id)
+        if base is None and node.id not in self._renamed:
+            return None
         if node.id in self._bound:
             bindings = self.reaching(node)
             if len(bindings) == 1 and bindings[0].kind == "assign" and depth < 5:
@@ -265,6 +267,20 @@ class Module:
         stored = {node.id for node in self.tree.nodes(ast.Name) if isinstance(node.ctx, ast.Store)}
         defined = {node.name for node in self.tree.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         return stored | defined | {node.arg for node in self.tree.nodes(ast.arg)}
+
+    @cached_property
+    def _renamed(self) -> set[str]:
+        """Names that are bound to another name somewhere in the module: `x = torch.nn`; only these can be qualified."""
+        found: set[str] = set()
+        for node in self.tree.nodes(ast.Assign, ast.AnnAssign, ast.NamedExpr):
+            if isinstance(node.value, (ast.Attribute, ast.Name)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found.update(target.id for target in targets if isinstance(target, ast.Name))
+        return found
+
+    def binds(self, name: str) -> bool:
+        """Whether anything other than an import binds a name, anywhere in the module."""
+        return name in self._bound
 
     @cached_property
     def _is_ascii(self) -> bool:

@@ -48,23 +48,39 @@ class Names:
         self.imports: dict[str, str] = {}
         self.modules: set[str] = set()
         self.has_star = False
+        self._scopes: dict[ast.AST, ScopeNode] = {}
+        """The scopes of nodes that are neither functions, classes nor modules, as far as they have been asked for."""
         self._bindings: dict[ScopeNode, dict[str, list[Binding]]] | None = None
         self._read_imports()
 
     def scope(self, node: ast.AST) -> ScopeNode:
         """The scope of a node: the function, class or module around it."""
-        parents = self._tree.parents
+        parents, scopes = self._tree.parents, self._scopes
         child, ancestor = node, parents.get(node)
+        path: list[ast.AST] = []
+        found: ScopeNode = self._tree.root
         while ancestor is not None:
+            known = scopes.get(ancestor)
+            if known is not None:
+                found = known
+                break
             cls = ancestor.__class__
             if cls is ast.FunctionDef or cls is ast.AsyncFunctionDef:
                 # Decorators and defaults, which are not statements, belong to the outer scope.
                 if isinstance(child, ast.stmt):
-                    return ancestor  # pyright: ignore[reportReturnType]
+                    found = ancestor  # pyright: ignore[reportAssignmentType]
+                    break
+                # Whether a child is in the scope of a function depends on the child.
+                path.clear()
             elif cls is ast.Lambda or cls is ast.ClassDef or cls is ast.Module:
-                return ancestor  # pyright: ignore[reportReturnType]
+                found = ancestor  # pyright: ignore[reportAssignmentType]
+                break
+            else:
+                path.append(ancestor)
             child, ancestor = ancestor, parents.get(ancestor)
-        return self._tree.root
+        for passed in path:
+            scopes[passed] = found
+        return found
 
     def visible(self, name: str, at: ast.AST) -> list[Binding]:
         """The bindings of a name in the nearest scope that binds it, by Python's lookup from a node."""

@@ -173,8 +173,9 @@ class _UseIndex:
         if not isinstance(node.ctx, ast.Load) or isinstance(self._module.parent(node), ast.Attribute):
             return
         qualified = self._module.qualified(node)
-        if qualified is None and isinstance(node, ast.Name) and not self._module.names.visible(node.id, node):
-            qualified = node.id
+        if qualified is None and isinstance(node, ast.Name):
+            is_own = self._module.binds(node.id) and self._module.names.visible(node.id, node)
+            qualified = None if is_own else node.id
         if qualified is not None:
             self.by_kind["name"].append(Use(qualified, node))
 
