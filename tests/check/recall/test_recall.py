@@ -11,16 +11,17 @@ pytestmark = pytest.mark.slow
 FOUND = {
     "endpoint_images": 21,
     "keras_flowers": 18,
-    "lightning_segmentation": 17,
+    "lightning_segmentation": 18,
     "torchvision_finetune": 22,
     "trainer_reviews": 16,
 }
-"""The number of mistakes that are found in each project. Raise it with every rule that finds more: the aim is 90 %."""
+"""The number of mistakes that are found in each project. Raise it with every rule that finds more; never below 90 % of all."""
 
 
-def test_every_project_has_at_least_twenty_mistakes() -> None:
+def test_every_project_has_at_least_twenty_mistakes_and_nine_of_ten_are_found() -> None:
     assert projects() == sorted(FOUND)
     assert all(len(mutations(project)) >= 20 for project in projects())
+    assert sum(FOUND.values()) >= 0.9 * sum(len(mutations(project)) for project in projects())
 
 
 @pytest.mark.parametrize("project", FOUND)

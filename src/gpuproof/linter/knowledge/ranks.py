@@ -14,7 +14,7 @@ from gpuproof.linter.knowledge.instances import gpus_per_host
 from gpuproof.linter.project import Project
 
 _GUARD = re.compile(
-    r"rank|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
+    r"rank|global_zero|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
     re.IGNORECASE,
 )
 """Words in conditions that may restrict the code to a single process."""

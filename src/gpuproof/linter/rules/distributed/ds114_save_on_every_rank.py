@@ -18,6 +18,27 @@ Bad:
     model(torch.ones(8)).sum().backward()
     torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")  # <-
 
+Bad: after Lightning's Trainer
+
+    import lightning
+    import torch
+
+    model = torch.nn.Linear(4, 2)
+    trainer = lightning.Trainer(accelerator="gpu", devices=4, strategy="ddp")
+    trainer.fit(model)
+    torch.save(model.state_dict(), "model.pt")  # <-
+
+Quiet: the Trainer's first process saves
+
+    import lightning
+    import torch
+
+    model = torch.nn.Linear(4, 2)
+    trainer = lightning.Trainer(accelerator="gpu", devices=4, strategy="ddp")
+    trainer.fit(model)
+    if trainer.is_global_zero:
+        torch.save(model.state_dict(), "model.pt")
+
 Good:
 
     import os
@@ -83,6 +104,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.knowledge.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
@@ -105,6 +127,7 @@ _OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|Byt
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
+    yield from _beside_lightning(module)
     if not process_group_inits(module) or not calls_to(module, "torch.save"):
         return
     if not script_uses(module, _WRAPS, "call", "name") or script_uses(module, _SHARDED, "call", "name"):
@@ -119,6 +142,23 @@ def check(module: Module, project: Project) -> Hits:
                 call.span,
                 "Every rank writes this file: nothing on the way here checks the rank.",
                 remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it if other ranks read the file.",
+            )
+
+
+def _beside_lightning(module: Module) -> Hits:
+    """What a script saves itself after Lightning's Trainer has run it in several processes."""
+    limit = requested_gpus(module) if module.imports("lightning", "pytorch_lightning") else None
+    if limit is None or limit.gpus < 2 or not limit.is_known or not limit.call.method.endswith("Trainer"):
+        return
+    if (limit.call.argument("strategy").text or "") not in ("ddp", "ddp_find_unused_parameters_true"):
+        return
+    for call in calls_to(module, "torch.save"):
+        in_class = module.enclosing(call.node, ast.ClassDef) is not None
+        if not in_class and not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
+            yield rule.hit(
+                call.span,
+                f"Every process of the Trainer ({limit.written}) writes this file: nothing on the way here checks the rank.",
+                remedy="Put it under if trainer.is_global_zero:.",
             )
 
 
