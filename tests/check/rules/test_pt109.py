@@ -13,17 +13,19 @@ LAUNCH = """
 from sagemaker.pytorch import PyTorch
 
 PyTorch(entry_point="train.py", role="r", framework_version="2.3", py_version="py311", instance_count=1,
-        instance_type="{instance_type}").fit()
+        instance_type="{instance_type}"{more}).fit()
 """
 KERAS = "import os\nimport tensorflow as tf\nmodel = tf.keras.Sequential([])\n"
 TORCH = "import os\nimport torch\nmodel = torch.nn.Linear(1, 1)\n"
 PARSER = "import argparse\nparser = argparse.ArgumentParser()\n"
 
 
-def severities(folder: Path, script: str, instance_type: str | None = "ml.g5.xlarge") -> list[Severity]:
+def severities(
+    folder: Path, script: str, instance_type: str | None = "ml.g5.xlarge", more: str = ""
+) -> list[Severity]:
     files = {"train.py": script + "\n"}
     if instance_type is not None:
-        files["launch.py"] = LAUNCH.format(instance_type=instance_type)
+        files["launch.py"] = LAUNCH.format(instance_type=instance_type, more=more)
     write_files(folder, files)
     report = check_paths([str(folder)], CheckOptions(Selection(select=("PT109",))))
     return [hit.finding.severity for hit in report.hits]
@@ -60,6 +62,18 @@ def test_a_default_that_hides_the_gpu_is_a_warning(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     alone.mkdir()
     assert severities(alone, script + 'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu', None) == []
+
+
+def test_a_device_that_is_the_cpu_by_default_is_a_warning_unless_the_job_sets_it(tmp_path: Path) -> None:
+    script = (
+        TORCH
+        + PARSER
+        + 'parser.add_argument("--device", default="{}")\nargs = parser.parse_args()\nmodel.to(args.device)'
+    )
+    assert severities(tmp_path, script.format("cpu")) == [Severity.WARNING]
+    assert severities(tmp_path, script.format("cuda")) == []
+    for passed in ('{"device": "cuda"}', "settings()"):
+        assert severities(tmp_path, script.format("cpu"), more=f", hyperparameters={passed}") == []
 
 
 SOUND = {

@@ -91,12 +91,15 @@ from typing import NamedTuple
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.evaluation.argparse_model import is_parsed_arguments
+from gpuproof.linter.analysis.evaluation.evaluate import command_line, evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import gpus_per_host, largest_job
 from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.script_contract import receives_hyperparameters
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -156,7 +159,10 @@ def check(module: Module, project: Project) -> Hits:
     where = (
         f": `{job.instance_type.text}` is billed but idle ({job.title})" if job is not None and linked else ""
     )
-    for hidden in (*_from_process(module), *_from_tensorflow(module), *_by_argument(module)):
+    found = [*_from_process(module), *_from_tensorflow(module), *_by_argument(module)]
+    if job is not None and linked and receives_hyperparameters(job):
+        found += _by_default(module, job)
+    for hidden in found:
         if (hidden.needs_job and not linked) or not _runs(module, hidden.node):
             continue
         severity = rule.severity if linked else lowered(rule.severity)
@@ -271,6 +277,28 @@ def _by_argument(module: Module) -> Iterator[_Hidden]:
             f"Remove {shown}.",
             is_known=value.is_known,
         )
+
+
+def _by_default(module: Module, job: JobDefinition) -> Iterator[_Hidden]:
+    """The first use of a command-line argument whose default is the CPU, if the job's hyperparameters do not set it."""
+    passed = job.hyperparameters
+    if not (passed.is_absent or (passed.entries is not None and passed.entries.complete)):
+        return
+    for call in calls_named(module, "to", "device"):
+        given = call.expression("device" if call.method == "to" else "type", 0)
+        if not isinstance(given, ast.Attribute) or not is_parsed_arguments(module, given.value):
+            continue
+        argument = command_line(module).by_dest(given.attr)
+        names = {flag.lstrip("-") for flag in argument.flags} if argument is not None else set[str]()
+        if argument is None or argument.value.text != "cpu" or names & {str(key) for key in passed.parts}:
+            continue
+        yield _Hidden(
+            call.node,
+            f"`{module.text(given)}` is the CPU by default, and the job does not set it",
+            f'Pass hyperparameters={{"{argument.flags[-1].lstrip("-")}": "cuda"}}, or change the default.',
+            is_known=False,
+        )
+        return
 
 
 def _is_cpu(value: Value) -> bool:
