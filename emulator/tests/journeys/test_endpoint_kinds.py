@@ -131,6 +131,15 @@ def test_a_serverless_endpoint_starts_with_the_first_request_and_throttles(aws: 
         invoke(aws, name, b"x" * (4 << 20) + b"x")
 
 
+def test_the_client_of_a_multi_model_endpoint_is_told_why_a_model_cannot_be_loaded(aws: Account) -> None:
+    # What a training job saves: weights, and no code that says which model they are for.
+    aws.put("trained/model.tar.gz", archive(**{"notes.txt": b"weights"}))
+    definition = {"Image": SERVING_IMAGE, "Mode": "MultiModel", "ModelDataUrl": f"s3://{aws.bucket}/trained/"}
+    name = served(aws, definition)
+    with pytest.raises(ClientError, match=r"cannot be loaded: .* no handler .* It contains notes\.txt"):
+        invoke(aws, name, "a", TargetModel="model.tar.gz")
+
+
 def test_a_multi_model_endpoint_loads_the_models_that_are_invoked(aws: Account) -> None:
     for number in ("one", "two"):
         files = {"code/inference.py": NAMED.encode(), "name.txt": number.encode()}

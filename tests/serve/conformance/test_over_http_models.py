@@ -137,6 +137,7 @@ def test_a_model_that_cannot_be_loaded_is_500_without_its_traceback_and_is_not_l
     answer = load(server, "bad", folder)
     assert answer.status == 500
     assert b"secret" not in answer.body
+    assert b"model_fn" in answer.body
     assert listed(server) == []
     assert "secret weights" in server.log_text
     assert server.ping() == 200

@@ -35,6 +35,8 @@ class Slot:
     """Consecutive exits without a single response."""
     load_error: str = ""
     """Why the model cannot be loaded, as reported by the worker."""
+    load_cause: str = ""
+    """The same for clients: in one line, without what the handler raised."""
     load_error_logged: bool = False
     abandoned: bool = False
     """Whether no worker is started in it any more."""

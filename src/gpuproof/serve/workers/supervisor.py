@@ -175,6 +175,8 @@ class Supervisor:
         if slot is None:
             return
         slot.load_error = message["message"]
+        cause = message["headline"] if message["details"] else message["message"]
+        slot.load_cause = cause.partition("\n")[0].rstrip(":.")
         slot.out_of_memory = message["out_of_memory"]
         # The traceback ends with what the message says.
         text = f"{message['headline']}\n{message['details']}" if message["details"] else message["message"]

@@ -165,7 +165,8 @@ class AsyncQueue:
             self._fail(item, f"ClientError: The input {item.input} exceeds {MAX_INPUT} bytes.")
             return
         try:
-            response = self._invoke(_invocation(item.request, found["Body"].read()), item.timeout)
+            invocation = _invocation(item.request, found["Body"].read(), found.get("ContentType", ""))
+            response = self._invoke(invocation, item.timeout)
         except AwsError as error:
             self._fail(item, f"{error.code}: {error.message}")
             return
@@ -179,6 +180,10 @@ class AsyncQueue:
         self._publish(item, "SuccessTopic", {"contentType": kind, "outputLocation": str(item.output)}, "")
 
     def _fail(self, item: _Item, reason: str) -> None:
+        # The SDK reads the failure with the predictor's deserializer, whose own error may hide the reason.
+        print(
+            f"gpuproof: an asynchronous request of the endpoint {self._endpoint} failed: {reason}", flush=True
+        )
         if item.failure is not None:
             self._write(item.failure, reason.encode(), "text/plain")
         self._publish(item, "ErrorTopic", None, reason)
@@ -222,12 +227,19 @@ class AsyncQueue:
             print(f"gpuproof: the endpoint {self._endpoint} could not notify {arn}: {error}", flush=True)
 
 
-def _invocation(request: AwsRequest, content: bytes) -> AwsRequest:
-    """The invocation that the container gets."""
+def _invocation(request: AwsRequest, content: bytes, kind: str) -> AwsRequest:
+    """The invocation that the container gets.
+
+    Without ContentType, its content type is that of the object: the SDK's AsyncPredictor names the type only there
+    (sagemaker 2.257.7, predictor_async.py).
+
+    Args:
+        kind: content type of the input in S3.
+    """
     environ = {
         "REQUEST_METHOD": "POST",
         "PATH_INFO": request.path.replace("/async-invocations", "/invocations"),
-        "CONTENT_TYPE": request.header("x-amzn-sagemaker-content-type"),
+        "CONTENT_TYPE": request.header("x-amzn-sagemaker-content-type") or kind,
         "HTTP_ACCEPT": request.header("x-amzn-sagemaker-accept"),
     }
     for name in ("CUSTOM_ATTRIBUTES", "INFERENCE_ID"):
