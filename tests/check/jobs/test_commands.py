@@ -307,6 +307,7 @@ def test_the_program_train_of_an_image(tmp_path: Path) -> None:
         'os.system(f"python train.py --epochs {args.epochs}")',
         'command = ["python", "-u", "train.py"]\nsubprocess.Popen(command)',
         'subprocess.run("cd . && python train.py", shell=True)',
+        'import runpy\nrunpy.run_path("train.py")',
     ],
 )
 def test_a_python_script_that_starts_another(tmp_path: Path, call: str) -> None:
@@ -390,3 +391,21 @@ def test_the_ways_to_read_hyperparameters(tmp_path: Path, text: str, is_silent: 
             },
         )
         assert ("SM107" not in codes("launch.py")) == is_silent
+
+
+def test_a_loop_around_the_only_start_is_no_alternative(tmp_path: Path) -> None:
+    script = 'cd "$(dirname "$0")"\nfor seed in 1 2; do\n  python train.py --seed $seed\ndone\n'
+    linked(tmp_path, trainer('command="bash -x run.sh small"'), src__run_DOT_sh=script)
+    assert "DS101" in codes("launch.py")
+
+
+def test_hyperparameters_that_one_of_several_scripts_reads(tmp_path: Path) -> None:
+    given = trainer('entry_script="start.py"', hyperparameters='{"epochs": 3}')
+    reads = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--epochs')\nargs = parser.parse_args()\n"
+    linked(
+        tmp_path,
+        given,
+        src__start_DOT_py="import runpy\nrunpy.run_path('train.py')\n",
+        src__train_DOT_py=reads,
+    )
+    assert "SM107" not in codes("launch.py")

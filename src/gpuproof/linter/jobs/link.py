@@ -144,7 +144,8 @@ def _with_scripts(job: JobDefinition, followed: Followed, workspace: Workspace) 
             script=workspace.module(script.unit),
             script_found=True,
             script_unit=script.unit,
-            start=script.start,
+            # A single start has no alternative, whatever its condition is.
+            start=script.start if several else replace(script.start, is_conditional=False),
             runs_others=several,
             link_end=end if script is followed.scripts[0] else None,
         )

@@ -145,7 +145,7 @@ class Follower:
 
     def _started_by(self, unit: Unit, outer: Start, found: Followed, depth: int) -> None:
         """Continue in what a Python script starts as another process."""
-        if unit in self._read or not any(word in unit.source for word in ("subprocess", "os.system")):
+        if unit in self._read or not any(word in unit.source for word in ("subprocess", "os.", "runpy")):
             return
         self._read.add(unit)
         module = self._workspace.module(unit)

@@ -1,4 +1,4 @@
-"""What a Python script starts itself: `subprocess.run([sys.executable, "train.py"])`, `os.system("torchrun train.py")`."""
+"""What a Python script starts itself: `subprocess.run([sys.executable, "train.py"])`, `os.system("torchrun train.py")`, runpy."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ def started_by(module: Module, words: Sequence[str]) -> Iterator[Start]:
     Args:
         words: the command line of the script, in which a launcher mostly gets the name of the script: `-e train.py`.
     """
-    if not module.imports("subprocess", "os"):
+    if not module.imports("subprocess", "os", "runpy"):
         return
+    for call in calls_to(module, "runpy.run_path"):
+        path = call.argument("path_name", 0)
+        if path.is_known and path.text is not None:
+            yield Start("python", path.text, tuple(words), line=module.span(call.node).line)
     given = [word.partition("=")[2] or word for word in words]
     scripts = list(dict.fromkeys(word for word in given if word.endswith((".py", ".sh")) and "$" not in word))
     for call in calls_to(module, *_RUNS):

@@ -165,7 +165,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     if script is None or not names or not receives_hyperparameters(job) or not job.hyperparameters.is_known:
         return
-    if script is job.module or _reads(script) or hidden_imports(script):
+    if script is job.module or job.runs_others or _reads(script) or hidden_imports(script):
         return
     yield rule.hit(
         job.where(job.hyperparameters),
