@@ -204,3 +204,23 @@ def test_two_lookups_in_one_module_are_not_told_apart() -> None:
         )
     )
     assert found({"a.py": code}, "FW114") == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "member"), [("aws_spot_instance_request", "ami"), ("aws_launch_configuration", "image_id")]
+)
+def test_other_resources_that_boot_an_ami(resource: str, member: str) -> None:
+    terraform = f"""
+data "aws_ami" "a" {{
+  owners = ["amazon"]
+  filter {{
+    name   = "name"
+    values = ["{OLD}"]
+  }}
+}}
+resource "{resource}" "r" {{
+  {member}      = data.aws_ami.a.id
+  instance_type = "g7e.2xlarge"
+}}
+"""
+    assert found({"main.tf": terraform}, "FW114") == [("FW114", "error", 6)]

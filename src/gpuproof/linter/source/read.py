@@ -107,7 +107,13 @@ def _template(path: str, name: str, suffix: str) -> list[Unit]:
 
 def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
     if is_terraform:
-        words = (b"aws_sagemaker_", b"aws_instance", b"aws_iam_", b"aws_launch_template")
+        words = (
+            b"aws_sagemaker_",
+            b"aws_instance",
+            b"aws_iam_",
+            b"aws_launch_",
+            b"aws_spot_instance_request",
+        )
         return "terraform" if any(word in raw for word in words) else None
     if b"AWS::" in raw:
         return "cloudformation"
