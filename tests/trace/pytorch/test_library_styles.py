@@ -154,3 +154,27 @@ def test_lora_of_a_model_with_seven_billion_parameters(tmp_path: Path) -> None:
     assert trace.parameters == 32 * block + 2 * 32000 * 4096 + 4096 + adapters
     assert trace.checkpointing
     assert trace.peak_rss < 4 << 30
+
+
+EVALUATES_FIRST = """
+import torch
+from torch.utils.data import Dataset
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+class Rows(Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return {"input_ids": torch.ones(16, dtype=torch.long), "labels": index % 2}
+
+config = BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+options = TrainingArguments("out", per_device_train_batch_size=4, report_to=[])
+trainer = Trainer(BertForSequenceClassification(config), options, train_dataset=Rows(), eval_dataset=Rows())
+assert "eval_loss" in trainer.evaluate()
+trainer.train()
+"""
+
+
+def test_a_trainer_that_evaluates_before_it_trains(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, EVALUATES_FIRST)
+    assert (trace.mode, trace.steps, trace.input.samples) == ("training", 3, 4)

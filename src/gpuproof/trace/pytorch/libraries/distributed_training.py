@@ -15,7 +15,7 @@ _LOADING = ("load", "load_state_dict")
 
 
 def replace_distributed_training(imports: ImportActions, notes: Notes) -> None:
-    """Act when a script imports `torch.distributed.checkpoint` or `torch.distributed.tensor.parallel`.
+    """Act when a script imports `torch.distributed.checkpoint`, `torch.distributed.tensor.parallel` or Accelerate.
 
     Args:
         notes: takes what is not saved or loaded.
@@ -44,6 +44,11 @@ def replace_distributed_training(imports: ImportActions, notes: Notes) -> None:
     def reject_layers(module: Any) -> None:
         module.parallelize_module = _parallelize
 
+    def keep_shapes(module: Any) -> None:
+        """Other processes have tensors of the same shapes: Accelerate would ask for them on the GPU, where nobody knows them."""
+        module.Accelerator.pad_across_processes = lambda _, tensor, *__, **___: tensor
+
+    imports.after("accelerate.accelerator", keep_shapes)
     imports.after("torch.distributed.checkpoint", replace_checkpoints)
     imports.after("torch.distributed.checkpoint.state_dict", replace_states)
     imports.after("torch.distributed.tensor.parallel", reject_layers)
