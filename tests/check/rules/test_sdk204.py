@@ -102,6 +102,8 @@ def test_what_version_2_does_not_have(code: str, attribute: str, remedy: str) ->
         V2 + "TensorFlowModel(model_data='s3://b/m', role='r').deploy(1, 'ml.g5.xlarge').classify([1])",
         V2
         + "e.create_model().deploy(1, 'ml.g5.xlarge').predict([1])\ne.transformer(1, 'ml.g5.xlarge').transform('s3://b/x')",
+        V2 + "m.deploy(1, 'ml.g5.xlarge', async_inference_config=object()).predictor.delete_endpoint()",
+        V2 + "Model('i:1', role='r', predictor_cls=Mine).deploy(1, 'ml.g5.xlarge').invoke(b'')",
         "from mylib import ModelTrainer\nModelTrainer().fit()",
     ],
 )

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cache
 
-from gpuproof.linter.analysis.call import Call, calls_named, local_function
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.sdk.changes import rows_of
 from gpuproof.linter.sdk.tables import v2, v3
@@ -105,7 +105,9 @@ def _of_call(call: Call, major: int | None, depth: int) -> SdkObjects | None:
         return _created(name, major) or _from_class_method(name, major)
     if call.receiver is not None:
         behind = sdk_objects(call.module, call.receiver, major, depth + 1)
-        return _returned(behind, call.method) if behind is not None else None
+        if behind is None or _returns_other_predictor(call, behind):
+            return None
+        return _returned(behind, call.method)
     function = local_function(call)
     if function is None:
         return None
@@ -115,6 +117,14 @@ def _of_call(call: Call, major: int | None, depth: int) -> SdkObjects | None:
         if isinstance(node, ast.Return) and call.module.function_of(node) is function
     ]
     return _common([sdk_objects(call.module, value, major, depth + 1) for value in returned])
+
+
+def _returns_other_predictor(call: Call, behind: SdkObjects) -> bool:
+    """Whether `deploy` of v2 may return an AsyncPredictor, or an object of a class that the script names."""
+    if behind.major != 2 or call.method != "deploy":
+        return False
+    own = any("predictor_cls" in other.keywords for other in all_calls(call.module))
+    return own or not call.argument("async_inference_config").is_absent
 
 
 def _created(name: str, major: int | None) -> SdkObjects | None:
