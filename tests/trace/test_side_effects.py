@@ -108,6 +108,10 @@ def test_what_would_fail_without_a_trace_fails(tmp_path: Path, body: str) -> Non
         "import glob\nPath('out/a.pt').touch()\nassert glob.glob('out/*.pt') == ['out/a.pt']",
         "Path('a.txt').write_text('a')\nos.replace('a.txt', 'b.txt')\nassert not os.path.exists('a.txt') and Path('b.txt').exists()",
         "Path('new.txt').write_text('x')\nos.remove('new.txt')\nassert not os.path.exists('new.txt')",
+        (
+            "import tempfile\nnumber, name = tempfile.mkstemp()\nos.write(number, b'x')\nos.close(number)\nshutil.move(name, 'new.txt')\n"
+            "os.chmod('new.txt', 0o644)\nassert Path('new.txt').read_text() == 'x' and not os.path.exists(name)"
+        ),
     ],
 )
 def test_the_script_sees_its_own_changes(tmp_path: Path, body: str) -> None:

@@ -221,7 +221,10 @@ class Scratch:
             from_, to = self._place(beside), self._place(target)
             if to is None and (from_ is None or name in _LINKING):
                 return original(source, target, *args, **kwargs)
-            if from_ is not None and to is not None:
+            if to is not None and from_ is None and os.path.lexists(source):
+                # A temporary file that becomes one of the script's: libraries write theirs in this way.
+                original(source, self._new_copy(to, keep=False), *args, **kwargs)
+            elif from_ is not None and to is not None:
                 known = from_ in self._changes.copies
                 self._changes.move(from_, to, keep=name in _LINKING)
                 if known:
