@@ -219,11 +219,6 @@ def test_a_notebook_instance_is_stopped_then_deleted(cli: CliSandbox, emulator: 
 def test_runs_and_machines_on_ec2_are_terminated_by_name(
     cli: CliSandbox, emulator: RunningEmulator, tmp_path: Path
 ) -> None:
-    iam = emulator.client("iam")
-    trust = json.dumps(SCHEDULER_TRUST).replace("scheduler.", "ec2.")
-    iam.create_role(RoleName="gpuproof-ec2", AssumeRolePolicyDocument=trust)
-    iam.create_instance_profile(InstanceProfileName="gpuproof-ec2")
-    iam.add_role_to_instance_profile(InstanceProfileName="gpuproof-ec2", RoleName="gpuproof-ec2")
     cli.write("train.py", "print('x')\n")
     for job in (JOB, MACHINE):
         cli.write("gpuproof.yaml", job)
