@@ -53,12 +53,12 @@ class Assistant:
     async def tools(self) -> list[str]:
         return [tool.name for tool in (await self._client.list_tools()).tools]
 
-    async def begin(self, task: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call the tool whose command `llms.txt` names first for a task."""
-        first = next(found.commands[0] for found in TASKS if found.task.startswith(task))
-        assert f"`{first}`" in (ROOT / "llms.txt").read_text()
+    async def begin(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool whose command is the first of a task in `llms.txt`."""
         command = next(found.command for found in TOOLS if found.name == tool)
-        assert first.split()[:2] == ["gpuproof", command]
+        firsts = [task.commands[0] for task in TASKS if task.commands[0].split()[1] == command]
+        assert firsts
+        assert f"`{firsts[0]}`" in (ROOT / "llms.txt").read_text()
         return await self.call(tool, **arguments)
 
     async def follow(self, tool: str, **replaced: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def account(emulator: RunningEmulator, tmp_path: Path) -> dict[str, str]:
 def test_idle_gpus_are_found_and_the_rule_is_read(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
         example = str(ROOT / "examples" / "wasteful-job")
-        found = await assistant.begin("Find out why a job", "check", paths=[example], select=["DS101"])
+        found = await assistant.begin("check", paths=[example], select=["DS101"])
         assert [finding["code"] for finding in found["findings"]] == ["DS101"]
         rule = await assistant.follow("rule")
         assert rule["rules"][0]["code"] == "DS101"
@@ -147,7 +147,7 @@ def test_idle_gpus_are_found_and_the_rule_is_read(play: Play) -> None:
 def test_a_gpu_is_chosen_and_the_run_is_named(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
         (assistant.folder / "train.py").write_text(TRAIN.format(width=64, batch=8))
-        plan = await assistant.begin("Choose a GPU", "plan", script="train.py", region="eu-west-1")
+        plan = await assistant.begin("plan", script="train.py", region="eu-west-1")
         best = plan["recommendation"]
         assert "operators" not in plan
         command = assistant.command("gpuproof run train.py")
@@ -171,7 +171,7 @@ def test_a_model_that_fits_no_gpu_is_made_to_fit(play: Play) -> None:
 
 def test_an_instance_type_is_looked_up(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
-        listed = await assistant.begin("Look up an instance type", "gpus", names=["A100"])
+        listed = await assistant.begin("gpus", names=["A100"])
         facts = await assistant.follow("gpus")
         assert facts["instance"]["name"] == listed["instances"][0]["type"]
         assert facts["instance"]["gpu_model"] == "A100-40GB"
@@ -183,7 +183,7 @@ def test_an_instance_type_is_looked_up(play: Play) -> None:
 def test_an_error_text_is_explained(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
         text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-        found = await assistant.begin("Explain the errors", "explain", text=text)
+        found = await assistant.begin("explain", text=text)
         assert "out-of-memory" in found["explanations"][0]["code"]
         assert assistant.answer["meaning"].startswith("findings")
         assert assistant.command("gpuproof plan SCRIPT")
@@ -193,7 +193,7 @@ def test_an_error_text_is_explained(play: Play) -> None:
 
 def test_the_gpu_stack_of_this_machine_is_checked(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
-        report = await assistant.begin("Find out why TensorFlow", "doctor", quick=True)
+        report = await assistant.begin("doctor", quick=True)
         assert report["layers"]
         expected = {0: "check", 1: None, 3: "gpus"}  # by exit code: well, broken, no GPU
         assert assistant.answer["next"][0].get("tool") == expected[assistant.answer["exit_code"]]
@@ -204,7 +204,7 @@ def test_the_gpu_stack_of_this_machine_is_checked(play: Play) -> None:
 def test_a_job_is_tried_on_this_machine(play: Play) -> None:
     async def scenario(assistant: Assistant) -> None:
         (assistant.folder / "train.py").write_text("print('hello')")
-        await assistant.begin("Try a job", "run", target="train.py", require_gpu=False)
+        await assistant.begin("run", target="train.py", require_gpu=False)
         assert assistant.answer["left_usd"] == 0
         shown = await assistant.follow("verdict")
         while shown["run"]["ended"] is None:
@@ -221,7 +221,7 @@ def test_a_run_on_aws_stays_within_its_limit(play: Play, account: dict[str, str]
             "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')"
         )
         job = {"target": "train.py", "on": "sagemaker", "instance_type": "ml.g5.xlarge", "max_duration": "1h"}
-        plan = await assistant.begin("Train on AWS", "run", **job, framework="pytorch", dry_run=True)
+        plan = await assistant.begin("run", **job, framework="pytorch", dry_run=True)
         most = plan["instance_types"][0]["max_usd"]
         assert assistant.answer["left_usd"] == 2  # a dry run costs nothing
         started = await assistant.follow("run")
@@ -250,7 +250,7 @@ def test_the_newest_run_is_judged(play: Play) -> None:
         started = await assistant.call(
             "run", target="train.py", instance_type="ml.g5.xlarge", require_gpu=False
         )
-        while (await assistant.begin("Find out whether a run", "ps"))["runs"][0]["status"] != "Failed":
+        while (await assistant.begin("ps"))["runs"][0]["status"] != "Failed":
             pass
         shown = await assistant.follow("verdict")
         assert shown["run"]["id"] == started["id"]
@@ -268,10 +268,10 @@ def test_a_model_is_deployed_for_a_limited_time_and_deleted(play: Play, account:
         await assistant.call("deploy", **model)
         assert assistant.is_error
         assert "its highest possible cost is unknown" in assistant.answer["error"]
-        deployed = await assistant.begin("Deploy a model", "deploy", **model, ttl="1h")
+        deployed = await assistant.begin("deploy", **model, ttl="1h")
         assert 0 < deployed["max_usd"] == pytest.approx(3 - assistant.answer["left_usd"])
         assert assistant.command("gpuproof predict echo --data FILE")
-        costs = await assistant.begin("Find out what costs GPU money", "audit", all=True)
+        costs = await assistant.begin("audit", all=True)
         assert "echo" in [resource["id"] for resource in costs["resources"]]
         await assistant.follow("delete")
         left = await assistant.follow("audit", all=True)
