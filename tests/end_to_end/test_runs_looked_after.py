@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from datetime import datetime
 from pathlib import Path
 
 import jsonschema
@@ -58,7 +59,13 @@ class TestPs:
         document = json.loads(sandbox.gpuproof("ps", "--format", "json").stdout)
         assert document["version"] == 1
         (run,) = document["runs"]
-        assert run == sandbox.state(ended)
+        state = sandbox.state(ended)
+        times = {"created", "started", "script_started", "ended"}
+        assert {key: run[key] for key in run.keys() - times} == {
+            key: state[key] for key in state.keys() - times
+        }
+        for key in times:
+            assert datetime.fromisoformat(run[key]).timestamp() == pytest.approx(state[key], abs=0.001)
         assert run["artifacts"]["model.tar.gz"]["files"] == 1
 
     def test_old_runs_are_counted_and_shown_on_request(self, sandbox: CliSandbox, ended: Path) -> None:

@@ -78,7 +78,7 @@ def test_an_attempt_shows_what_all_attempts_lost_and_saved(ec2: Any) -> None:
     assert document["spot_saved_usd"] == pytest.approx(0.6 - 0.1 + 9 * record.cost)
     text = spot_text(record)
     assert text is not None
-    assert text.startswith("1 interruption, 6:40 lost; 2 attempts cost $0.3")
+    assert text.startswith("1 interruption, 6 min 40 s lost; 2 attempts cost $0.3")
     assert text.endswith("less than on demand")
 
 
