@@ -50,7 +50,9 @@ class Dependencies:
     def found(self) -> tuple[list[str], list[str]] | None:
         """Absolute paths of files and folders, those of installed packages among the folders; None if there are too many."""
         for module in list(sys.modules.values()):
-            self._add(self._files, getattr(module, "__file__", None))
+            self._add(
+                self._files, getattr(module, "__dict__", {}).get("__file__")
+            )  # its __getattr__ may import
         if len(self._files) > _MOST or len(self._folders) > _MOST:
             return None
         packages = {
