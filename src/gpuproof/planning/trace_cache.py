@@ -93,7 +93,7 @@ def traced_or_cached(request: TraceRequest, *, use_cache: bool = True) -> Traced
 def _path(request: TraceRequest) -> Path | None:
     try:
         folder = cache_dir() / "traces"
-    except Exception:  # noqa: BLE001 - a cache that cannot be had is none
+    except Exception:  # noqa: BLE001 - without a cache folder, nothing is cached
         return None
     content = {
         "version": [

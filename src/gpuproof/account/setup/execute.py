@@ -52,7 +52,7 @@ def missing_permission(refused: AwsRefused, actions: Sequence[str]) -> AwsRefuse
     return refused.replaced(
         refused.message,
         f"Your identity needs {needed}. `gpuproof iam policy --setup` prints the policy of a person who runs `gpuproof setup`; "
-        "`gpuproof setup --print cloudformation` a template for somebody who may.",
+        "`gpuproof setup --print cloudformation` a template for an administrator.",
     )
 
 

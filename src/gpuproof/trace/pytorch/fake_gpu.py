@@ -184,7 +184,7 @@ class FakeGpu(TorchFunctionMode):
             return torch.empty_strided(like.size(), like.stride(), dtype=like.dtype)
 
     def to_host(self, tensor: Any) -> Any:
-        """A tensor on the host: zeros for one on the GPU, whose values nobody knows."""
+        """A tensor on the host: zeros for one on the GPU, whose values are unknown."""
         if not isinstance(tensor, FakeTensor):
             return tensor
         return torch.zeros(tuple(tensor.shape), dtype=tensor.dtype)
