@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import gpuproof
 from gpuproof.cli.main import main
@@ -16,6 +19,16 @@ pytestmark = pytest.mark.slow
 def _environment(account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in account.environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def html_words(result: object) -> list[str]:
+    """The words of what a notebook shows, which has to be a table."""
+    shown, _ = DisplayFormatter().format(result)
+    page = ElementTree.fromstring(f"<body>{shown['text/html']}</body>")
+    assert page.findall("table/tbody/tr")
+    assert page.find("pre") is None
+    return " ".join(text for element in page.iter() if (text := element.text)).split()
 
 
 def test_cleanup_lists_and_deletes_only_what_was_selected(
@@ -29,6 +42,7 @@ def test_cleanup_lists_and_deletes_only_what_was_selected(
     assert repr(listing) == "<CleanupResult: 2 resources, $2.82 an hour, $67.58 a day>"
     assert main(["cleanup"]) == 0
     assert capsys.readouterr().out == f"{listing}\n"
+    assert html_words(listing) == str(listing).split()
     deleted = gpuproof.cleanup(idle_for="7d", delete=True)
     assert [outcome.resource.id for outcome in deleted.outcomes] == ["chat"]
     assert [resource.id for resource in gpuproof.cleanup().resources] == ["young"]
@@ -53,4 +67,5 @@ def test_cost_sums_what_runs_have_cost(account: EmulatedAccount, capsys: pytest.
     assert result.total.usd == pytest.approx(2 * 1.408, rel=0.05)
     assert main(["cost", "--by", "backend"]) == 0
     assert capsys.readouterr().out == f"{result}\n"
+    assert html_words(result) == str(result).split()
     assert result.to_json()["total"]["usd"] == pytest.approx(result.total.usd, abs=1e-3)

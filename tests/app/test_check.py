@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import gpuproof
 from gpuproof.cli.main import main
@@ -34,9 +36,27 @@ def test_findings_are_data_and_print_as_the_command_prints_them(capsys: pytest.C
         ("SDK102", "launch.py"),
     }
     assert repr(result).startswith("<CheckResult: 2 files checked: ")
-    assert result._repr_html_().startswith("<pre>launch.py:")
     assert main(["check"]) == 1
     assert capsys.readouterr().out == f"{result}\n"
+
+
+def test_a_notebook_gets_a_row_for_each_finding_with_what_the_command_prints(tmp_path: Path) -> None:
+    (tmp_path / "<script>.py").write_text(TRAIN)
+    (tmp_path / "launch.py").write_text(LAUNCH.replace("train.py", "<script>.py"))
+    result = gpuproof.check()
+    shown, _ = DisplayFormatter().format(result)
+    assert shown["text/plain"] == repr(result)
+    page = ElementTree.fromstring(f"<body>{shown['text/html']}</body>")
+    rows = [[cell.text or "" for cell in row] for row in page.findall("table/tbody/tr")]
+    assert len(rows) == len(result.findings)
+    assert not list(page.iter("script"))
+    assert "<script>.py:3:32" in {row[0] for row in rows}
+    for finding, (_, rule, source, text) in zip(result.findings, rows, strict=True):
+        assert rule.startswith(f"{finding.severity} {finding.code} ")
+        assert source.splitlines()[1].strip("^ ") == ""
+        assert text.splitlines()[0] == finding.message
+        assert not {finding.remedy, *finding.evidence} - {line.lstrip("-= ") for line in text.splitlines()}
+    assert str(result).splitlines()[-1] in {element.text for element in page.findall("div")}
 
 
 def test_rules_are_selected_and_fixes_applied(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         "gpuproof.run(job, dry_run=True)",
         "run = gpuproof.run(job)\nrun",
         "print(repr(run), run.record.status)",
+        "gpuproof.check('train.py', select=['SM101'])",
         "import io\ntext = io.StringIO()\ngpuproof.run(job, logs=text)\nprint(text.getvalue())",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
@@ -81,8 +82,14 @@ def test_a_run_is_shown_as_a_table(cells: list[Any]) -> None:
     assert "Completed" in streamed(cells[3])
 
 
+def test_findings_are_shown_as_a_table(cells: list[Any]) -> None:
+    (page,) = shown(cells[4], "text/html")
+    assert "1 file checked" in page
+    assert "<pre>" not in page
+
+
 def test_a_text_stream_receives_the_output(cells: list[Any]) -> None:
-    assert "hello from the script: ✓" in streamed(cells[4])
+    assert "hello from the script: ✓" in streamed(cells[5])
 
 
 def test_the_stop_button_stops_the_run(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gpuproof.agent.verdict import Expectation, HostReport, judge, merge_hosts
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
-from gpuproof.terminal.verdict import render, sparkline
+from gpuproof.terminal.verdict import paragraphs_and_table, render, sparkline
 from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
 
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
@@ -201,3 +201,20 @@ def test_throughput_is_shown_for_the_job_each_gpu_and_the_ranks():
     assert "throughput 301 examples/s over 60 s, 150 on each GPU; 2 ranks, 150 to 151 each" in " ".join(
         render(document).split()
     )
+
+
+def test_a_notebook_shows_the_same_paragraphs_and_a_row_for_each_gpu():
+    document = judge(FOUR, watched(60, gpu(100, **BUSY), gpu(3, **BUSY), gpu(0, **BUSY), gpu())).to_json()
+    paragraphs, table = paragraphs_and_table(document)
+    assert table is not None
+    assert len(table.rows) == 4
+    words = " ".join(
+        [*(f"{label} {text}" for label, text in paragraphs), *table.headers, *sum(table.rows, ())]
+    )
+    assert sorted(words.split()) == sorted(render(document, 1000).split())
+
+
+def test_a_notebook_shows_the_reason_of_a_verdict_of_another_version():
+    paragraphs, table = paragraphs_and_table({"version": 99, "outcome": "used", "reason": "It worked."})
+    assert paragraphs[0] == ("verdict", "used: It worked.")
+    assert table is None

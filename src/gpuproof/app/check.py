@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuproof.findings import Finding
     from gpuproof.linter.engine import CheckOptions, CheckReport
     from gpuproof.linter.jobs.memory_plan import TraceOptions
+    from gpuproof.terminal.table import Block
 
 _MAX_ROUNDS = 5
 """A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
@@ -98,6 +99,12 @@ class CheckResult(Printed):
         from gpuproof.linter.formats.text import render
 
         return "\n".join(render(self.report, width=_WIDTH))
+
+    def blocks(self) -> Iterable[Block]:
+        """The findings as a table, internal errors, and the counts."""
+        from gpuproof.linter.formats.table import blocks
+
+        return blocks(self.report)
 
 
 def check(

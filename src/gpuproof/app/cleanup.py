@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.names import reject_unknown_region
 from gpuproof.errors import ExitCode, UsageError
+from gpuproof.terminal.table import Block
 from gpuproof.units import Duration
 from gpuproof.util.humanize import pluralize
 from gpuproof.util.spelling import nearest_words
@@ -95,12 +96,13 @@ class CleanupResult(Printed):
         """The JSON form, as of `gpuproof cleanup --format json`."""
         return to_document(self.inventory, self.resources, self.not_listed, self.selected, self.outcomes)
 
-    def __str__(self) -> str:
-        lines = [cleanup_text.listing(self.resources, self.inventory, numbers=False, colour=False)]
+    def blocks(self) -> Iterable[Block]:
+        """The resources, what became of those that were deleted, and what could not be read."""
+        yield from cleanup_text.listing(self.resources, self.inventory)
         if self.not_listed:
-            lines.append(cleanup_text.hidden(self.not_listed))
-        lines += [cleanup_text.outcome_line(outcome) for outcome in self.outcomes]
-        return "\n".join((*lines, *self.problems))
+            yield cleanup_text.hidden(self.not_listed)
+        yield from (cleanup_text.outcome_line(outcome) for outcome in self.outcomes)
+        yield from self.problems
 
 
 class CleanupReporter(Protocol):

@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuproof.account.cleanup.actions import describe
 from gpuproof.account.cleanup.delete import Outcome, Result
 from gpuproof.account.cleanup.resource import HourlyCost, Inventory, Resource, Total, Unread, total_of
 from gpuproof.account.cleanup.selection import Selection, excluded_reason
 from gpuproof.catalogue.prices import DERIVED
-from gpuproof.terminal.style import Style
-from gpuproof.terminal.table import render_table
+from gpuproof.terminal.table import Block, Table, render_table
 from gpuproof.util.humanize import format_usd, pluralize
 
 _DAY, _HOUR, _MINUTE = 86_400, 3600, 60
 _UNKNOWN = "unknown"
 
 
-def listing(listed: Sequence[Resource], inventory: Inventory, *, numbers: bool, colour: bool) -> str:
+def listing(listed: Sequence[Resource], inventory: Inventory, *, numbers: bool = False) -> Iterator[Block]:
     """The billed resources as a table with their total, and below it what is not billed.
 
     Args:
         numbers: whether to number the entries, for a selection.
-        colour: whether to use ANSI colours.
     """
-    style = Style(colour)
     where = _regions(inventory.regions)
     if not listed:
         qualifier = "What could be read shows" if inventory.unread else "There are"
-        return f"{qualifier} no GPU resources that you are billed for in {where}."
+        yield f"{qualifier} no GPU resources that you are billed for in {where}."
+        return
     numbered = list(enumerate(listed, 1))
     billed = [(number, resource) for number, resource in numbered if not resource.is_free]
     free = [(number, resource) for number, resource in numbered if resource.is_free]
-    parts: list[str] = []
     if billed:
-        parts.append(_billed_table(billed, inventory.taken, style, numbers=numbers))
-        parts.append(f"total: {total_text(total_of([resource for _, resource in billed]))} in {where}")
+        yield _billed_table(billed, inventory.taken, numbers=numbers)
+        yield f"total: {total_text(total_of([resource for _, resource in billed]))} in {where}"
     if free:
-        parts.append("Not billed:" if not billed else "\nNot billed:")
-        parts.append(_free_table(free, inventory.taken, style, numbers=numbers))
+        yield "Not billed:" if not billed else "\nNot billed:"
+        yield _free_table(free, inventory.taken, numbers=numbers)
     notes = [f"  {resource.id}: {resource.note}" for _, resource in billed if resource.note]
     if notes:
-        parts.append("\n".join(("Notes:", *notes)))
-    return "\n".join(parts)
+        yield "\n".join(("Notes:", *notes))
 
 
 def total_text(total: Total) -> str:
@@ -123,8 +119,8 @@ def age_text(seconds: float | None) -> str:
     return f"{seconds / _MINUTE:.0f} min"
 
 
-def _billed_table(billed: Sequence[tuple[int, Resource]], now: float, style: Style, *, numbers: bool) -> str:
-    headers = [
+def _billed_table(billed: Sequence[tuple[int, Resource]], now: float, *, numbers: bool) -> Table:
+    headers = (
         "KIND",
         "NAME",
         "REGION",
@@ -136,9 +132,9 @@ def _billed_table(billed: Sequence[tuple[int, Resource]], now: float, style: Sty
         "IDLE",
         "OWNER",
         "ON DELETE",
-    ]
+    )
     rows = [
-        [
+        (
             str(resource.kind),
             resource.id,
             resource.region,
@@ -150,15 +146,15 @@ def _billed_table(billed: Sequence[tuple[int, Resource]], now: float, style: Sty
             _idle(resource),
             _owner(resource),
             describe(resource),
-        ]
+        )
         for _, resource in billed
     ]
-    return _table(headers, rows, billed, [5, 6, 7], style, numbers=numbers)
+    return _table(headers, rows, billed, (5, 6, 7), numbers=numbers)
 
 
-def _free_table(free: Sequence[tuple[int, Resource]], now: float, style: Style, *, numbers: bool) -> str:
+def _free_table(free: Sequence[tuple[int, Resource]], now: float, *, numbers: bool) -> Table:
     rows = [
-        [
+        (
             str(resource.kind),
             resource.id,
             resource.region,
@@ -166,33 +162,31 @@ def _free_table(free: Sequence[tuple[int, Resource]], now: float, style: Style, 
             _owner(resource),
             resource.note,
             describe(resource),
-        ]
+        )
         for _, resource in free
     ]
     return _table(
-        ["KIND", "NAME", "REGION", "AGE", "OWNER", "WHY", "ON DELETE"],
+        ("KIND", "NAME", "REGION", "AGE", "OWNER", "WHY", "ON DELETE"),
         rows,
         free,
-        [3],
-        style,
+        (3,),
         numbers=numbers,
     )
 
 
 def _table(
-    headers: list[str],
-    rows: list[list[str]],
+    headers: tuple[str, ...],
+    rows: Iterable[tuple[str, ...]],
     entries: Sequence[tuple[int, Resource]],
-    right: list[int],
-    style: Style,
+    right: tuple[int, ...],
     *,
     numbers: bool,
-) -> str:
+) -> Table:
     if numbers:
-        headers = ["#", *headers]
-        rows = [[str(number), *row] for (number, _), row in zip(entries, rows, strict=True)]
-        right = [0, *(column + 1 for column in right)]
-    return render_table(headers, rows, right=right, style=style)
+        headers = ("#", *headers)
+        rows = ((str(number), *row) for (number, _), row in zip(entries, rows, strict=True))
+        right = (0, *(column + 1 for column in right))
+    return Table(headers, tuple(rows), right)
 
 
 def _usd(cost: HourlyCost | None, hours: float = 1) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from gpuproof.backends.display import Printed
 from gpuproof.catalogue.prices import DERIVED
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.terminal.style import Style
-from gpuproof.terminal.table import render_table
+from gpuproof.terminal.table import Block, Table, render_blocks
 from gpuproof.timestamps import iso_time
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_usd, pluralize
@@ -93,32 +93,31 @@ class CostResult(Printed):
             "problems": list(self.problems),
         }
 
+    def blocks(self) -> Iterable[Block]:
+        """The sums as a table, or a sentence if there are none, and what is missing."""
+        return (*self._sums(), *self.problems)
+
     def table(self, *, colour: bool = False) -> str:
-        """The sums as a table, or a sentence if there are none.
+        """The sums as text, or a sentence if there are none.
 
         Args:
             colour: whether to use ANSI colours.
         """
+        return render_blocks(self._sums(), Style(colour))
+
+    def _sums(self) -> Iterator[Block]:
         if not self.entries and not self.bill:
-            return f"No run of the last {self.age} was billed."
+            yield f"No run of the last {self.age} was billed."
+            return
         is_beside = self.bill is not None and self.by in ("day", "job")
-        headers = [self.by.upper(), "RUNS", "RUNNING", "HOURS", "USD", "SPOT SAVED"]
+        headers = (self.by.upper(), "RUNS", "RUNNING", "HOURS", "USD", "SPOT SAVED")
         bill = self.bill or {}
         billed = sum(bill.values())
         rows = [_row(group, bill.get(group.key), is_beside=is_beside) for group in self.groups]
         rows.append(_row(self.total, None if self.bill is None else billed, is_beside=is_beside))
-        text = render_table(
-            [*headers, "AWS BILL"] if is_beside else headers,
-            rows,
-            right=[1, 2, 3, 4, 5, 6],
-            style=Style(colour),
-        )
+        yield Table((*headers, "AWS BILL") if is_beside else headers, tuple(rows), right=(1, 2, 3, 4, 5, 6))
         if self.bill is not None and not is_beside:
-            text += f"\nAWS's bill for {JOB_TAG}: {format_usd(billed)}"
-        return text
-
-    def __str__(self) -> str:
-        return "\n".join((self.table(), *self.problems))
+            yield f"AWS's bill for {JOB_TAG}: {format_usd(billed)}"
 
     def _billed(self, key: str) -> dict[str, float | None]:
         return {} if self.bill is None else {"cost_explorer_usd": self.bill.get(key)}
@@ -191,10 +190,10 @@ def _bill(by: Grouping, since: float, now: float, profile: str | None) -> Mappin
     )
 
 
-def _row(group: CostSum, billed: float | None, *, is_beside: bool) -> list[str]:
-    cells = [group.key, str(group.count), str(group.running or "-"), f"{group.hours:.1f}", _usd(group)]
-    cells.append(format_usd(group.saved_usd) if group.saved_usd else "-")
-    return [*cells, format_usd(billed)] if is_beside else cells
+def _row(group: CostSum, billed: float | None, *, is_beside: bool) -> tuple[str, ...]:
+    saved = format_usd(group.saved_usd) if group.saved_usd else "-"
+    cells = (group.key, str(group.count), str(group.running or "-"), f"{group.hours:.1f}", _usd(group), saved)
+    return (*cells, format_usd(billed)) if is_beside else cells
 
 
 def _usd(group: CostSum) -> str:

@@ -64,9 +64,9 @@ class Response:
         return f"<Response: {self.content_type}, {len(self.body)} bytes, {self.seconds:.3f} s>"
 
     def _repr_html_(self) -> str:
-        import html  # for notebooks only
+        from gpuproof.terminal.html import preformatted_html  # for notebooks only
 
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return preformatted_html(str(self))
 
 
 def predict(

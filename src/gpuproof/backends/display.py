@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.outcome import ARGUMENT, outcome_text
@@ -12,9 +12,9 @@ from gpuproof.util.humanize import format_bytes, format_duration, pluralize
 if TYPE_CHECKING:
     from gpuproof.backends.base import Plan, Run
     from gpuproof.backends.record import RunRecord
+    from gpuproof.terminal.table import Block
 
-_MOST_FILES = 50
-_CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
+# `gpuproof.terminal.html` is imported where a notebook needs it: commands start faster without it.
 
 
 class DisplayedRun:
@@ -69,11 +69,17 @@ class Displayed:
         return "\n".join(f"{label:<10} {_indent(text)}" for label, text in self.describe())
 
     def _repr_html_(self) -> str:
-        return _table(self.title, self.describe())
+        from gpuproof.terminal.html import labelled_html
+
+        return labelled_html(self.title, self.describe())
 
 
 class Printed:
     """Text and HTML forms of a result whose text is what the command prints."""
+
+    def blocks(self) -> Iterable[Block]:
+        """The result as paragraphs and tables."""
+        raise NotImplementedError
 
     @property
     def title(self) -> str:
@@ -83,16 +89,25 @@ class Printed:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.title}>"
 
+    def __str__(self) -> str:
+        from gpuproof.terminal.table import render_blocks
+
+        return render_blocks(self.blocks())
+
     def _repr_html_(self) -> str:
-        return f"<pre>{_escape(str(self))}</pre>"
+        from gpuproof.terminal.html import blocks_html
+
+        return blocks_html(self.blocks())
 
 
 def run_html(run: Run) -> str:
     """A run as an HTML table: its state, verdict, cost, results and where it is."""
+    from gpuproof.terminal.html import blocks_html, labelled_html
+
     try:
         record, verdict, artifacts = run.record, run.verdict, run.artifacts()
     except GPUproofError as error:
-        return _table(run.id, [("error", error.message)])
+        return labelled_html(run.id, [("error", error.message)])
     rows = [("status", record.status if record.has_ended else f"{record.secondary_status} …")]
     if record.reason:
         rows.append(("reason", record.reason))
@@ -108,21 +123,23 @@ def run_html(run: Run) -> str:
     if record.has_ended and (text := outcome_text(record, verdict, ARGUMENT)) is not None:
         rows.append(("outcome", text))
     if verdict is None:
-        return _table(run.id, rows)
-    from gpuproof.terminal.verdict import render  # commands that show no verdict start faster without it
+        return labelled_html(run.id, rows)
+    from gpuproof.terminal.verdict import paragraphs_and_table
 
-    shown = f"<pre>{_escape(render(verdict))}</pre>"
-    return _table(run.id, rows) + shown
+    paragraphs, table = paragraphs_and_table(verdict)
+    return labelled_html(run.id, [*rows, *paragraphs]) + blocks_html([] if table is None else [table])
 
 
 def plan_html(plan: Plan) -> str:
     """A plan as an HTML table, with its files and API calls below."""
+    from gpuproof.terminal.html import folded_html, labelled_html
+
     files = [f"{format_bytes(size):>10}  {name}" for name, size in plan.files()]
     calls = [f"{call.service} {call.operation}: {call.what}" for call in plan.calls()]
     return (
-        _table(f"Plan of '{plan.job.name}'", plan.describe())
-        + _details(pluralize(len(files), "source file"), files)
-        + (_details(pluralize(len(calls), "API call"), calls) if calls else "")
+        labelled_html(f"Plan of '{plan.job.name}'", plan.describe())
+        + folded_html(pluralize(len(files), "source file"), files)
+        + (folded_html(pluralize(len(calls), "API call"), calls) if calls else "")
     )
 
 
@@ -132,33 +149,5 @@ def _state(record: RunRecord) -> str:
     return record.status if record.verdict is None else f"{record.status}, GPU {record.verdict_text}"
 
 
-def _table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    body = "".join(
-        f'<tr><th style="{_CELL}">{_escape(label)}</th><td style="{_CELL}">{_linked(text)}</td></tr>'
-        for label, text in rows
-    )
-    return f'<table><caption style="text-align:left"><b>{_escape(title)}</b></caption>{body}</table>'
-
-
-def _linked(text: str) -> str:
-    escaped = _escape(text)
-    is_link = text.startswith("https://") and not any(character.isspace() for character in text)
-    return f'<a href="{escaped}" target="_blank">{escaped}</a>' if is_link else escaped
-
-
-def _details(title: str, lines: Sequence[str]) -> str:
-    shown = [
-        *lines[:_MOST_FILES],
-        *([f"and {len(lines) - _MOST_FILES} more"] if len(lines) > _MOST_FILES else []),
-    ]
-    return f"<details><summary>{title}</summary><pre>{_escape(chr(10).join(shown))}</pre></details>"
-
-
 def _indent(text: str) -> str:
     return text.replace("\n", "\n" + " " * 11)
-
-
-def _escape(text: str) -> str:
-    import html  # for notebooks only
-
-    return html.escape(text)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from gpuproof.backends.display import Printed
 from gpuproof.planning.document import to_json
 from gpuproof.planning.script_plan import ScriptPlan
-from gpuproof.planning.text import format_plan, plan_html
+from gpuproof.planning.text import blocks, format_plan
+from gpuproof.terminal.table import Block
 from gpuproof.util.humanize import format_usd
 
 
@@ -43,5 +45,6 @@ class PlanResult(Printed, ScriptPlan):
     def __str__(self) -> str:
         return format_plan(self, self.script)
 
-    def _repr_html_(self) -> str:
-        return plan_html(self, self.script)
+    def blocks(self) -> Iterable[Block]:
+        """The same as paragraphs and tables."""
+        return blocks(self, self.script)

@@ -1,13 +1,50 @@
-"""Plain text tables that fit the terminal."""
+"""Tables, and their plain text that fits the terminal."""
+
+from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from gpuproof.terminal.style import Style
 
 GAP = "  "
 MIN_COLUMN_WIDTH = 8
 """Minimum width of a shortened column; a table that still does not fit wraps."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people.
+
+    Args:
+        headers: one for each column.
+        rows: cells, as many as headers.
+        right: indexes of columns that are aligned to the right.
+        paragraphs: indexes of columns with long texts, which HTML breaks into lines.
+        code: indexes of columns in which HTML keeps each character's place.
+        hidden: what does not fit into the terminal, for people.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: tuple[int, ...] = ()
+    paragraphs: tuple[int, ...] = ()
+    code: tuple[int, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+Block: TypeAlias = str | Table
+"""A paragraph or a table; an empty paragraph separates others."""
+
+
+def render_blocks(blocks: Iterable[Block], style: Style = Style()) -> str:  # noqa: B008 - frozen
+    """Paragraphs as they are, and tables that fit the terminal."""
+    return "\n".join(
+        render_table(block.headers, block.rows, block.right, style) if isinstance(block, Table) else block
+        for block in blocks
+    )
 
 
 def render_table(

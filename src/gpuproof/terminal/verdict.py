@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from gpuproof.agent.verdict import (
     Verdict,
 )
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
+from gpuproof.terminal.table import Table
 from gpuproof.util.humanize import format_bytes, format_duration, format_rate, host_list
 
 _GAP = "  "
@@ -54,8 +55,8 @@ def render(
     try:
         read = Verdict.from_json(verdict)
     except ValueError as problem:
-        page.label("verdict", f"{verdict.get('outcome')}: {verdict.get('reason')}")
-        page.label("note", f"{problem}.")
+        for label, text in _unknown_version(verdict, problem):
+            page.label(label, text)
         return page.text()
     _write(page, read)
     return page.text()
@@ -76,29 +77,73 @@ def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True
     return "".join(_level(value, levels) for value in _resampled(values, columns))
 
 
+def paragraphs_and_table(verdict: Mapping[str, object]) -> tuple[list[tuple[str, str]], Table | None]:
+    """What `render` shows: labels with their texts, and the table of the GPUs if there is one.
+
+    Args:
+        verdict: content of `verdict.json`.
+    """
+    try:
+        read = Verdict.from_json(verdict)
+    except ValueError as problem:
+        return _unknown_version(verdict, problem), None
+    paragraphs = [
+        (paragraph.label, paragraph.head + paragraph.text) for paragraph in (*_before(read), *_after(read))
+    ]
+    if not _has_table(read):
+        return paragraphs, None
+    headers, rows = table_rows(read)
+    cells = tuple((row.cells[0], sparkline(row.values, _SPARK_WIDTHS[-1]), *row.cells[2:]) for row in rows)
+    return paragraphs, Table(
+        (headers[0], f"over {format_duration(read.seconds)}", *headers[2:]), cells, _RIGHT_COLUMNS, code=(1,)
+    )
+
+
+class _Paragraph(NamedTuple):
+    label: str
+    text: str
+    head: str = ""
+    head_code: str | None = None
+
+
+def _unknown_version(verdict: Mapping[str, object], problem: ValueError) -> list[tuple[str, str]]:
+    return [("verdict", f"{verdict.get('outcome')}: {verdict.get('reason')}"), ("note", f"{problem}.")]
+
+
 def _write(page: _Page, verdict: Verdict) -> None:
+    for paragraph in _before(verdict):
+        page.label(*paragraph)
+    if _has_table(verdict):
+        page.lines += ["", *_table(page, verdict), ""]
+    for paragraph in _after(verdict):
+        page.label(*paragraph)
+
+
+def _has_table(verdict: Verdict) -> bool:
+    return bool(verdict.gpus) and (bool(verdict.gpus_expected) or any(gpu.touched for gpu in verdict.gpus))
+
+
+def _before(verdict: Verdict) -> Iterator[_Paragraph]:
     outcome, code = verdict.outcome, _COLOURS.get(verdict.outcome)
     if outcome == USED and verdict.gpus_working < verdict.gpus_expected:
         outcome, code = PARTLY_USED, YELLOW
     if verdict.gpu_requirement_met is False:
         code = RED
-    page.label("verdict", verdict.reason, head=f"{outcome}: ", head_code=code)
+    yield _Paragraph("verdict", verdict.reason, f"{outcome}: ", code)
     if verdict.remedy:
-        page.label("next", verdict.remedy)
-    if verdict.gpus and (verdict.gpus_expected or any(gpu.touched for gpu in verdict.gpus)):
-        page.lines.append("")
-        page.lines += _table(page, verdict)
-        page.lines.append("")
+        yield _Paragraph("next", verdict.remedy)
+
+
+def _after(verdict: Verdict) -> Iterator[_Paragraph]:
     for same_kind in _by_kind(verdict.bottlenecks):
-        page.label(_label(same_kind[0]), _sentence(same_kind))
+        yield _Paragraph(_label(same_kind[0]), _sentence(same_kind))
     if spread := _spread(verdict):
-        page.label("balance", spread)
+        yield _Paragraph("balance", spread)
     if verdict.throughput is not None:
-        page.label("throughput", _throughput(verdict, verdict.throughput))
+        yield _Paragraph("throughput", _throughput(verdict, verdict.throughput))
     if verdict.processes is not None:
-        page.label("processes", _processes(verdict))
-    for note in verdict.notes:
-        page.label("note", note)
+        yield _Paragraph("processes", _processes(verdict))
+    yield from (_Paragraph("note", note) for note in verdict.notes)
 
 
 def _label(bottleneck: Bottleneck) -> str:
@@ -224,7 +269,7 @@ class _Page:
         self.style = style
         self.lines: list[str] = []
 
-    def label(self, label: str, text: str, *, head: str = "", head_code: str | None = None) -> None:
+    def label(self, label: str, text: str, head: str = "", head_code: str | None = None) -> None:
         """Adds a paragraph; its `head` is painted in another colour."""
         first, *rest = wrap(head + text, self.style.width - LABEL_WIDTH) or [""]
         if head_code and first.startswith(head.rstrip()):

@@ -142,11 +142,14 @@ class _Console:
     def listed(self, result: CleanupResult) -> None:
         from gpuproof.app import cleanup_text
         from gpuproof.settings import colour
+        from gpuproof.terminal.style import Style
+        from gpuproof.terminal.table import render_blocks
 
         if not self.is_text:
             return
         deletes = self.arguments.delete
-        print(cleanup_text.listing(result.resources, result.inventory, numbers=deletes, colour=colour()))
+        listing = cleanup_text.listing(result.resources, result.inventory, numbers=deletes)
+        print(render_blocks(listing, Style(colour())))
         if self.selection.has_filters and deletes:
             for line in cleanup_text.exclusions(result.resources, self.selection):
                 print(line)

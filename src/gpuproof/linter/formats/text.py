@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuproof.findings import Severity
 from gpuproof.linter.engine import CheckReport
 from gpuproof.linter.rule import Hit
+from gpuproof.linter.source.edit import Fix
 from gpuproof.terminal.style import BOLD, CYAN, RED, YELLOW, Style
 from gpuproof.util.humanize import pluralize
 
@@ -102,6 +103,11 @@ def excerpt(hit: Hit, width: int = 100) -> list[str]:
     return [shown, " " * (start - cut) + "^" * carets]
 
 
+def fix_text(fix: Fix) -> str:
+    """What a fix does, and the flags that apply it."""
+    return f"{fix.title} ({'--fix' if fix.safe else '--fix --unsafe-fixes'})"
+
+
 def _hit(hit: Hit, style: Style) -> Iterator[str]:
     finding = hit.finding
     tint = _COLOURS[finding.severity]
@@ -116,6 +122,5 @@ def _hit(hit: Hit, style: Style) -> Iterator[str]:
     if finding.remedy:
         yield from style.wrap(finding.remedy, "  = ")
     if hit.fix is not None:
-        how = "--fix" if hit.fix.safe else "--fix --unsafe-fixes"
-        yield from style.wrap(f"{hit.fix.title} ({how})", "  + ")
+        yield from style.wrap(fix_text(hit.fix), "  + ")
     yield f"  help: gpuproof rule {finding.code}"

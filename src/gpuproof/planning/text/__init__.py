@@ -1,24 +1,22 @@
 """The plan of a script or of a served model for people: its table, what the columns mean, and the recommendation.
 
-`blocks` has paragraphs and tables; `format_plan` shows them as text for a terminal, `plan_html` as HTML for a notebook.
+`blocks` has paragraphs and tables; `format_plan` shows them as text for a terminal.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 
 from gpuproof.planning.script_plan import ScriptPlan
-from gpuproof.planning.text.columns import Table, fit_options_table, gpu_table
+from gpuproof.planning.text.columns import fit_options_table, gpu_table
 from gpuproof.planning.text.paragraphs import introduction, legend, not_traced, recommendation
 from gpuproof.terminal.style import wrap
-from gpuproof.terminal.table import render_table, terminal_width
+from gpuproof.terminal.table import Block, Table, render_table, terminal_width
 
-__all__ = ["format_plan", "plan_html"]
+__all__ = ["blocks", "format_plan"]
 
 _WIDEST = 120
 """Characters of a line of text on a wide terminal; tables may be wider."""
-_CELL = "text-align:{};white-space:nowrap"
 
 
 def format_plan(plan: ScriptPlan, script: str, width: int | None = None) -> str:
@@ -30,7 +28,7 @@ def format_plan(plan: ScriptPlan, script: str, width: int | None = None) -> str:
     """
     width = terminal_width() if width is None else width
     lines: list[str] = []
-    for block in _blocks(plan, script, width):
+    for block in blocks(plan, script, width):
         if isinstance(block, Table):
             lines += [render_table(block.headers, block.rows, block.right, width=width)]
         else:
@@ -38,19 +36,12 @@ def format_plan(plan: ScriptPlan, script: str, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def plan_html(plan: ScriptPlan, script: str) -> str:
-    """The same as HTML."""
-    parts: list[str] = []
-    for block in _blocks(plan, script, 0):
-        if isinstance(block, Table):
-            parts.append(_table_html(block))
-        elif block:
-            parts.append(f"<div>{html.escape(block)}</div>")
-    return "".join(parts)
+def blocks(plan: ScriptPlan, script: str, width: int = 0) -> Iterator[Block]:
+    """Paragraphs and tables.
 
-
-def _blocks(plan: ScriptPlan, script: str, width: int) -> Iterator[str | Table]:
-    """Paragraphs and tables; an empty text separates them."""
+    Args:
+        width: as of `format_plan`.
+    """
     table = gpu_table(plan, width)
     yield from introduction(plan, script)
     yield ""
@@ -66,14 +57,3 @@ def _blocks(plan: ScriptPlan, script: str, width: int) -> Iterator[str | Table]:
         yield from not_traced(plan.fit_options)
         yield ""
     yield from recommendation(plan)
-
-
-def _table_html(table: Table) -> str:
-    def row(cells: tuple[str, ...], tag: str) -> str:
-        return "".join(
-            f'<{tag} style="{_CELL.format("right" if column in table.right else "left")}">{html.escape(cell)}</{tag}>'
-            for column, cell in enumerate(cells)
-        )
-
-    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in table.rows)
-    return f"<table><thead><tr>{row(table.headers, 'th')}</tr></thead><tbody>{body}</tbody></table>"

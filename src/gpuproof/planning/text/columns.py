@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuproof.planning.estimates import FitOptions, Interval
 from gpuproof.planning.recommendation import GpuPlan, Offer
 from gpuproof.planning.script_plan import ScriptPlan, requests_per_second
-from gpuproof.terminal.table import table_width
+from gpuproof.terminal.table import Block, Table, table_width
 from gpuproof.util.humanize import (
     format_bytes,
     format_duration,
@@ -22,23 +22,6 @@ _FITS = {"fits": "fits", "borderline": "borderline", "does-not-fit": "too large"
 _WAYS = {"EC2": ("ec2", "on-demand"), "SPOT": ("ec2", "spot"), "SAGEMAKER": ("sagemaker", "on-demand")}
 _LEAST_USD = 0.0001
 _NONE = "-"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table for people.
-
-    Args:
-        headers: one for each column.
-        rows: cells, as many as headers.
-        right: indexes of columns that are aligned to the right.
-        hidden: what does not fit into the terminal, for people.
-    """
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: tuple[int, ...]
-    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,10 +53,10 @@ def gpu_table(plan: ScriptPlan, width: int) -> Table:
         hidden.append(what)
     headers, *rows = _cells(columns, gpus)
     right = tuple(index for index, column in enumerate(columns) if column.is_right)
-    return Table(headers, tuple(rows), right, tuple(hidden))
+    return Table(headers, tuple(rows), right, hidden=tuple(hidden))
 
 
-def fit_options_table(found: FitOptions) -> Iterator[str | Table]:
+def fit_options_table(found: FitOptions) -> Iterator[Block]:
     """What would make a script fit on a GPU."""
     if not found.options:
         yield f"No change is known that needs less memory on {found.gpu}."

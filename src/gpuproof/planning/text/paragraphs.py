@@ -8,7 +8,8 @@ from pathlib import Path
 from gpuproof.planning.estimates import FitOptions
 from gpuproof.planning.recommendation import GpuPlan, Offer
 from gpuproof.planning.script_plan import ScriptPlan
-from gpuproof.planning.text.columns import Table, offer_cost, request_rate
+from gpuproof.planning.text.columns import offer_cost, request_rate
+from gpuproof.terminal.table import Table
 from gpuproof.trace.document import Note
 from gpuproof.util.humanize import format_duration, format_seconds, format_usd, join_words, pluralize
 
