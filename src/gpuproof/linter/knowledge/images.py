@@ -163,3 +163,38 @@ def sdk_versions(framework: str, scope: str) -> tuple[SdkVersion, ...]:
     path = Path(__file__).parents[1] / "data" / "sdk_image_versions.csv"
     rows = [row for row in read_rows(path) if (row["framework"], row["scope"]) == (framework, scope)]
     return tuple(SdkVersion(row["version"], row["alias"], tuple(row["py_versions"].split())) for row in rows)
+
+
+@dataclass(frozen=True)
+class HuggingFaceVersions:
+    """A pair of versions for which SageMaker SDK v2 has a Hugging Face image.
+
+    Args:
+        transformers: the version of transformers, and a short form of it, which may be empty.
+        framework: that of PyTorch or TensorFlow, in the same forms.
+        py_versions: such as (`py311`,).
+    """
+
+    transformers: tuple[str, str]
+    framework: tuple[str, str]
+    py_versions: tuple[str, ...]
+
+
+@cache
+def huggingface_versions(framework: str, scope: str) -> tuple[HuggingFaceVersions, ...]:
+    """The pairs of versions that SDK v2 accepts for `HuggingFace` and `HuggingFaceModel`, oldest first.
+
+    Args:
+        framework: `pytorch` or `tensorflow`.
+        scope: `training` or `inference`.
+    """
+    path = Path(__file__).parents[1] / "data" / "huggingface_image_versions.csv"
+    return tuple(
+        HuggingFaceVersions(
+            (row["transformers"], row["transformers_alias"]),
+            (row["version"], row["alias"]),
+            tuple(row["py_versions"].split()),
+        )
+        for row in read_rows(path)
+        if (row["framework"], row["scope"]) == (framework, scope)
+    )

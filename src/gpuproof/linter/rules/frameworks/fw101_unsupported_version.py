@@ -2,7 +2,8 @@
 
 Every framework version has images for one or two Python versions. The SDK looks the combination up in a table before
 it calls AWS. The rule uses the table of SDK 2.257.7; a version newer than the newest one there is only a warning,
-because a later SDK may have it.
+because a later SDK may have it. Images of Hugging Face have one or two versions of PyTorch or TensorFlow for each
+version of transformers.
 
 Bad: the image is for another Python
 
@@ -31,6 +32,24 @@ Good:
         framework_version="2.11", py_version="py39",
     )
 
+Bad: transformers and PyTorch are not in one image
+
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        transformers_version="4.49.0", pytorch_version="2.1.0", py_version="py311",  # <-
+    )
+
+Good: this pair is
+
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        transformers_version="4.49", pytorch_version="2.5", py_version="py311",
+    )
+
 Quiet: a custom image
 
     from sagemaker.pytorch import PyTorch
@@ -48,9 +67,11 @@ Quiet: the version is defined elsewhere
     PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", framework_version=sys.argv[1], py_version="py310")
 """
 
+import re
+
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import SdkVersion, sdk_versions
+from gpuproof.linter.knowledge.images import SdkVersion, huggingface_versions, sdk_versions
 from gpuproof.linter.knowledge.instance_references import replace_text
 from gpuproof.linter.knowledge.instances import find_instance
 from gpuproof.linter.project import Project
@@ -61,17 +82,19 @@ from gpuproof.util.versions import version_key
 rule = Rule("FW101", "unsupported-version", Severity.ERROR)
 
 _NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow"}
+_NO_GPU = re.compile(r"^(ml\.)?(inf|trn)\d")
 
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
+    if job.framework == "huggingface":
+        yield from _huggingface(job, project)
+        return
     if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_absent:
         return
     version = job.framework_version
-    scope = {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
-    # An estimator's endpoint repeats the version of the estimator; processors use training images of another class.
-    is_repeated = job.model is not None and job.model.kind == "training"
-    if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
+    scope = _scope(job)
+    if scope is None or not version.is_sure or len(version_key(version.text or "")) < 2:
         return
     instance = find_instance(project, job.instance_type)
     if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
@@ -93,6 +116,62 @@ def check(job: JobDefinition, project: Project) -> Hits:
             severity=rule.severity if version.is_known and python.is_known else lowered(rule.severity),
             fix=Fix(f"Write {right}", edits) if edits else None,
         )
+
+
+def _scope(job: JobDefinition) -> str | None:
+    """The scope of a job's image; None if another job has the same image.
+
+    An estimator's endpoint repeats the version of the estimator; processors use training images of another class.
+    """
+    if job.model is not None and job.model.kind == "training":
+        return None
+    return {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
+
+
+def _huggingface(job: JobDefinition, project: Project) -> Hits:
+    """Versions of transformers and its framework that no image has together."""
+    scope, transformers = _scope(job), job.framework_version
+    if job.source != "sagemaker-v2" or scope is None or not job.image.is_absent or not transformers.is_sure:
+        return
+    # Images for the compiler and for other chips are in tables of their own.
+    instance = find_instance(project, job.instance_type)
+    if instance is None or instance.arch != "x86_64" or _NO_GPU.match(instance.name):
+        return
+    if not job.argument("compiler_config").is_absent or not job.argument("image_uri").is_absent:
+        return
+    named = {name: job.argument(f"{name}_version") for name in _NAMES}
+    given = {name: value for name, value in named.items() if not value.is_absent}
+    if len(given) != 1:
+        return
+    framework, version = next(iter(given.items()))
+    if not version.is_sure or not version.text or not transformers.text:
+        return
+    pairs = huggingface_versions(framework, scope)
+    newest = max(version_key(pair.transformers[0]) for pair in pairs)
+    if version_key(transformers.text) > newest:
+        return
+    same = [pair for pair in pairs if transformers.text in pair.transformers]
+    if any(version.text in pair.framework for pair in same):
+        return
+    title = _NAMES[framework]
+    if same:
+        known = " or ".join(pair.framework[0] for pair in same)
+        remedy = (
+            f'Write {framework}_version="{same[-1].framework[0]}", py_version="{same[-1].py_versions[-1]}".'
+        )
+        message = (
+            f"The {scope} image with transformers {transformers.text} has {title} {known}, not {version.text}"
+        )
+    else:
+        listed = ", ".join(dict.fromkeys(pair.transformers[0] for pair in pairs[-4:]))
+        remedy = f"The newest versions are {listed}."
+        message = f"There is no {scope} image with transformers {transformers.text} and {title}"
+    yield rule.hit(
+        job.where(version if same else transformers, transformers),
+        f"{message}: SageMaker's SDK (2.257.7) raises ValueError.",
+        remedy=remedy,
+        severity=rule.severity if version.is_known and transformers.is_known else lowered(rule.severity),
+    )
 
 
 def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str) -> Hit:
