@@ -1,8 +1,8 @@
 """The call fails because a required argument is missing.
 
 Some arguments have the default None but are required: `deploy(initial_instance_count=1)` raises ValueError after the
-model was created, because it has neither an instance type nor a serverless configuration. Framework versions are
-checked by FW110.
+model was created, because it has neither an instance type nor a serverless configuration; `fit()` of an estimator
+without the number of instances raises it as well. Framework versions are checked by FW110.
 
 Bad:
 
@@ -16,6 +16,36 @@ Bad:
     from sagemaker.transformer import Transformer
 
     Transformer(model_name="model", instance_count=1)  # <-
+
+Bad: the number of instances has no default
+
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(  # <-
+        entry_point="train.py", role="role", framework_version="2.6", py_version="py312", instance_type="ml.g5.xlarge",
+    )
+    estimator.fit()
+
+Quiet: it is set later, or the instances are groups
+
+    from sagemaker.instance_group import InstanceGroup
+    from sagemaker.pytorch import PyTorch
+
+    workers = InstanceGroup("workers", "ml.g5.xlarge", 2)
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.6", py_version="py312", instance_groups=[workers],
+    ).fit()
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.6", py_version="py312", instance_type="ml.g5.xlarge",
+    )
+    estimator.instance_count = 2
+    estimator.fit()
+
+Quiet: an estimator that is only deployed
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", framework_version="2.6", py_version="py312")
 
 Good:
 
@@ -45,13 +75,15 @@ Quiet: a serverless endpoint has no instance, and the content of **options is un
     model.deploy(initial_instance_count=1, **options)
 """
 
+import ast
+
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
-from gpuproof.linter.sdk import Signature, v1_parameter, v2_needs
-from gpuproof.linter.sdk.calls import given_parameters, sdk_major, sdk_path, sdk_signature
+from gpuproof.linter.sdk import Signature, v1_parameter, v2, v2_needs
+from gpuproof.linter.sdk.calls import given_parameters, sdk_class, sdk_major, sdk_path, sdk_signature
 
 rule = Rule("SDK104", "missing-required-argument", Severity.ERROR, needs=("sagemaker",))
 
@@ -72,6 +104,34 @@ def check(module: Module, project: Project) -> Hits:
                 call.span,
                 f"`{call.method}` requires {' and '.join(f'`{name}`' for name in missing)}: "
                 f"{'the call raises TypeError' if missing[0] in signature.required else 'the SDK raises ValueError'}.",
+                remedy=f"Pass {', '.join(f'{name}=...' for name in missing)}.",
+                evidence=(signature.path,),
+            )
+    if major in (None, 2):
+        yield from _fits(module)
+
+
+def _fits(module: Module) -> Hits:
+    """Calls of `fit` of estimators that have no instances."""
+    set_later = {node.attr for node in module.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+    for call in calls_named(module, "fit"):
+        made = origin_call(module, call.receiver)
+        path = sdk_class(made) if made is not None else None
+        signature = v2().signature(path) if path else None
+        if made is None or path is None or signature is None or made.is_open:
+            continue
+        # JumpStart's estimators have instances of their own.
+        if not v2().is_subclass(path, "sagemaker.estimator.EstimatorBase") or "JumpStart" in path:
+            continue
+        missing = [
+            name
+            for name in ("instance_count", "instance_type")
+            if name not in set_later and not _has(made, signature, (name, f"train_{name}", "instance_groups"))
+        ]
+        if missing and "instance_groups" not in set_later:
+            yield rule.hit(
+                made.span,
+                f"`{made.method}` has no {' and no '.join(f'`{name}`' for name in missing)}: `fit` raises ValueError.",
                 remedy=f"Pass {', '.join(f'{name}=...' for name in missing)}.",
                 evidence=(signature.path,),
             )
