@@ -10,10 +10,10 @@ pytestmark = pytest.mark.slow
 
 FOUND = {
     "endpoint_images": 21,
-    "keras_flowers": 18,
+    "keras_flowers": 19,
     "lightning_segmentation": 18,
     "torchvision_finetune": 22,
-    "trainer_reviews": 16,
+    "trainer_reviews": 20,
 }
 """The number of mistakes that are found in each project. Raise it with every rule that finds more; never below 90 % of all."""
 

@@ -44,11 +44,13 @@ _IDLE = re.compile(
         |scandir|walk|glob|iglob|rglob|iterdir|stat|rmtree|remove|unlink|len|isinstance|type|repr|hash|savefig|to_csv|to_json
         |to_parquet|write_text|dumps|SummaryWriter|TensorBoard|CSVLogger|TensorBoardLogger|setdefault|ValueError|RuntimeError
         |FileNotFoundError|startswith|endswith|savetxt|imsave|imwrite|log_params|FileHandler|write|parse_args|append_text)$
-    | (^|\.)(load|load_\w+|from_pretrained|read_\w+|read|open_dataset|from_file|from_saved)$
+    | (^|\.)(load|load_\w+|from_pretrained|read_\w+|read|open_dataset|from_file|from_saved|get_last_checkpoint|latest_checkpoint)$
     """,
     re.VERBOSE,
 )
 """Calls that save no model to the folder that they receive: they print it, test it, create it, read it, or write a table."""
+_READ = ("resume_from_checkpoint", "ckpt_path", "initial_checkpoint")
+"""Arguments that name a checkpoint to read."""
 _NO_MODEL = re.compile(r"tokenizer|processor|extractor|config", re.IGNORECASE)
 """What is saved beside a model."""
 _TRANSFERS = re.compile(
@@ -173,6 +175,8 @@ def _is_idle(arrival: Arrival) -> bool:
     if call is None:
         return False
     name = module.qualified(call.func) or callee_name(call)
+    if any(argument_node(call, keyword) is arrival.node for keyword in _READ):
+        return True
     if name.rpartition(".")[2] == "open" and not name.startswith(("tarfile.", "zipfile.")):
         mode = next(
             (

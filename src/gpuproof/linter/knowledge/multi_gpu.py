@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.flow.value_flow import follow
 from gpuproof.linter.analysis.local_imports import MAX_MODULES, local_modules, local_units
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.syntax_index import callee_name
+from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.analysis.values import Value
 
 _LIBRARIES = re.compile(
@@ -22,9 +25,23 @@ _LIBRARIES = re.compile(
 )
 """Libraries that start processes, connect them, or spread a model over GPUs."""
 _CALLS = re.compile(
-    r"(^|\.)(\w*DataParallel|DDP|FSDP|fully_shard|init_process_group|\w*Strategy|multi_gpu_model|device_count|num_gpus"
-    r"|list_(physical|logical)_devices|Accelerator|parallelize_module|os\.(system|popen|exec\w*|spawn\w*|fork))$"
+    r"(^|\.)(\w*DataParallel|DDP|FSDP|fully_shard|init_process_group|\w*Strategy|multi_gpu_model"
+    r"|Accelerator|parallelize_module|os\.(system|popen|exec\w*|spawn\w*|fork))$"
 )
+_ONE_GPU = re.compile(
+    r"^tensorflow\.distribute\.(get_strategy|get_replica_context|in_cross_replica_context|has_strategy|OneDeviceStrategy|ReduceOp"
+    r"|Strategy)(\.|$)"
+)
+"""Parts of the libraries that spread nothing: `get_strategy()` outside of a scope is a strategy for one device."""
+_COUNTS = re.compile(r"(^|\.)(device_count|num_gpus|list_(physical|logical)_devices)$")
+"""Calls that count or list the GPUs."""
+_COUNT_CARRIERS = re.compile(r"^(len|list|sorted|enumerate|reversed|str|int|bool|max|min|range|zip)$")
+_COUNT_IDLE = re.compile(
+    r"(^|\.)(print|pprint|info|debug|warning|error|log|critical|set_memory_growth|set_visible_devices|write"
+    r"|set_(virtual_device|logical_device)_configuration|get_device_details|get_memory_info|log_params?|format|bool|isinstance"
+    r"|ValueError|RuntimeError|SystemExit|exit)$"
+)
+"""Calls that use no GPU that they are told of."""
 _KEYWORDS = re.compile(
     r"^(device_map|device_ids|gpus|num_gpus|n_gpus|tensor_parallel\w*|tp_size|distribute\w*|devices)$"
 )
@@ -35,6 +52,7 @@ _TEXTS = re.compile(
 
 
 _LIGHTNING = re.compile(r"^(lightning|pytorch_lightning|lightning_fabric)\.(\w+\.)*(Trainer|Fabric)$")
+_TRAINER = re.compile(r"^(transformers|trl)\.(\w+\.)*\w*Trainer$")
 _LIMITS = {
     "tensorflow.distribute.MirroredStrategy": ("devices", 0),
     "torch.nn.DataParallel": ("device_ids", 1),
@@ -78,6 +96,16 @@ def requested_gpus(script: Module) -> GpuLimit | None:
     return max(found, key=lambda limit: limit.gpus, default=None)
 
 
+def trainer_runs(script: Module) -> list[Call]:
+    """The calls of a script that train with a Trainer of transformers or TRL: `trainer.train()`."""
+    return [
+        call
+        for module in local_modules(script)
+        for call in calls_named(module, "train")
+        if (made := origin_call(module, call.receiver)) is not None and _TRAINER.match(made.name or "")
+    ]
+
+
 def _limiting_arguments(call: Call) -> tuple[tuple[str, int | None], ...] | None:
     name = call.name or ""
     if _LIGHTNING.match(name):
@@ -116,19 +144,43 @@ def may_use_several_gpus(script: Module) -> bool:
     found = script.loader.cached(
         "uses several GPUs",
         script.unit,
-        lambda: any(_may_use_several(module) for module in local_modules(script)),
+        lambda: any(_may_use_several(module) for module in local_modules(script)) or _uses_each(script),
     )
     return found or len(local_units(script)) >= MAX_MODULES
 
 
 def _may_use_several(module: Module) -> bool:
+    named = find_uses(module, "name", "call")
     return (
-        uses(module, _LIBRARIES, "name", "call")
-        or uses(module, _CALLS, "name", "call")
+        any(
+            (_LIBRARIES.search(use.text) or _CALLS.search(use.text)) and not _ONE_GPU.search(use.text)
+            for use in named
+        )
         or uses(module, _KEYWORDS, "keyword")
         or uses(module, _ATTRIBUTES, "attribute")
         or uses(module, _TEXTS, "string")
     )
+
+
+def _uses_each(script: Module) -> bool:
+    """Whether something may use the GPUs that the script counts or lists, other than to print or configure them."""
+    modules = local_modules(script)
+    starts = [
+        (module, call.node)
+        for module in modules
+        for call in all_calls(module)
+        if _COUNTS.search(call.name or call.method)
+    ]
+    return any(
+        arrival.call is None or not _COUNT_IDLE.search(_callee(arrival.module, arrival.call))
+        for arrival in follow(
+            modules, starts, lambda module, call: _COUNT_CARRIERS.search(_callee(module, call)) is not None
+        )
+    )
+
+
+def _callee(module: Module, call: ast.Call) -> str:
+    return module.qualified(call.func) or callee_name(call)
 
 
 def trains_model(script: Module) -> bool:

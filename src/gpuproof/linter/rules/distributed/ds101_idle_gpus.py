@@ -96,6 +96,39 @@ Bad: Lightning is told to use one
     trainer = L.Trainer(accelerator="gpu", devices=1)
     trainer.fit(Net())
 
+Bad: the default strategy is one for a single GPU, and the GPUs are only listed
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.12xlarge").fit()  # <-
+    # file: train.py
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    print(f"{len(gpus)} GPUs")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    with tf.distribute.get_strategy().scope():
+        model = tf.keras.Sequential()
+        model.compile()
+    model.fit([])
+
+Quiet: each of the listed GPUs gets its own tower
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.12xlarge").fit()
+    # file: train.py
+    import tensorflow as tf
+
+    towers = []
+    for gpu in tf.config.list_logical_devices("GPU"):
+        with tf.device(gpu.name):
+            towers.append(tf.keras.Sequential())
+    towers[0].fit([])
+
 Quiet: GPUproof starts one process per GPU
 
     # file: gpuproof.yaml

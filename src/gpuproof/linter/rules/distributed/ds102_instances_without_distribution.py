@@ -56,6 +56,35 @@ Bad: the launcher in the command starts one group on each host
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad: the Trainer of transformers learns of other hosts from its launcher only
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.2xlarge").fit()  # <-
+    # file: train.py
+    from datasets import load_from_disk
+    from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased")
+    trainer = Trainer(model=model, args=TrainingArguments("/opt/ml/model"), train_dataset=load_from_disk("data"))
+    trainer.train()
+
+Quiet: torchrun is its launcher
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.2xlarge",
+        distribution={"torch_distributed": {"enabled": True}},
+    ).fit()
+    # file: train.py
+    from transformers import AutoModelForSequenceClassification, Trainer
+
+    trainer = Trainer(model=AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased"))
+    trainer.train()
+
 Quiet: the script creates its own process group
 
     # file: launch.py
@@ -106,13 +135,15 @@ from gpuproof.linter.knowledge.launchers import (
     host_count,
     shards_input,
 )
-from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
 
 _HOSTS_TEXT = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resource_?config|current_host", re.IGNORECASE)
+_CONNECT_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "trl", "tokenizers"})
+"""Libraries that use several GPUs of one host at most, unless a launcher tells them of others."""
 _HOSTS_NAME = re.compile(r"^(current_host|hosts)$")
 
 
@@ -126,9 +157,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     apart = not connects_hosts(job)
     if not apart and (not has_no_launcher(job) or may_use_several_gpus(script)):
         return
-    if not trains_model(script) or _reads_hosts(script):
+    if not (trains_model(script) or trainer_runs(script)) or _reads_hosts(script):
         return
-    if unseen_imports(script) or shards_input(job):
+    if set(unseen_imports(script)) - _CONNECT_NOTHING or shards_input(job):
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None

@@ -44,6 +44,41 @@ Bad: the folder is only declared
         model(x.cuda()).sum().backward()  # <-
         optimizer.step()
 
+Bad: the Trainer's checkpoints are in the working directory
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    from datasets import load_from_disk
+    from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased")
+    arguments = TrainingArguments(output_dir="results", num_train_epochs=3)
+    trainer = Trainer(model=model, args=arguments, train_dataset=load_from_disk("data"))
+    trainer.train()  # <-
+    print(trainer.evaluate())
+
+Quiet: they are in the model's folder, or on the Hub
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    HuggingFace(entry_point="hub.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import os
+    from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased")
+    Trainer(model=model, args=TrainingArguments(os.environ["SM_MODEL_DIR"])).train()
+    # file: hub.py
+    from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased")
+    Trainer(model=model, args=TrainingArguments("reviews", push_to_hub=True)).train()
+
 Good:
 
     # file: launch.py
@@ -99,17 +134,18 @@ Quiet: an unknown library may save it
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function, origin_call
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.kept_folders import find_keepers, kept_folders
+from gpuproof.linter.knowledge.multi_gpu import trainer_runs
 from gpuproof.linter.knowledge.processing_mounts import may_open_to_write
 from gpuproof.linter.knowledge.script_contract import training_jobs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("backward", "fit"))
+rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("backward", "fit", "Trainer"))
 
 _NO_TRAINING = re.compile(r"benchmark|profil|smoke|\btest_", re.IGNORECASE)
 """Names of files that train only to measure or to test."""
@@ -119,8 +155,10 @@ _SAVES = re.compile(
     r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
     re.IGNORECASE,
 )
+_SAVE_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "trl", "tokenizers"})
+"""Libraries that save what the script or its Trainer tells them to."""
 _NO_MODEL = re.compile(
-    r"(^|\.)(savefig|savetxt|imsave|dumps|copy|copy_|deepcopy|to_csv|write_text|writerow|writelines|SummaryWriter)$|^json\.dump$"
+    r"(^|\.)(get_last_checkpoint|latest_checkpoint|load_checkpoint|savefig|savetxt|imsave|dumps|copy|copy_|deepcopy|to_csv|write_text|writerow|writelines|SummaryWriter)$|^json\.dump$"
     r"|^torch\.(utils\.(tensorboard|checkpoint)|save_on_cpu)|\.set_\w*checkpoint\w*$|^sys\.std(out|err)\."
 )
 """Calls of such a name that save tables, figures or logs, or nothing at all."""
@@ -129,19 +167,23 @@ _NO_MODEL = re.compile(
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in training_jobs(module, project) if job.module is not module and not job.runs_others]
-    trains = _training_calls(module)
+    trainers = trainer_runs(module) if jobs else []
+    trains = _training_calls(module) or [call for call in trainers if call.module is module]
     if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
         return
     modules = local_modules(module)
-    if unseen_imports(module) or any(_may_save(local) for local in modules):
+    unseen = set(unseen_imports(module)) - (_SAVE_NOTHING if trainers else set())
+    if unseen or any(_may_save(local) for local in modules):
         return
-    if find_keepers(modules, kept_folders(())):
+    if not all(_is_lost(call) for call in trainers) or find_keepers(modules, kept_folders(())):
         return
     yield rule.hit(
         trains[-1].span,
         f"`{module.title}` trains here but saves nothing: when {jobs[0].title} ends, the model is lost.",
         remedy='Save it: torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth")).'
         if module.imports("torch")
+        else 'Save it: trainer.save_model(os.environ["SM_MODEL_DIR"]).'
+        if trainers
         else 'Save it: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")).',
     )
 
@@ -153,6 +195,19 @@ def _training_calls(module: Module) -> list[Call]:
     if module.imports("tensorflow", "keras"):
         return [call for call in calls_named(module, "fit") if call.receiver is not None]
     return []
+
+
+def _is_lost(run: Call) -> bool:
+    """Whether the folder of a Trainer's checkpoints is known, and none that SageMaker keeps."""
+    trainer = origin_call(run.module, run.receiver)
+    arguments = origin_call(trainer.module, trainer.expression("args", 1)) if trainer is not None else None
+    if arguments is None or not arguments.method.endswith(("TrainingArguments", "Config")):
+        return False
+    if not arguments.argument("push_to_hub").is_absent:
+        return False
+    folder = arguments.argument("output_dir", 0)
+    text = folder.text if folder.is_known else None
+    return text is not None and "://" not in text and (not text.startswith("/") or text.startswith("/tmp/"))  # noqa: S108
 
 
 def _may_save(module: Module) -> bool:
