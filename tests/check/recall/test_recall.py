@@ -11,8 +11,8 @@ pytestmark = pytest.mark.slow
 FOUND = {
     "endpoint_images": 21,
     "keras_flowers": 19,
-    "lightning_segmentation": 18,
-    "torchvision_finetune": 22,
+    "lightning_segmentation": 21,
+    "torchvision_finetune": 23,
     "trainer_reviews": 20,
 }
 """The number of mistakes that are found in each project. Raise it with every rule that finds more; never below 90 % of all."""

@@ -51,6 +51,8 @@ _IDLE = re.compile(
 """Calls that save no model to the folder that they receive: they print it, test it, create it, read it, or write a table."""
 _READ = ("resume_from_checkpoint", "ckpt_path", "initial_checkpoint")
 """Arguments that name a checkpoint to read."""
+_OWN_FILES = ("default_root_dir", "dirpath", "save_dir", "logging_dir", "log_dir")
+"""Arguments that name a folder for a framework's own checkpoints and logs."""
 _NO_MODEL = re.compile(r"tokenizer|processor|extractor|config", re.IGNORECASE)
 """What is saved beside a model."""
 _TRANSFERS = re.compile(
@@ -70,9 +72,11 @@ class Keeper(NamedTuple):
 
     Attributes:
         source: the file or folder that it copies; None if it may be any.
+        of_framework: whether only the checkpoints and logs that a framework writes by itself go there.
     """
 
     source: Value | None
+    of_framework: bool = False
 
     def may_keep(self, path: str) -> bool:
         """Whether it may keep a file that is saved as `path`."""
@@ -204,7 +208,9 @@ def _keeper(arrival: Arrival) -> Keeper:
         source = argument_node(call, "src", 0)
         if source is not None and source is not node:
             return Keeper(_known(evaluate(module, source)))
-    return Keeper(None)
+    of_framework = call is not None and any(argument_node(call, name) is node for name in _OWN_FILES)
+    texts = evaluate(module, node).texts if of_framework and isinstance(node, ast.expr) else ()
+    return Keeper(None, bool(texts) and not any(is_under(text, MODEL_DIR) for text in texts))
 
 
 def _transfers(module: Module) -> list[Keeper]:

@@ -19,6 +19,7 @@ _EVALUATES = re.compile(
     r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
 )
 _COLLATE = re.compile(r"^collate_fn$")
+_LIGHTNING_MODULE = re.compile(r"^(lightning|pytorch_lightning)\.(\w+\.)*LightningModule$")
 _CUDA = re.compile(r"^torch\.cuda\.")
 _DEVICE_MANAGERS = (
     "accelerate",
@@ -54,6 +55,11 @@ def has_evaluation_name(function: FunctionNode) -> bool:
 def imports_device_manager(module: Module) -> bool:
     """Whether a module imports a library that moves models and batches to devices itself."""
     return module.imports(*_DEVICE_MANAGERS)
+
+
+def is_lightning_module(module: Module, owner: ast.ClassDef) -> bool:
+    """Whether a class is a LightningModule, also through classes of the same file."""
+    return any(_LIGHTNING_MODULE.match(base) for base in module.bases(owner))
 
 
 def moves_to_gpu(call: Call) -> bool:

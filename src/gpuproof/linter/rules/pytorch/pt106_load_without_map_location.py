@@ -2,8 +2,10 @@
 
 A checkpoint saved while the model was on a GPU cannot be loaded on a CPU endpoint: "Attempting to deserialize object
 on a CUDA device but torch.cuda.is_available() is False". The endpoint then fails its first health check, minutes
-after its creation. `map_location` sets the device to load to. The rule only checks inference handlers, and does not
-report them if every linked endpoint has a GPU.
+after its creation. In a training script with one process per GPU, every process restores the checkpoint of rank 0
+to GPU 0, whose memory runs out when training resumes. `map_location` sets the device to load to. The rule checks
+inference handlers, unless every linked endpoint has a GPU, and scripts with several processes per host that load what
+they saved themselves.
 
 Bad:
 
@@ -31,6 +33,18 @@ Fixed:
     def predict_fn(data, model):
         return model(data)
 
+Bad: None is the default
+
+    import torch
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(model_dir + "/model.pth", map_location=None))  # <-
+        return model
+
+    def predict_fn(data, model):
+        return model(data)
+
 Good:
 
     import os
@@ -41,6 +55,58 @@ Good:
         model = torch.nn.Linear(4, 2)
         model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth"), map_location=device))
         return model.to(device)
+
+Bad: every process loads the checkpoint of rank 0 onto GPU 0
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda(), device_ids=[rank])
+    path = "/opt/ml/checkpoints/last.pt"
+    if os.path.exists(path):
+        state = torch.load(path)  # <-
+        model.module.load_state_dict(state["model"])
+    if dist.get_rank() == 0:
+        torch.save({"model": model.module.state_dict()}, path)
+
+Quiet: the checkpoint is saved from the CPU, only rank 0 loads it, or it is a dataset
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    data = torch.load("/opt/ml/input/data/training/last.pt")
+    model = torch.nn.Linear(8, 1).cuda()
+    if dist.get_rank() == 0 and os.path.exists("/opt/ml/checkpoints/last.pt"):
+        model.load_state_dict(torch.load("/opt/ml/checkpoints/last.pt"))
+    model = DistributedDataParallel(model, device_ids=[rank])
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), "/opt/ml/checkpoints/last.pt")
+
+Quiet: the weights of somebody else
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    model = torch.nn.Linear(8, 1)
+    model.load_state_dict(torch.load("/opt/ml/input/data/pretrained/weights.pt"))
+    model = DistributedDataParallel(model.cuda(), device_ids=[rank])
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pt"))
 
 Quiet: the same file saves the checkpoint from the CPU
 
@@ -67,24 +133,33 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import moves_name
-from gpuproof.linter.fixing.edits import add_keyword
+from gpuproof.linter.analysis.usage import moves_name, script_uses
+from gpuproof.linter.fixing.edits import add_keyword, replace_node
 from gpuproof.linter.knowledge.inference_handlers import is_handler
 from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.ranks import (
+    has_one_gpu_per_host,
+    process_group_inits,
+    runs_on_every_rank,
+    runs_several_processes_per_host,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
-from gpuproof.linter.source.edit import Fix
+from gpuproof.linter.source.edit import Edit, Fix
 
 rule = Rule("PT106", "load-without-map-location", Severity.WARNING, needs=("torch.load", "load("))
 
+_SHARDED = re.compile(r"(^|\.)(FullyShardedDataParallel|FSDP|fully_shard|deepspeed(\.|$))")
 _NO_MODEL = re.compile(r"vocab|info|config|param|args|label|class|word", re.IGNORECASE)
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     if not is_handler(module):
+        yield from _on_every_rank(module, project)
         return
     endpoints = [job for job in project.jobs_running(module) if job.kind in ("endpoint", "transform")]
     if endpoints and all(gpus_per_host(project, job) for job in endpoints):
@@ -96,10 +171,10 @@ def check(module: Module, project: Project) -> Hits:
         return
     for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
-        if function is None or not call.argument("map_location", 1).is_absent or _loads_no_model(call):
+        if function is None or _has_location(call) or _loads_no_model(call):
             continue
         others = calls_within(calls_to(module, "torch.load"), function)
-        if any(not other.argument("map_location", 1).is_absent for other in others):
+        if any(_has_location(other) for other in others):
             continue
         known = any(name.id == "device" for name in ast.walk(function) if isinstance(name, ast.Name))
         target = "device" if known else '"cpu"'
@@ -112,10 +187,65 @@ def check(module: Module, project: Project) -> Hits:
             remedy=f"Pass map_location={target}.",
             fix=Fix(
                 f"Pass map_location={target}",
-                (add_keyword(call, f"map_location={target}"),),
+                _set_location(call, target),
                 safe=into_model and not known,
             ),
         )
+
+
+def _has_location(call: Call) -> bool:
+    """Whether a load may be given a device: `map_location=None` is none."""
+    given = call.argument("map_location", 1)
+    return not (given.is_absent or (given.is_known and given.options == (None,)))
+
+
+def _set_location(call: Call, target: str) -> tuple[Edit, ...]:
+    written = call.expression("map_location", 1)
+    if written is not None:
+        return (replace_node(call.module, written, target),)
+    return (add_keyword(call, f"map_location={target}"),)
+
+
+def _on_every_rank(module: Module, project: Project) -> Hits:
+    """Loads of a script's own checkpoints by each of several processes on a host."""
+    if not process_group_inits(module) or not runs_several_processes_per_host(module):
+        return
+    if has_one_gpu_per_host(module, project) or script_uses(module, _SHARDED, "name", "call"):
+        return
+    if any(_saves_from_cpu(local) for local in local_modules(module)):
+        return
+    saved = [path for save in calls_to(module, "torch.save") if (path := save.expression("f", 1)) is not None]
+    for call in calls_to(module, "torch.load"):
+        path = call.expression("f", 0)
+        if path is None or _has_location(call) or _loads_no_model(call):
+            continue
+        if not any(_is_same_path(module, path, other) for other in saved) or not _fills_model(call):
+            continue
+        if runs_on_every_rank(module, call.node):
+            yield rule.hit(
+                call.span,
+                "`torch.load` without map_location: every process restores the checkpoint to the GPU that saved it, GPU 0.",
+                remedy='Pass map_location="cpu", or the device of the process.',
+                fix=Fix('Pass map_location="cpu"', _set_location(call, '"cpu"'), safe=False),
+            )
+
+
+def _is_same_path(module: Module, path: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions certainly are the same file."""
+    texts = evaluate(module, path).texts
+    if texts:
+        return texts == evaluate(module, other).texts
+    return module.origin(path) is module.origin(other) or module.text(path) == module.text(other)
+
+
+def _fills_model(call: Call) -> bool:
+    """Whether what is loaded goes to a model or an optimizer."""
+    module = call.module
+    for filled in calls_named(module, "load_state_dict"):
+        for node in (child for argument in filled.node.args for child in ast.walk(argument)):
+            if node is call.node or (isinstance(node, ast.Name) and module.origin(node) is call.node):
+                return True
+    return False
 
 
 def _saves_from_cpu(module: Module) -> bool:

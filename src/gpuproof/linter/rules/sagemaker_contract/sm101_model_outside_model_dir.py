@@ -55,6 +55,45 @@ Bad: only the checkpoints are kept
         torch.save(model.state_dict(), "/opt/ml/checkpoints/last.pt")
     torch.save(model.state_dict(), "model.pt")  # <-
 
+Bad: Lightning keeps its checkpoints, which the final weights are not
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge", framework_version="2.6",
+        py_version="py312",
+    ).fit()
+    # file: train.py
+    import lightning as L
+    import torch
+    from net import Net
+
+    model = Net()
+    trainer = L.Trainer(max_epochs=3, default_root_dir="/opt/ml/output/data")
+    trainer.fit(model)
+    torch.save(model.state_dict(), "unet.pt")  # <-
+
+Quiet: Lightning keeps the best weights in the model's folder
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge", framework_version="2.6",
+        py_version="py312",
+    ).fit()
+    # file: train.py
+    import lightning as L
+    import torch
+    from lightning.pytorch.callbacks import ModelCheckpoint
+    from net import Net
+
+    model = Net()
+    trainer = L.Trainer(max_epochs=3, callbacks=[ModelCheckpoint(dirpath="/opt/ml/model")])
+    trainer.fit(model)
+    torch.save(model.state_dict(), "unet.pt")
+
 Bad: only the tokenizer is in the model's folder
 
     # file: launch.py
@@ -210,7 +249,8 @@ def check(module: Module, project: Project) -> Hits:
             # Checkpoints are no model: what is saved after the last epoch is lost although they are kept.
             if not path.is_whole or not path.is_sure or call.module.loops_around(call.node):
                 continue
-            if any(keeper.may_keep(path.text) for keeper in find_keepers(modules, others, launchers)):
+            others_keep = find_keepers(modules, others, launchers)
+            if any(keeper.may_keep(path.text) for keeper in others_keep if not keeper.of_framework):
                 continue
             only_checkpoints = True
         yield rule.hit(

@@ -1,8 +1,9 @@
-"""Adding a loss to a running total keeps the graph of every step in memory.
+"""Adding a loss to a running total, or to a list, keeps the graph of every step in memory.
 
 `total += loss`, or `total = total + loss`, makes the total a tensor that requires gradients: autograd's graph grows with
 every batch until the epoch ends or GPU memory is full, often hours into a run. Use a number instead: `loss.item()`, or
-`loss.detach()`, which does not wait for the GPU. PyTorch's FAQ describes this under "My model reports cuda runtime
+`loss.detach()`, which does not wait for the GPU. A list of losses (`losses.append(loss)`) keeps one graph for each step, in
+a loop as in the `training_step` of Lightning; its buffers are freed by `backward()`, so this is a warning. PyTorch's FAQ describes this under "My model reports cuda runtime
 error(2)".
 
 Bad: written as a sum
@@ -54,6 +55,77 @@ Bad: mixed precision, and a loss that is weighted by the batch
         scaler.scale(loss).backward()
         total += loss * batch.size(0)  # <-
 
+Bad: a list of losses
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    losses = []
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        losses.append(loss)  # <-
+
+Fixed:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    losses = []
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        losses.append(loss.detach())
+
+Bad: Lightning runs backward on what the step returns
+
+    import lightning as L
+    import torch
+
+    class Net(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.losses = []
+
+        def training_step(self, batch, index):
+            loss = self.layer(batch).mean()
+            self.losses.append(loss)  # <-
+            return {"loss": loss}
+
+Quiet: the list is emptied after each epoch, as Lightning's documentation does it
+
+    import lightning as L
+    import torch
+
+    class Net(L.LightningModule):
+        def training_step(self, batch, index):
+            loss = self.layer(batch).mean()
+            self.losses.append(loss)
+            return loss
+
+        def on_train_epoch_end(self):
+            self.log("mean", torch.stack(self.losses).mean())
+            self.losses.clear()
+
+Quiet: backward runs on all losses of the list, a number is kept, or only the last losses
+
+    from collections import deque
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    values, recent, parts = [], deque(maxlen=10), []
+    for x in [torch.ones(4)]:
+        loss = model(x).mean()
+        parts.append(loss)
+        loss = torch.stack(parts).sum()
+        loss.backward()
+        parts = []
+        recent.append(loss)
+        loss = loss.item()
+        values.append(loss)
+
 Good:
 
     import torch
@@ -95,11 +167,12 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.torch import is_inside_with, is_test
+from gpuproof.linter.knowledge.torch import is_inside_with, is_lightning_module, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
@@ -107,7 +180,7 @@ from gpuproof.linter.source.edit import Fix
 _NUMBERS = re.compile(r"(^|\.)(item|detach|numpy|tolist|float|no_grad)$")
 _DATA = re.compile(r"^data$")
 
-rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
+rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward", "LightningModule"))
 
 
 @rule.module
@@ -134,6 +207,93 @@ def check(module: Module, _: Project) -> Hits:
             remedy=f"Add {loss.id}.detach(), and call .item() on the total once at the end.",
             fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=True),
         )
+    for call, loss in _appended(module, backwards):
+        yield rule.hit(
+            call.span,
+            f"`{module.text(call.node)}` keeps the graph of every step in memory as long as the list lives.",
+            remedy=f"Append {loss.id}.detach(), or {loss.id}.item(), which waits for the GPU.",
+            severity=Severity.WARNING,
+            fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=False),
+        )
+
+
+def _appended(module: Module, backwards: list[Call]) -> Iterator[tuple[Call, ast.Name]]:
+    """The calls that append a loss with its graph to a list which nothing empties, and the loss."""
+    for call in calls_named(module, "append"):
+        loss = call.node.args[0] if len(call.node.args) == 1 else None
+        kept = call.receiver
+        if not isinstance(loss, ast.Name) or not isinstance(kept, (ast.Name, ast.Attribute)):
+            continue
+        bindings = module.reaching(loss)
+        values = [binding.value for binding in bindings]
+        if not values or any(value is None or _is_number(module, value) for value in values):
+            continue
+        if not _is_step_of_lightning(module, loss) and not _runs_backward(module, bindings, call, backwards):
+            continue
+        if not _is_emptied(module, kept, call) and not is_inside_with(
+            module, call.node, ("no_grad", "inference_mode")
+        ):
+            yield call, loss
+
+
+def _is_step_of_lightning(module: Module, loss: ast.Name) -> bool:
+    """Whether a loss is what the `training_step` around it returns, on which Lightning runs backward."""
+    step, owner = module.function_of(loss), module.enclosing(loss, ast.ClassDef)
+    if (
+        step is None
+        or owner is None
+        or step.name != "training_step"
+        or not is_lightning_module(module, owner)
+    ):
+        return False
+    bindings = module.reaching(loss)
+    return any(
+        isinstance(name, ast.Name) and name.id == loss.id and module.reaching(name) == bindings
+        for returned in module.nodes(ast.Return)
+        if module.function_of(returned) is step and returned.value is not None
+        for name in (
+            returned.value,
+            *(returned.value.values if isinstance(returned.value, ast.Dict) else ()),
+        )
+    )
+
+
+def _runs_backward(module: Module, bindings: list[Binding], call: Call, backwards: list[Call]) -> bool:
+    """Whether backward runs in the loop around a call on a loss with one of these bindings."""
+    loops = module.loops_around(call.node)
+    inside = calls_within(backwards, loops[0]) if loops else []
+    return any(
+        isinstance(name, ast.Name) and name.id == _differentiated(backward) and binding in bindings
+        for backward in inside
+        if backward.receiver is not None
+        for name in ast.walk(backward.receiver)
+        if isinstance(name, ast.Name)
+        for binding in module.reaching(name)
+    )
+
+
+def _is_emptied(module: Module, kept: ast.Name | ast.Attribute, call: Call) -> bool:
+    """Whether the list has a limit, or is emptied or replaced where it would grow."""
+    text = module.text(kept)
+    emptying = calls_named(module, "clear", "pop", "popleft")
+    if any(module.text(other.receiver) == text for other in emptying if other.receiver is not None):
+        return True
+    made = origin_call(module, kept)
+    if made is not None and made.method == "deque":
+        return True
+    around = module.loops_around(call.node)[:1] or [module.enclosing(call.node, ast.ClassDef)]
+    replaced = [
+        node
+        for node in module.nodes(ast.Assign, ast.Delete)
+        if any(module.text(target).partition("[")[0] == text for target in node.targets)
+    ]
+    return any(
+        scope is not None
+        and module.tree.is_within(node, scope)
+        and getattr(module.function_of(node), "name", "") not in ("__init__", "setup")
+        for node in replaced
+        for scope in around
+    )
 
 
 def _sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
