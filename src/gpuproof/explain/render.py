@@ -48,7 +48,10 @@ def format_no_cause(report: Report, name: str, width: int) -> list[LabelledText]
     if report.failure is not None:
         line, text = report.failure
         lines.append(("last error", _wrap(f"line {line}: {text}", width)))
-    return [*lines, *notes]
+    if report.unrecognized is not None:
+        lines.append(("where", _wrap(report.unrecognized.here or "", width)))
+        lines.append(("fix", _wrap(report.unrecognized.remedy, width)))
+    return [*[(label, text) for label, text in lines if text], *notes]
 
 
 def format_json(report: Report, name: str) -> str:
@@ -62,6 +65,7 @@ def format_json(report: Report, name: str) -> str:
             "last_failure": report.failure and {"line": report.failure[0], "text": report.failure[1]},
             "hints": list(report.asides),
             "notes": [note.to_json() for note in report.notes],
+            "unrecognized": report.unrecognized and report.unrecognized.to_json(),
         },
         indent=2,
     )

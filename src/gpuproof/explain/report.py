@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from gpuproof.explain import exceptions
 from gpuproof.explain.advice import ADVICE
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, Explanation
 from gpuproof.explain.patterns import KnownError
 from gpuproof.explain.root_cause import ExplainedError, find_root_causes
 from gpuproof.explain.scan import Occurrence, Scan, is_exception, scan_lines
+from gpuproof.explain.traceback import Raised
 from gpuproof.findings import Severity
 
 LONGEST_TEXT = 400
@@ -32,6 +35,7 @@ class Report:
         asides: notes that are not findings.
         notes: what the log says about not using a GPU, if it is unknown whether the job should use one.
         failed: whether the program failed, as far as is known.
+        unrecognized: where the last exception comes from, if its cause is unknown.
     """
 
     explanations: tuple[Explanation, ...]
@@ -39,6 +43,7 @@ class Report:
     asides: tuple[str, ...]
     failed: bool
     notes: tuple[Explanation, ...] = ()
+    unrecognized: Explanation | None = None
 
     @property
     def cause_unknown(self) -> bool:
@@ -88,25 +93,26 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
     relevant = [occurrence for occurrence in occurrences if _applies(occurrence.error, known)]
     failure = next((scan.failure for scan in scans if scan.failure), None)
     failed = bool(failure) if known.failed is None else known.failed
+    errors = [
+        ExplainedError(
+            occurrence.error,
+            replace(_explain(occurrence, known), severity=severity_in(occurrence, relevant, failure, failed)),
+        )
+        for occurrence in _merge(relevant)
+    ]
+    roots = find_root_causes(errors)
+    exception = _explain_exception(scans, errors, roots) if failed else None
+    # An error that only reports another one is worth less than an exception of which only the place is known.
+    recognized = exception is not None and (exception.recognized or _failures(roots) != [])
+    if exception is not None and recognized:
+        roots = _below(exception.explained, errors)
     return Report(
-        explanations=tuple(
-            find_root_causes(
-                [
-                    ExplainedError(
-                        occurrence.error,
-                        replace(
-                            _explain(occurrence, known),
-                            severity=severity_in(occurrence, relevant, failure, failed),
-                        ),
-                    )
-                    for occurrence in _merge(relevant)
-                ]
-            )
-        ),
+        explanations=tuple(roots),
         failure=failure,
         asides=_asides(occurrences, relevant) if known.gpu_expected is None else (),
         failed=failed,
         notes=_notes(occurrences, relevant, known) if known.gpu_expected is None else (),
+        unrecognized=exception.explained.explanation if exception is not None and not recognized else None,
     )
 
 
@@ -131,6 +137,67 @@ def severity_in(
             return Severity.ERROR
         return Severity.ERROR if failed and failure is None else Severity.WARNING
     return Severity.WARNING if _has_own_cause(occurrence.failure) else Severity.ERROR
+
+
+class _Exception(NamedTuple):
+    """An exception that is in no table, explained by its kind."""
+
+    explained: ExplainedError
+    recognized: bool
+
+
+def _explain_exception(
+    scans: Sequence[Scan], errors: Sequence[ExplainedError], roots: Sequence[Explanation]
+) -> _Exception | None:
+    """The exception that ended the program, if no known error is its cause."""
+    by_code = {error.code: error for error, _ in errors}
+    if any(by_code[root.code].depth == "cause" or by_code[root.code].when for root in _failures(roots)):
+        return None
+    for scan in scans:
+        explained = {at for seen in scan.occurrences.values() for at in (seen.line, seen.last_line)}
+        index = exceptions.choose(scan.raised, explained, lambda text: bool(scan_lines([text]).occurrences))
+        if index is not None:
+            line, raised = scan.raised[index]
+            before = scan.raised[index - 1][1] if index else None
+            origin = before if before is not None and before.causes_next else None
+            return _explain_kind(raised, origin, line, scan.log)
+    return None
+
+
+def _explain_kind(raised: Raised, origin: Raised | None, line: int, log: str | None) -> _Exception:
+    kind = exceptions.kind(raised)
+    error = exceptions.as_known_error(kind, raised)
+    cause = " ".join(fill_template(kind.cause, kind.groups).split())
+    advice = exceptions.own_advice(raised)
+    quoted = f'The message itself says: "{advice}"\n' if advice and advice.rstrip(". ") not in cause else ""
+    first = f"It followed from {origin.text}." if origin else ""
+    explanation = Explanation(
+        code=error.code,
+        severity=Severity.ERROR,
+        text=_shorten(raised.text),
+        log=log,
+        line=line,
+        last_line=None,
+        count=1,
+        cause=cause,
+        here=" ".join(filter(None, (exceptions.where(raised), first))) or None,
+        remedy=quoted + fill_template(kind.remedy, kind.groups),
+        source=error.source,
+        as_of=error.as_of,
+        is_symptom=not kind.is_recognized,
+    )
+    return _Exception(ExplainedError(error, explanation), kind.is_recognized or bool(advice))
+
+
+def _below(exception: ExplainedError, errors: Sequence[ExplainedError]) -> list[Explanation]:
+    """The root causes with an exception before the errors that only report it; warnings have nothing to do with it."""
+    failures = [error for error in errors if error.explanation.severity is Severity.ERROR]
+    warnings = [error for error in errors if error.explanation.severity is not Severity.ERROR]
+    return [*find_root_causes([exception, *failures]), *find_root_causes(warnings)]
+
+
+def _failures(roots: Sequence[Explanation]) -> list[Explanation]:
+    return [root for root in roots if root.severity is Severity.ERROR]
 
 
 def _follows(other: Occurrence, occurrence: Occurrence) -> bool:

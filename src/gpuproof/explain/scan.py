@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from gpuproof.agent.failure import error_line
 from gpuproof.explain.normalize import normalize_line
 from gpuproof.explain.patterns import (
     FailureSign,
@@ -20,6 +19,7 @@ from gpuproof.explain.patterns import (
     log_facts,
 )
 from gpuproof.explain.prefilter import Prefilter
+from gpuproof.explain.traceback import Raised, read_traceback, without_traceback
 
 BLOCK_BYTES = 1 << 20
 """Size of the blocks that are scanned."""
@@ -42,6 +42,7 @@ _EXCEPTION = re.compile(
 _LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
 """An exception of any name, which only counts in the last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
+_KEPT_TRACEBACKS = 16
 _FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+')
 _PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>\w+)[/.]")
 INSTALLED_CODE = "installed_code"
@@ -86,12 +87,16 @@ class Scan:
         failure: number and text of the last line that shows a failure; for a traceback, the line that names the
             exception.
         lines: number of lines in the log.
+        raised: line numbers and exceptions of tracebacks; of many, the first and the last ones.
+        log: name of the log.
     """
 
     occurrences: dict[str, Occurrence] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     failure: tuple[int, str] | None = None
     lines: int = 0
+    raised: list[tuple[int, Raised]] = field(default_factory=list)
+    log: str | None = None
 
 
 def is_exception(line: str) -> bool:
@@ -121,7 +126,7 @@ class _Window:
         self._done = 0
         self._line = 1  # of the byte at self._done
         self._index = _index()
-        self._scan = Scan()
+        self._scan = Scan(log=log)
 
     def feed(self, chunk: bytes) -> None:
         self._buffer += chunk
@@ -141,6 +146,7 @@ class _Window:
         self._scan.lines = self._line - 1 + ends_open
         if self._scan.failure is None and (final := self._final_exception()) is not None:
             self._scan.failure = final
+            self._scan.raised.append((final[0], without_traceback(final[1])))
             self._end_in(final[1])
         return self._scan
 
@@ -223,12 +229,18 @@ class _Window:
             self._scan.failure = self._scan.failure or (line, _line_of(text, match))
             self._end_in(_line_of(text, match))
             return
-        following = self._buffer[stop : stop + LOOKAHEAD_BYTES].splitlines()[1:]
+        # A progress bar and a line that follows it are one line to whoever counts them.
+        following = [
+            raw.rstrip(b"\r").rpartition(b"\r")[2]
+            for raw in self._buffer[stop : stop + LOOKAHEAD_BYTES].split(b"\n")[1:]
+        ]
         lines = text.split("\n") + [normalize_line(raw) for raw in following]
-        exception = error_line("\n".join(lines))
+        exception = read_traceback(lines)
         self._end_in(_raised(lines))
         if exception is not None:
-            self._scan.failure = (line + lines.index(exception), exception)
+            self._scan.failure = (line + exception.offset, exception.text)
+            self._scan.raised.append((line + exception.offset, exception))
+            del self._scan.raised[_KEPT_TRACEBACKS // 2 : -_KEPT_TRACEBACKS // 2]
         elif self._scan.failure is None:
             self._scan.failure = (line, _line_of(text, match))  # the log ends inside the traceback
 

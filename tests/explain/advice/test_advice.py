@@ -328,12 +328,15 @@ def test_an_attribute_that_an_installed_package_misses_is_a_clash_of_versions(co
 
 
 def test_an_attribute_that_the_script_misses_is_the_scripts_own_error(context: Context) -> None:
-    assert explain_lines(attribute_error("/opt/ml/code/train.py"), context) == []
+    found = explained(context, *attribute_error("/opt/ml/code/train.py"))
+    assert found.code == "exception-attribute"
+    assert "train.py, line 12 (self.scaler.step_all()) raised it" in (found.here or "")
 
 
 def test_none_in_an_installed_package_is_no_clash_of_versions(context: Context) -> None:
     lines = attribute_error("/opt/conda/lib/python3.12/site-packages/trl/grpo.py")
-    assert explain_lines([line.replace("GRPOTrainer", "NoneType") for line in lines], context) == []
+    found = explained(context, *[line.replace("GRPOTrainer", "NoneType") for line in lines])
+    assert found.code == "exception-none"
 
 
 def test_a_missing_part_of_torch_names_the_package_that_was_built_for_another_one(context: Context) -> None:
