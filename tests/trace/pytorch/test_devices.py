@@ -85,3 +85,24 @@ def test_a_batch_that_stays_on_the_cpu_is_noted_with_its_line(
     found = [note for note in trace.assumptions if note.code == "device-mismatch"]
     assert [note.line for note in found] == ([] if line is None else [line])
     assert all("linear got a tensor on the GPU and one on the CPU" in note.message for note in found)
+
+
+TYPES = """
+import torch
+
+norm = torch.nn.RMSNorm(64).to("cuda", torch.bfloat16)
+optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
+x = torch.ones(8, 64, device="cuda", dtype=torch.bfloat16)
+for _ in range(2):
+    normalized = norm(x)
+    rotated = x.float().cos().type_as(x)
+    assert normalized.is_cuda and rotated.is_cuda
+    (normalized + rotated).sum().backward()
+    optimizer.step()
+host = torch.ones(2)
+assert host.type_as(x).is_cuda and not x.type_as(host).is_cuda
+"""
+
+
+def test_a_tensor_that_takes_on_the_type_of_another_one_is_where_that_is(tmp_path: Path) -> None:
+    assert trace_of(tmp_path, TYPES).assumptions == []

@@ -110,6 +110,7 @@ class FakeGpu(TorchFunctionMode):
             _Tensor.cuda: lambda tensor, *_, **__: self.to_gpu(tensor),
             _Tensor.cpu: self._cpu,
             _Tensor.to: self._to,
+            _Tensor.type_as: self._to,
             _Tensor.type: self._type,
             _Tensor.numpy: self._numpy,
             _Tensor.tolist: lambda tensor: _Tensor.tolist(self.to_host(tensor)),

@@ -79,8 +79,9 @@ class OperatorLog(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on shapes alone, if one of its tensors is not on the host."""
         kwargs = dict(kwargs or {})
-        if func is aten._to_copy.default and _is_gradient_of_cast():
-            # It names the physical device of the tensor that was cast, and a gradient stays where it is.
+        if func is aten._to_copy.default and ("layout" in kwargs or _is_gradient_of_cast()):
+            # It names the physical device of another tensor on the GPU: of the one whose type PyTorch's own code takes on, as in
+            # `rms_norm`, which names the layout, too, or of the one that was cast, whose gradient stays where it is.
             kwargs.pop("device", None)
         device = kwargs.get("device")
         if device is not None:
