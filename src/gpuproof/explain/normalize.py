@@ -20,6 +20,11 @@ _PREFIXES = re.compile(
     | \[(?:rank|default|Rank[ ]?)\d+\]:?[ ]?                                              # [rank0]:
     | \([\w.]+\ pid=\d+(?:,\ ip=[\d.]+)?\)[ ]                                             # (train pid=123, ip=10.0.0.1)
     | [A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\ \S+\ [\w.-]+(?:\[\d+\])?:[ ]                # Nov 21 10:11:12 host kernel:
+    | (?:DEBUG|INFO|WARNING|ERROR)\ \d\d-\d\d\ [\d:]+\ \[[\w./]+:\d+\][ ]                    # ERROR 05-06 01:55:26 [core.py:383] (vLLM)
+    | \[\d{4}-\d\d-\d\d\ [\d:]+(?:\ [A-Z]+\d+)+\][ ]                                       # [2025-06-01 10:00:00 TP0] (SGLang)
+    | \#\d+\ \d+\.\d+[ ]                                                                # #12 5.321 (docker build)
+    | \[(?:INFO|WARN|ERROR)\s*\]\ W-\S+\ \S+\ -[ ]                                       # [INFO ] W-9000-model-stdout MODEL_LOG - (TorchServe)
+    | (?:INFO|WARN|ERROR)\s+PyProcess\ \S+:[ ]                                             # INFO  PyProcess W-107-model-stdout: (DJL)
     | <\d+>                                                                               # <4> (kernel log level)
     | \[\s*\d+\.\d{6}\][ ]                                                                # [  123.456789]
     )""",

@@ -25,6 +25,7 @@ AREAS = (
     "serving",
     "sdk",
     "shells",
+    "system",
     "trainers",
     "ec2",
 )
