@@ -154,3 +154,40 @@ def test_every_kind_has_cause_and_remedy() -> None:
         assert row["cause"]
         assert row["remedy"]
         assert row["recognized"] in ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "#12 3.374     ",
+        "2.327       ",
+        "2025-10-30 20:20:53,713 - Tuner - INFO - ",
+        "(EngineCore_DP0 pid=54) ERROR 10-28 23:01:07 [core.py:708] ",
+        "[2025-06-01 10:00:00 TP0] ",
+        "2025-06-01T10:00:00,123 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - ",
+    ],
+)
+def test_a_traceback_is_read_through_the_prefixes_of_loggers(prefix: str, context: Context) -> None:
+    lines = (HEADER, *SCRIPT, *PACKAGE, "ValueError: Unknown schedule 'cosin'")
+    found = root(context, *(prefix + line for line in lines))
+    assert found.code == "exception-value"
+    assert "train.py, line 64 called it" in (found.here or "")
+
+
+def test_modules_that_pass_an_attribute_on_are_not_blamed(context: Context) -> None:
+    found = root(
+        context,
+        HEADER,
+        *SCRIPT,
+        *PACKAGE,
+        '  File "/opt/conda/lib/python3.12/site-packages/torch/nn/modules/module.py", line 1964, in __getattr__',
+        "    raise AttributeError(",
+        "AttributeError: 'Enformer' object has no attribute 'tied'",
+    )
+    assert "The package transformers raised it" in (found.here or "")
+
+
+def test_an_error_line_at_the_end_of_a_log_is_a_failure(context: Context) -> None:
+    found = report(context, "Step 3", "cmake: error: could not load cache")
+    assert found.cause_unknown
+    assert found.failure == (2, "cmake: error: could not load cache")

@@ -17,7 +17,7 @@ _SECONDARY = re.compile(
 _ADVICE = re.compile(
     r"(?i)\bpip3? install|\bplease\b|\btry (?:to |again|setting|using|running|\w+ing\b)|\byou (?:should|need to|must|can)\b|"
     r"\b(?:consider|make sure|ensure) |^(?:use|set|install|upgrade|update|run|pass|add|check|specify|call) |"
-    r"\bdid you mean\b|\b(?:should|must|needs? to) be\b|\buse `|\binstead\b"
+    r"\bdid you mean\b|\bneed to (?!be\b)|\b(?:should|must|needs? to) be\b|\buse `|\binstead\b"
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 

@@ -19,7 +19,7 @@ from gpuproof.explain.patterns import (
     log_facts,
 )
 from gpuproof.explain.prefilter import Prefilter
-from gpuproof.explain.traceback import Raised, read_traceback, without_traceback
+from gpuproof.explain.traceback import PASSES_ON, Raised, read_traceback, without_traceback
 
 BLOCK_BYTES = 1 << 20
 """Size of the blocks that are scanned."""
@@ -41,9 +41,14 @@ _EXCEPTION = re.compile(
 )
 _LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
 """An exception of any name, which only counts in the last line."""
+_ERROR_LINE = re.compile(
+    r"(?!ERROR: pip's dependency resolver)(?:\[?(?:ERROR|FATAL|CRITICAL|Error|error|fatal|FAILED|E)\]?(?::| -| {1,2}\|)|[\w./+-]+: (?:fatal )?(?:error|ERROR)[: ]|"
+    r"make(?:\[\d+\])?: \*\*\*|CMake Error|[│╷] ?Error:)\s*\S.{2,}"
+)
+"""A line of the level error of any program, which only counts at the end of a log."""
 _TRACEBACK = b"Traceback (most recent call last)"
 _KEPT_TRACEBACKS = 16
-_FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+')
+_FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+(?:, in (?P<function>\w+))?')
 _PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>\w+)[/.]")
 INSTALLED_CODE = "installed_code"
 """Advice of errors that count only if an installed package raised them."""
@@ -146,7 +151,8 @@ class _Window:
         self._scan.lines = self._line - 1 + ends_open
         if self._scan.failure is None and (final := self._final_exception()) is not None:
             self._scan.failure = final
-            self._scan.raised.append((final[0], without_traceback(final[1])))
+            if is_exception(final[1]):
+                self._scan.raised.append((final[0], without_traceback(final[1])))
             self._end_in(final[1])
         return self._scan
 
@@ -160,7 +166,14 @@ class _Window:
                 index == last and _LAST_EXCEPTION.fullmatch(tail[index])
             ):
                 return self._scan.lines - len(tail) + index + 1, tail[index]
-        return None
+        return next(
+            (
+                (self._scan.lines - len(tail) + index + 1, tail[index])
+                for index in reversed(range(len(tail)))
+                if _ERROR_LINE.fullmatch(tail[index])
+            ),
+            None,
+        )
 
     def _scan_until(self, end: int) -> None:
         buffer, counted, line = self._buffer, self._done, self._line
@@ -219,7 +232,7 @@ class _Window:
         """The installed package whose file the traceback ends in, above a line; empty if it is the user's file."""
         above = self._buffer[max(0, start - MAX_LINE_BYTES) : start].splitlines()[-CONTEXT_LINES:]
         for line in reversed([*map(normalize_line, above), *before.split("\n")]):
-            if frame := _FRAME.search(line):
+            if (frame := _FRAME.search(line)) and frame["function"] not in PASSES_ON:
                 package = _PACKAGE.search(frame["path"])
                 return package["name"] if package else ""
         return ""

@@ -13,12 +13,14 @@ _NOTEBOOK_FRAME = re.compile(
 )
 _CELL = re.compile(r"(?P<path>Cell In\s?\[\d+\]|<ipython-input-[\w-]+>)(?:, line | in .*?line )(?P<line>\d+)")
 _BOX_FRAME = re.compile(r"│ (?P<path>[/~][^:│]*\.py):(?P<line>\d+) in (?P<function>[\w.<>]+)")
-_EXCEPTION = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|$)")
+_EXCEPTION = re.compile(r"(?P<type>(?![A-Z]+:|[Ee]rror:|[Ww]arning:)[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|$)")
 _CAUSES_NEXT = "The above exception was the direct cause of the following exception"
 _END_OF_MESSAGE = re.compile(r"\s*$|Traceback |The above exception|During handling of|\[rank\d|[\w-]+ \| ")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](?P<package>\w+)(?P<rest>[/\\.].*)?")
 _INTERPRETER = re.compile(r"<frozen |<string>|[/\\]python3[\d.]*[/\\](?!.*-packages)|[/\\]s?bin[/\\][^/\\]+$")
 _LONGEST_MESSAGE = 600
+PASSES_ON = {"__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl", "decorate_context"}
+"""Functions that only pass a call or the access to an attribute on."""
 
 
 class Frame(NamedTuple):
@@ -69,8 +71,11 @@ class Raised(NamedTuple):
 
     @property
     def raiser(self) -> Frame | None:
-        """The innermost call that is not of Python itself."""
-        return next((frame for frame in reversed(self.frames) if frame.package or frame.is_users), None)
+        """The innermost call that is not of Python itself and does more than pass a call or an attribute on."""
+        code = [frame for frame in self.frames if frame.package or frame.is_users]
+        return next(
+            (frame for frame in reversed(code) if frame.function not in PASSES_ON), *code[-1:] or (None,)
+        )
 
     @property
     def users_frame(self) -> Frame | None:
@@ -86,8 +91,7 @@ def read_traceback(lines: Sequence[str]) -> Raised | None:
     Args:
         lines: the line with the header and what follows it, normalized.
     """
-    indentation = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    body = [line.removeprefix(indentation) for line in lines]
+    body = _without_prefix(lines)
     frames: list[Frame] = []
     for index, line in enumerate(body[1:], start=1):
         if frame := _frame(body, index):
@@ -107,6 +111,17 @@ def without_traceback(text: str) -> Raised:
     """The exception of a line that stands alone."""
     name, _, message = text.partition(": ")
     return Raised(0, name, message, (), causes_next=False)
+
+
+def _without_prefix(lines: Sequence[str]) -> list[str]:
+    """The lines without what a logger puts in front of each, such as `2025-10-30 20:20:53 - INFO - `."""
+    before = lines[0].partition(HEADER)[0]
+    if not before or "─" in before or before.rstrip().endswith(("Error", "Exception")):
+        return list(lines)
+    prefix = re.compile(
+        re.sub(r"\d+", r"\\d+", re.escape(before.rstrip())) + " ?" * (len(before) - len(before.rstrip()))
+    )
+    return [line[found.end() :] if (found := prefix.match(line)) else line for line in lines]
 
 
 def _frame(lines: Sequence[str], index: int) -> Frame | None:

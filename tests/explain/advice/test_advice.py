@@ -349,3 +349,16 @@ def test_a_missing_part_of_torch_names_the_package_that_was_built_for_another_on
     )
     assert found.here == "mmcv was built for another torch than the one that is installed."
     assert "--no-build-isolation mmcv" in found.remedy
+
+
+def test_a_module_that_is_missing_while_a_package_is_built_is_a_matter_of_isolation(context: Context) -> None:
+    found = explained(
+        context,
+        "  Getting requirements to build wheel ... error",
+        '        File "/tmp/pip-build-env-1/lib/python3.10/site-packages/setuptools/build_meta.py", line 317, in run_setup',
+        "          exec(code, locals())",
+        '        File "<string>", line 22, in <module>',
+        "      ModuleNotFoundError: No module named 'torch'",
+    )
+    assert found.code == "module-not-found"
+    assert "--no-build-isolation" in found.remedy

@@ -14,6 +14,7 @@ from gpuproof.util.csv_table import read_package_rows
 _FRAMEWORKS = ("torch", "tensorflow", "nvidia", "triton")
 _CUDART = re.compile(r"libcudart\.so\.(\d+)")
 _CUDNN = re.compile(r"libcudnn\w*\.so\.(\d+)")
+_BUILDERS = ("setuptools", "pip", "hatchling", "poetry", "scikit_build_core", "pyproject_hooks")
 _INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
 _EXTENSIONS = {"flash_attn": "flash-attn"}
 """Packages by the names of their compiled modules."""
@@ -35,6 +36,14 @@ def module(groups: Mapping[str, str], context: Context) -> Advice | None:
             f"The job's requirements.txt names {package}, but it is not installed for this interpreter.",
             f"The log of pip above says why. Print sys.executable in the script: the packages may be in another Python. "
             f"Check with: python -m pip show {package}",
+            instead=True,
+        )
+    if groups.get("build") and importer in ("", *_BUILDERS):
+        return Advice(
+            f"A package is built from source in an environment of its own: it imports {top} while it is built and does not "
+            f"declare it. Whether {top} is installed does not matter.",
+            f"pip install {package} first, then pip install --no-build-isolation PACKAGE (uv pip install --no-build-isolation), or "
+            f"a wheel of PACKAGE for this Python, torch and CUDA. In one requirements.txt the order does not help.",
             instead=True,
         )
     if importer and importer != top:
