@@ -15,7 +15,7 @@ from gpuproof.planning.scaling import scaled, sharded
 from gpuproof.planning.script_plan import ScriptPlan
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import NotTraceable, TracedSizes, TraceRequest, trace_script
-from gpuproof.trace.document import CATEGORIES, Memory, Trace
+from gpuproof.trace.document import CATEGORIES, Trace
 
 _TEXTS = {
     "amp": "mixed precision (torch.autocast to float16)",
@@ -83,7 +83,7 @@ def eight_bit(trace: Trace) -> Trace:
         else (size, category)
         for index, (size, category) in enumerate(trace.memory.blocks)
     ]
-    return replace(trace, memory=Memory(blocks, trace.memory.events))
+    return replace(trace, memory=replace(trace.memory, blocks=blocks))
 
 
 def _without_tracing(traced: TracedSizes, target: GpuPlan) -> Iterator[_Changed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from typing import TypeVar
@@ -11,7 +12,8 @@ from gpuproof.trace.document import CATEGORIES, Memory, Operator, Trace
 
 _Key = TypeVar("_Key")
 
-_SHARDED = tuple(CATEGORIES.index(name) for name in ("parameter", "gradient", "optimizer"))
+_GRADIENT, _TEMPORARY = CATEGORIES.index("gradient"), CATEGORIES.index("temporary")
+_SHARDED = (CATEGORIES.index("parameter"), _GRADIENT, CATEGORIES.index("optimizer"))
 _GATHERED_UNITS = 2
 """FSDP holds the parameters of the unit that computes and of the one that is fetched meanwhile."""
 
@@ -60,12 +62,12 @@ def _scaled_memory(first: Memory, second: Memory, factor: float) -> Memory:
     """Block by block if both traces allocate in the same order; otherwise each category by its total."""
     if first.events == second.events and len(first.blocks) == len(second.blocks):
         pairs = zip(first.blocks, second.blocks, strict=True)
-        return Memory([(round(_line(a, b, factor)), kind) for (a, kind), (b, _) in pairs], first.events)
+        return replace(first, blocks=[(round(_line(a, b, factor)), kind) for (a, kind), (b, _) in pairs])
     old, new = _totals(first), _totals(second)
     share = {
         kind: _line(old[kind], new.get(kind, old[kind]), factor) / old[kind] for kind in old if old[kind]
     }
-    return Memory([(round(size * share.get(kind, 1)), kind) for size, kind in first.blocks], first.events)
+    return replace(first, blocks=[(round(size * share.get(kind, 1)), kind) for size, kind in first.blocks])
 
 
 def _totals(memory: Memory) -> Counter[int]:
@@ -129,10 +131,13 @@ def _sizes(first: tuple[int, ...], second: tuple[int, ...], factor: float) -> tu
 def sharded(trace: Trace, gpus: int) -> Trace:
     """The trace on each of several GPUs among which FSDP shards parameters, gradients and optimizer state.
 
-    Each GPU holds its share, and gathers the parameters of the outermost unit, which stay for the whole step, of the unit that
-    computes and of the one that is fetched meanwhile, and the gradients of one unit twice: as they are made, and as they are sent, in the
-    type in which they are reduced (`foreach_reduce` in torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py of PyTorch).
-    Source: https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html. The optimizer changes its share alone.
+    Each GPU holds its share. It gathers the parameters of the outermost unit, which stay for the whole step, of the unit that
+    computes and of the one that is fetched meanwhile. While gradients are made, it holds those of the outermost unit, and those of one
+    other unit twice: as they are made, and as they are sent, in the type in which they are reduced. At the end the outermost unit's are
+    sent. Shares of gradients, and the buffer into which `fully_shard` gathers, are allocated on streams of communication, whose memory
+    activations cannot use. The optimizer changes its share alone.
+    Source: `foreach_all_gather` and `foreach_reduce` in torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, and
+    `_post_backward_hook` in torch/distributed/fsdp/_runtime_utils.py of PyTorch 2.13.
 
     If the units are not known, two are gathered. A unit is then taken to be a layer: the parameters divided by half of how often
     the shape occurs that makes up most of them (two such matrices in a layer); all parameters if no shape repeats.
@@ -149,31 +154,59 @@ def sharded(trace: Trace, gpus: int) -> Trace:
     factor = 1.0 if trace.sharding is None else trace.sharding.share_factor
     if gpus == 1 and factor == 1:
         return trace
-    blocks = [
-        (ceil(size * factor / gpus) if kind in _SHARDED else size, kind) for size, kind in trace.memory.blocks
-    ]
-    blocks.append((_gathered(trace), CATEGORIES.index("temporary")))
     share = factor / gpus
+    blocks = [(ceil(size * share) if kind in _SHARDED else size, kind) for size, kind in trace.memory.blocks]
     operators = [
         replace(operator, flops=operator.flops * share, bytes=operator.bytes * share)
         if operator.phase == "optimizer"
         else operator
         for operator in trace.operators
     ]
-    return replace(trace, memory=Memory(blocks, [len(blocks), *trace.memory.events]), operators=operators)
+    memory = _with_whole_units(trace, Memory(blocks, trace.memory.events))
+    return replace(trace, memory=memory, operators=operators)
 
 
-def _gathered(trace: Trace) -> int:
-    """Bytes of whole parameters and gradients that each GPU holds at the peak."""
-    everything = _parameter_bytes(trace.memory)
+def _with_whole_units(trace: Trace, shares: Memory) -> Memory:
+    """What one GPU allocates, with the whole parameters and gradients that it holds for a time."""
     if trace.sharding is None:
-        return min(_GATHERED_UNITS * _unit(trace.memory), everything)
+        gathered = min(_GATHERED_UNITS * _unit(trace.memory), _parameter_bytes(trace.memory))
+        first = len(shares.blocks) + 1
+        return replace(
+            shares, blocks=[*shares.blocks, (gathered, _TEMPORARY)], events=[first, *shares.events]
+        )
     *inner, outermost = trace.sharding.units
-    largest = max(inner, default=outermost)
-    gradients = round((1 + trace.sharding.reduce_factor) * largest)
-    if trace.sharding.keeps_gathered or not inner:
-        return sum(trace.sharding.units) + gradients
-    return min(outermost + _GATHERED_UNITS * largest, sum(trace.sharding.units)) + gradients
+    largest = max(inner, default=0)
+    gathered = min(outermost + _GATHERED_UNITS * largest, sum(trace.sharding.units))
+    if trace.sharding.keeps_gathered:
+        gathered = sum(trace.sharding.units)
+    buffer = max(outermost, _GATHERED_UNITS * largest) if trace.sharding.copies_gathered else 0
+    sent = 1 + trace.sharding.reduce_factor
+    sizes = (buffer, gathered, round(outermost + sent * largest), round(sent * outermost))
+    blocks = [*shares.blocks, *((size, _TEMPORARY) for size in sizes)]
+    of_buffer, of_parameters, of_gradients, of_last = range(len(shares.blocks) + 1, len(blocks) + 1)
+    gradients = {index for index, (_, kind) in enumerate(shares.blocks) if kind == _GRADIENT}
+    events = [of_buffer, of_parameters]
+    for step in _steps_of(shares.events):
+        made = [place for place, event in enumerate(step) if event - 1 in gradients]
+        # Gradients that are never freed, but set to zero, are made in the first step alone.
+        first, last = (made[0], made[-1] + 1) if made else (0, max(0, len(step) - 1))
+        if gradients:
+            # The outermost unit's parameters are free again before its gradients are sent.
+            end = [-of_gradients, -of_parameters, of_last, -of_last, of_parameters]
+            step = [*step[:first], of_gradients, *step[first:last], *end, *step[last:]]  # noqa: PLW2901
+        events += step
+    return Memory(blocks, events, frozenset({*gradients, of_buffer - 1}))
+
+
+def _steps_of(events: list[int]) -> Iterator[list[int]]:
+    """The events of each step, with the 0 at its end."""
+    start = 0
+    for place, event in enumerate(events, 1):
+        if event == 0:
+            yield events[start:place]
+            start = place
+    if start < len(events):
+        yield events[start:]
 
 
 def _parameter_bytes(memory: Memory) -> int:

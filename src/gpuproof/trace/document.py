@@ -67,10 +67,12 @@ class Memory:
     Args:
         blocks: (bytes, index in `CATEGORIES`) of each block.
         events: `i + 1` allocates block i, `-(i + 1)` frees it, 0 ends a step.
+        communication: indices of the blocks that are allocated on a stream of communication, whose memory other streams cannot use.
     """
 
     blocks: list[tuple[int, int]] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    communication: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,14 @@ class Sharding:
             and shares are kept in float32.
         reduce_factor: bytes of a gradient as it is sent, for each byte as it is made: 2 if units compute in half precision and
             gradients are reduced in float32 (`reduce_dtype`).
+        copies_gathered: parameters are gathered into a buffer and copied from there (`fully_shard`), and not in place.
     """
 
     units: list[int] = field(default_factory=list)
     keeps_gathered: bool = False
     share_factor: float = 1.0
     reduce_factor: float = 1.0
+    copies_gathered: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,9 @@ class TraceFailure:
 
 def write_trace(trace: Trace) -> str:
     """The trace as JSON."""
-    return json.dumps({"version": VERSION, "trace": asdict(trace)}, separators=(",", ":"))
+    content = asdict(trace)
+    content["memory"].pop("communication")  # only the share of a sharded model has it, which is never written
+    return json.dumps({"version": VERSION, "trace": content}, separators=(",", ":"))
 
 
 def write_failure(failure: TraceFailure) -> str:

@@ -49,6 +49,16 @@ def test_a_freed_block_is_used_again_and_stays_reserved() -> None:
     assert (allocator.peak_reserved, allocator.peak_allocated) == (30 * MIB, 30 * MIB)
 
 
+def test_a_freed_block_serves_no_other_stream_until_the_gpu_is_full() -> None:
+    allocator = CachingAllocator(80 * MIB)
+    allocator.allocate(1, 30 * MIB, communication=True)
+    allocator.free(1)
+    allocator.allocate(2, 30 * MIB)
+    assert allocator.reserved == 60 * MIB
+    allocator.allocate(3, 40 * MIB)
+    assert (allocator.reserved, allocator.retries) == (70 * MIB, 1)
+
+
 def test_the_rest_of_a_large_block_is_not_split_off_if_it_is_small() -> None:
     allocator = CachingAllocator()
     allocator.allocate(1, 12 * MIB)

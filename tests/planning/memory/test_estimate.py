@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuproof.planning.coefficients import Coefficients, builtin_coefficients, usable_memory
 from gpuproof.planning.estimates import Interval
-from gpuproof.planning.memory import estimate_memory, fit, largest_batch, unlimited_replays
+from gpuproof.planning.memory import estimate_memory, fit, largest_batch, replay, unlimited_replays
 from gpuproof.planning.scaling import scaled, sharded
 from gpuproof.trace.document import CUBLAS_WORKSPACE, Memory, Operator, Sharding, Trace
 from support.plan_examples import GIB, MIB, blocks, gpu, gpus, training
@@ -147,31 +147,70 @@ def test_of_a_model_with_layers_fsdp_gathers_two() -> None:
 
 
 def sharded_units(**options: Any) -> Trace:
-    """Two layers of 20 MiB and the rest of a model of 60 MiB, with as much gradients."""
-    memory = Memory(blocks(parameter=60 * MIB, gradient=60 * MIB), [1, 2, 0])
-    sharding = Sharding([20 * MIB, 20 * MIB, 20 * MIB], **options)
+    """Two layers of 20 MiB and the rest of a model of 64 MiB, with as much gradients."""
+    memory = Memory(blocks(parameter=64 * MIB, gradient=64 * MIB), [1, 2, 0])
+    sharding = Sharding([20 * MIB, 20 * MIB, 24 * MIB], **options)
     return replace(training(1), memory=memory, strategy="fsdp", sharding=sharding)
 
 
-def test_fsdp_holds_the_outermost_unit_two_others_and_the_gradients_of_one() -> None:
-    result = sharded(sharded_units(), 4).memory.blocks
-    assert [size for size, _ in result] == [15 * MIB, 15 * MIB, (20 + 2 * 20 + 2 * 20) * MIB]
+def peak_of(memory: Memory, gradient: int = 2) -> tuple[int, int]:
+    """What is allocated in MiB before gradients are made, and at most in the backward pass."""
+    first = memory.events.index(gradient)
+    before = replay(replace(memory, events=memory.events[: first - 1]))
+    return before.allocated // MIB, replay(memory).allocated // MIB
+
+
+def test_fsdp_holds_the_outermost_unit_two_others_and_in_the_backward_pass_gradients() -> None:
+    memory = sharded(sharded_units(), 4).memory
+    assert [size for size, _ in memory.blocks[:2]] == [16 * MIB, 16 * MIB]
+    # The share and three units; then the shares of gradients, those of the outermost unit, and twice those of another one.
+    assert peak_of(memory) == (16 + 24 + 2 * 20, 16 + 24 + 2 * 20 + 16 + 24 + 2 * 20)
 
 
 def test_gradients_that_are_reduced_in_float32_are_twice_as_large_as_they_are_made() -> None:
-    trace = sharded_units(reduce_factor=2.0)
-    assert sharded(trace, 4).memory.blocks[-1][0] == (20 + 2 * 20 + (1 + 2) * 20) * MIB
+    memory = sharded(sharded_units(reduce_factor=2.0), 4).memory
+    assert peak_of(memory)[1] == 16 + 24 + 2 * 20 + 16 + 24 + (1 + 2) * 20
 
 
 def test_units_that_stay_gathered_are_all_there() -> None:
-    trace = replace(sharded_units(keeps_gathered=True), sharding=Sharding([10 * MIB] * 6, True))
-    assert sharded(trace, 4).memory.blocks[-1][0] == (60 + 2 * 10) * MIB
+    trace = replace(sharded_units(), sharding=Sharding([10 * MIB] * 6, True))
+    assert peak_of(sharded(trace, 4).memory)[0] == 16 + 60
+
+
+def test_the_gradients_of_a_large_outermost_unit_are_sent_when_its_parameters_are_free_again() -> None:
+    trace = replace(sharded_units(), sharding=Sharding([5 * MIB, 5 * MIB, 50 * MIB], reduce_factor=2.0))
+    assert peak_of(sharded(trace, 4).memory) == (16 + 50 + 2 * 5, 16 + 16 + (1 + 2) * 50)
+
+
+def test_gradients_that_are_set_to_zero_and_kept_are_whole_in_later_steps() -> None:
+    trace = sharded_units()
+    trace = replace(trace, memory=replace(trace.memory, events=[1, 2, 0, 0]))
+    result = sharded(trace, 4).memory
+    assert max(replay(result).timeline) // MIB == 16 + 16 + 24 + 2 * 20 + 24 + 2 * 20
+
+
+def test_shares_of_gradients_leave_memory_that_activations_cannot_use() -> None:
+    memory = Memory(
+        blocks(parameter=64 * MIB, gradient=64 * MIB, activation=16 * MIB), [1, 2, -2, 0, 3, -3, 0]
+    )
+    trace = replace(sharded_units(), memory=memory)
+    result = sharded(trace, 4).memory
+    separate, shared = (
+        replay(replace(result, communication=blocks)) for blocks in (result.communication, frozenset[int]())
+    )
+    assert separate.allocated == shared.allocated
+    assert (separate.reserved - shared.reserved) // MIB == 16
+
+
+def test_what_fully_shard_gathers_comes_through_a_buffer() -> None:
+    plain, copied = (sharded(sharded_units(copies_gathered=copies), 4).memory for copies in (False, True))
+    assert replay(copied).reserved - replay(plain).reserved == 2 * 20 * MIB
 
 
 def test_shares_in_float32_of_a_model_that_computes_in_half_precision_are_twice_as_large() -> None:
     trace = sharded_units(share_factor=2.0)
     for count in (1, 4):
-        assert sharded(trace, count).memory.blocks[0][0] == 60 * MIB * 2 // count
+        assert sharded(trace, count).memory.blocks[0][0] == 64 * MIB * 2 // count
 
 
 def test_the_optimizer_changes_its_share_alone() -> None:

@@ -99,7 +99,7 @@ policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
 with torch.device("meta"):
     model = Net()
 for block in model.blocks:
-    fully_shard(block, mp_policy=policy)
+    fully_shard(block, mp_policy=policy, reshard_after_forward=block is not model.blocks[-1])
 fully_shard(model, mp_policy=policy, reshard_after_forward=False)
 assert isinstance(model, FSDPModule) and isinstance(model, Net)
 assert all(parameter.placements[0].dim == 0 for parameter in model.parameters())
@@ -112,7 +112,14 @@ train(model)
 
 def test_a_model_of_fully_shard_has_its_class_and_methods(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, MODEL + FULLY_SHARD, "--gpus", "2")
-    assert trace.sharding == Sharding(sizes(2), True, 2.0)
+    # Only the last block stays gathered, and the outermost unit, which does in any case.
+    assert trace.sharding == Sharding(sizes(2), False, 2.0, copies_gathered=True)
+
+
+def test_blocks_of_fully_shard_stay_gathered_if_all_are_to(tmp_path: Path) -> None:
+    kept = FULLY_SHARD.replace("block is not model.blocks[-1]", "False")
+    trace = trace_of(tmp_path, MODEL + kept, "--gpus", "2")
+    assert trace.sharding == Sharding(sizes(2), True, 2.0, copies_gathered=True)
 
 
 def test_no_shard_is_ddp(tmp_path: Path) -> None:

@@ -456,3 +456,53 @@ for _ in range(4):
     trace = trace_of(tmp_path, script)
     activations = [size for size, kind in trace.memory.blocks if CATEGORIES[kind] == "activation"]
     assert activations.count(5 * 4 * 8 * 32 * 128) == 2 * trace.steps
+
+
+SELECTIVE = """
+import functools
+import torch
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return torch.nn.functional.scaled_dot_product_attention(y, y, y).relu()
+
+def policy(context, operator, *args, **kwargs):
+    return operator is {saved}
+
+policies = dict(function=policy, list=[{saved}])
+contexts = functools.partial(create_selective_checkpoint_contexts, policies["{kind}"])
+model = checkpoint_wrapper(Attention(), context_fn=contexts).to("cuda", torch.{dtype})
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4, 128, 64, device="cuda", dtype=torch.{dtype})).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("saved", "dtype", "kind", "computed"),
+    [
+        ("flash", "bfloat16", "function", 1),
+        ("efficient", "float32", "list", 1),
+        ("flash", "float32", "function", 2),
+    ],
+)
+def test_selective_checkpointing_saves_the_attention_that_the_gpu_would_compute(
+    tmp_path: Path, saved: str, dtype: str, kind: str, computed: int
+) -> None:
+    text = SELECTIVE.replace("{saved}", saved).replace("{dtype}", dtype).replace("{kind}", kind)
+    trace = trace_of(tmp_path, text)
+    assert trace.checkpointing
+    forward = [op for op in trace.operators if "attention" in op.name and "backward" not in op.name]
+    assert sum(operator.calls for operator in forward) == computed

@@ -1,9 +1,9 @@
-"""Simulator of PyTorch's caching allocator for CUDA, for one stream: which memory a sequence of allocations reserves.
+"""Simulator of PyTorch's caching allocator for CUDA: which memory a sequence of allocations on one or two streams reserves.
 
 The rules and sizes are those of c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h (PyTorch 2.9) without
 `PYTORCH_ALLOC_CONF`, as described in https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management:
 sizes are rounded up to 512 bytes; a block comes from the smallest free block of its pool that is large enough, or from a
-new segment; the rest of a block is split off if it is large enough; neighbors are merged when they are freed; and if the
+new segment; the rest of a block is split off if it is large enough; neighbors are merged when they are freed; a free block is used again by its own stream alone; and if the
 GPU has no memory left for a new segment, all unused segments are released first.
 """
 
@@ -50,6 +50,7 @@ class _Block:
         size: in bytes.
         address: unique, ascending within a segment.
         small: whether it belongs to the pool of small blocks.
+        communication: whether it belongs to the stream of communication.
         free: whether it is unused.
         before: the neighbor at lower addresses.
         after: the neighbor at higher addresses.
@@ -58,6 +59,7 @@ class _Block:
     size: int
     address: int
     small: bool
+    communication: bool = False
     free: bool = False
     before: _Block | None = None
     after: _Block | None = None
@@ -118,15 +120,16 @@ class CachingAllocator:
         self.peak_reserved = 0
         self.retries = 0
         self._used: dict[int, _Block] = {}
-        self._pools = {True: _Pool(), False: _Pool()}
+        self._pools = {(small, stream): _Pool() for small in (True, False) for stream in (True, False)}
         self._next_address = 1
 
-    def allocate(self, key: int, size: int) -> None:
+    def allocate(self, key: int, size: int, *, communication: bool = False) -> None:
         """Allocate a block.
 
         Args:
             key: its name for `free`.
             size: in bytes; 0 allocates nothing.
+            communication: allocate it on the stream of communication.
 
         Raises:
             OutOfMemory: there is no room, even after unused segments were released.
@@ -138,7 +141,8 @@ class CachingAllocator:
             return
         size = round_up(size, ROUNDING)
         small = size <= SMALL
-        block = self._pools[small].take_best_fit(size) or self._new_segment(size, small)
+        block = self._pools[small, communication].take_best_fit(size)
+        block = block or self._new_segment(size, small, communication)
         self._split(block, size)
         block.free = False
         self._used[key] = block
@@ -152,7 +156,7 @@ class CachingAllocator:
             return
         self.allocated -= block.size
         block.free = True
-        pool = self._pools[block.small]
+        pool = self._pool_of(block)
         for neighbor in (block.before, block.after):
             if neighbor is not None and neighbor.free:
                 pool.remove(neighbor)
@@ -169,7 +173,10 @@ class CachingAllocator:
         self.reserved -= released
         return released
 
-    def _new_segment(self, size: int, small: bool) -> _Block:
+    def _pool_of(self, block: _Block) -> _Pool:
+        return self._pools[block.small, block.communication]
+
+    def _new_segment(self, size: int, small: bool, communication: bool) -> _Block:
         bytes_ = segment_size(size)
         if self.capacity is not None and self.reserved + bytes_ > self.capacity:
             self.retries += 1
@@ -178,7 +185,7 @@ class CachingAllocator:
                 raise OutOfMemory(size, self.allocated, self.reserved)
         self.reserved += bytes_
         self.peak_reserved = max(self.peak_reserved, self.reserved)
-        block = _Block(bytes_, self._next_address, small)
+        block = _Block(bytes_, self._next_address, small, communication)
         self._next_address += bytes_
         return block
 
@@ -186,12 +193,12 @@ class CachingAllocator:
         rest = block.size - size
         if not (rest >= ROUNDING if block.small else rest > SMALL):
             return
-        tail = _Block(rest, block.address + size, block.small, free=True, before=block, after=block.after)
+        tail = _Block(rest, block.address + size, block.small, block.communication, True, block, block.after)
         if block.after is not None:
             block.after.before = tail
         block.after = tail
         block.size = size
-        self._pools[block.small].add(tail)
+        self._pool_of(block).add(tail)
 
     @staticmethod
     def _merge(block: _Block, neighbor: _Block) -> None:

@@ -56,7 +56,7 @@ def replay(memory: Memory, capacity: int | None = None, *, workspace: int = CUBL
         before = allocator.allocated
         if event > 0:
             try:
-                allocator.allocate(block, size)
+                allocator.allocate(block, size, communication=block in memory.communication)
             except OutOfMemory:
                 full = True
                 break

@@ -33,7 +33,8 @@ class ShardedModels:
         self._notes = notes
         self._on_shard = on_shard
         self._units: list[Any] = []
-        self._keeps_gathered = False
+        self._keep_gathered: list[bool] = []
+        self._copies_gathered = False
         self._share_factor = self._reduce_factor = 1.0
 
     def install(self) -> None:
@@ -44,10 +45,11 @@ class ShardedModels:
         if hasattr(fsdp, "fully_shard"):
             fsdp.fully_shard = _function(self, fsdp)  # type: ignore[assignment]
 
-    def shard(self, module: Any, *, keeps_gathered: bool = False) -> None:
+    def shard(self, module: Any, *, keeps_gathered: bool = False, copies_gathered: bool = False) -> None:
         """A module becomes a unit, without those within it that are units already."""
         self._units.append(module)
-        self._keeps_gathered |= keeps_gathered
+        self._keep_gathered.append(keeps_gathered)
+        self._copies_gathered |= copies_gathered
         self._on_shard("fsdp", module)
 
     def replicate(self, module: Any) -> None:
@@ -87,7 +89,9 @@ class ShardedModels:
             own = [parameter for parameter in unit.parameters() if id(parameter) not in seen]
             seen.update(map(id, own))
             sizes.append(sum(parameter.numel() * parameter.element_size() for parameter in own))
-        return Sharding(sizes, self._keeps_gathered, self._share_factor, self._reduce_factor)
+        # The last layer often stays, because its backward pass follows at once; the outermost unit stays in any case.
+        keeps = all(self._keep_gathered[:-1] or self._keep_gathered)
+        return Sharding(sizes, keeps, self._share_factor, self._reduce_factor, self._copies_gathered)
 
 
 def _wrapper(models: ShardedModels) -> Any:
@@ -230,7 +234,7 @@ def _function(models: ShardedModels, fsdp: Any) -> Any:
                 _cast_inputs(unit, dtype)
             if type(offload_policy).__name__ == "CPUOffloadPolicy":
                 models.leave_out_offload()
-            models.shard(unit, keeps_gathered=reshard_after_forward is False)
+            models.shard(unit, keeps_gathered=reshard_after_forward is False, copies_gathered=True)
             if not isinstance(unit, Sharded):
                 kind = type(unit)
                 unit.__class__ = type(f"FSDP{kind.__name__}", (Sharded, kind), {})

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -101,6 +102,30 @@ def open_attention_layers() -> None:
     )
     opened.__kwdefaults__ = original.__kwdefaults__
     functional.multi_head_attention_forward = opened  # type: ignore[assignment]
+
+
+def save_attention_of_gpus() -> None:
+    """Let selective checkpointing save the host's attention where it is told to save that of a GPU."""
+    checkpoint: Any = torch.utils.checkpoint
+    original, aten = checkpoint.create_selective_checkpoint_contexts, torch.ops.aten
+
+    def create(policy: Any, *args: Any, **kwargs: Any) -> Any:
+        def decide(context: Any, operator: Any, *inputs: Any, **options: Any) -> Any:
+            if operator is aten._scaled_dot_product_flash_attention_for_cpu.default:
+                in_half = inputs[0].element_size() == 2
+                flash, efficient = (
+                    aten._scaled_dot_product_flash_attention.default,
+                    aten._scaled_dot_product_efficient_attention.default,
+                )
+                operator = flash if in_half else efficient
+            if callable(policy):
+                return policy(context, operator, *inputs, **options)
+            return operator in policy
+
+        original(policy, *args, **kwargs)  # raises an error for what is no operator
+        return original(decide, *args, **kwargs)
+
+    checkpoint.create_selective_checkpoint_contexts = create
 
 
 def use_no_grad_for_inference() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
@@ -33,6 +34,7 @@ from gpuproof.trace.pytorch.modules import (
     make_parameters_fake,
     move_parameters_in_place,
     open_attention_layers,
+    save_attention_of_gpus,
     use_no_grad_for_inference,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
@@ -199,8 +201,6 @@ class TorchSession:
         torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
         torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
         torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
-        self._sharded.install()
-        torch.set_default_device = set_default_device
         checkpoint = torch.utils.checkpoint.checkpoint
 
         def noted(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -213,7 +213,10 @@ class TorchSession:
 
             return checkpoint(run, *args, **kwargs)
 
-        torch.utils.checkpoint.checkpoint = noted
+        torch.utils.checkpoint.checkpoint = checkpoint_wrapper.torch_utils_checkpoint = noted  # type: ignore[assignment]
+        save_attention_of_gpus()
+        self._sharded.install()
+        torch.set_default_device = set_default_device
 
     def _wrapped(self, strategy: str, module: Any) -> None:
         self._strategy = strategy
