@@ -67,16 +67,22 @@ def kind(raised: Raised) -> Kind:
         found = compile_pattern(row["message"]).search(raised.message)
         if found is None:
             continue
-        message = raised.message.partition("\n")[0].rstrip(". ") or raised.type
+        message = _first_sentence(raised.message) or raised.type
         groups = {
             "type": raised.type.rpartition(".")[2],
-            "package": (frame.package if frame else "") or "the script",
+            "package": (frame.package if frame else "") or "the program",
             "message": message,
             "condition": frame.source.removeprefix("assert ") if frame else "",
             **{name: value.strip().rstrip(".") for name, value in found.groupdict().items() if value},
         }
         return Kind(row["code"], row["recognized"] == "yes", row["cause"], row["remedy"], groups)
     raise LookupError(raised.type)  # the last rows of the table match everything
+
+
+def _first_sentence(message: str) -> str:
+    first, _, following = message.partition("\n")
+    joined = f"{first} {following.partition(chr(10))[0]}" if first.rstrip().endswith(":") else first
+    return joined.rstrip(".: ")
 
 
 def as_known_error(found: Kind, raised: Raised) -> KnownError:

@@ -168,6 +168,7 @@ def _explain_kind(raised: Raised, origin: Raised | None, line: int, log: str | N
     kind = exceptions.kind(raised)
     error = exceptions.as_known_error(kind, raised)
     cause = " ".join(fill_template(kind.cause, kind.groups).split())
+    cause = f"The {cause[4:]}" if cause.startswith("the ") else cause
     advice = exceptions.own_advice(raised)
     quoted = f'The message itself says: "{advice}"\n' if advice and advice.rstrip(". ") not in cause else ""
     first = f"It followed from {origin.text}." if origin else ""

@@ -150,30 +150,26 @@ class _Window:
         self._scan_until(len(self._buffer))
         self._scan.lines = self._line - 1 + ends_open
         if self._scan.failure is None and (final := self._final_exception()) is not None:
-            self._scan.failure = final
-            if is_exception(final[1]):
-                self._scan.raised.append((final[0], without_traceback(final[1])))
-            self._end_in(final[1])
+            line, following = final
+            self._scan.failure = (line, following[0])
+            if is_exception(following[0]):
+                self._scan.raised.append((line, without_traceback(following)))
+            self._end_in(following[0])
         return self._scan
 
-    def _final_exception(self) -> tuple[int, str] | None:
-        """Number and text of an exception that ends the log, such as the tail of a longer one."""
+    def _final_exception(self) -> tuple[int, list[str]] | None:
+        """Number of the line of an exception or error that ends the log, such as the tail of a longer one, and its last lines."""
         lines = self._buffer[-LOOKBEHIND_BYTES:].splitlines()
         tail = [normalize_line(raw).rstrip() for raw in lines[-_LAST_LINES:]]
         last = max((index for index, text in enumerate(tail) if text.strip()), default=None)
-        for index in reversed(range(len(tail))):
-            if _EXCEPTION.fullmatch(tail[index]) or (
-                index == last and _LAST_EXCEPTION.fullmatch(tail[index])
-            ):
-                return self._scan.lines - len(tail) + index + 1, tail[index]
-        return next(
-            (
-                (self._scan.lines - len(tail) + index + 1, tail[index])
-                for index in reversed(range(len(tail)))
-                if _ERROR_LINE.fullmatch(tail[index])
-            ),
-            None,
-        )
+        exceptions = [
+            index
+            for index, text in enumerate(tail)
+            if _EXCEPTION.fullmatch(text) or (index == last and _LAST_EXCEPTION.fullmatch(text))
+        ]
+        errors = [index for index, text in enumerate(tail) if _ERROR_LINE.fullmatch(text)]
+        found = max(exceptions or errors, default=None)
+        return None if found is None else (self._scan.lines - len(tail) + found + 1, tail[found:])
 
     def _scan_until(self, end: int) -> None:
         buffer, counted, line = self._buffer, self._done, self._line

@@ -42,6 +42,15 @@ class Frame(NamedTuple):
         return found["package"] if found else ""
 
     @property
+    def passes_on(self) -> bool:
+        """Whether the function only passes a call, the access to an attribute or a validation on."""
+        return (
+            self.function in PASSES_ON
+            or self.package in ("pydantic", "pydantic_core")
+            or self.path.endswith("torch/_ops.py")
+        )
+
+    @property
     def is_users(self) -> bool:
         """Whether the file is neither of an installed package nor of Python."""
         return not self.package and _INTERPRETER.search(self.path) is None
@@ -107,10 +116,10 @@ def read_traceback(lines: Sequence[str]) -> Raised | None:
     return None
 
 
-def without_traceback(text: str) -> Raised:
-    """The exception of a line that stands alone."""
-    name, _, message = text.partition(": ")
-    return Raised(0, name, message, (), causes_next=False)
+def without_traceback(lines: Sequence[str]) -> Raised:
+    """The exception of a line that stands alone, with the lines after it."""
+    name, _, message = lines[0].partition(":")
+    return Raised(0, name, _message(message.strip(), lines[1:]), (), causes_next=False)
 
 
 def _without_prefix(lines: Sequence[str]) -> list[str]:
