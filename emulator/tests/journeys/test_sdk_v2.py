@@ -61,6 +61,22 @@ def transform_fn(model, body, content_type, accept):
     assert json.loads(aws.get(captured))["captureData"]["endpointOutput"]["mode"] == "OUTPUT"
 
 
+def test_a_trained_model_on_an_asynchronous_and_on_a_multi_model_endpoint(
+    aws: Account, tmp_path: Path
+) -> None:
+    result = _run(aws, tmp_path, "v2_trained_model", aws.emulator.role, aws.bucket)
+    assert result["async"] == [[7.0], [9.0]]
+    # The SDK reads the failure with the predictor's deserializer, so its error hides the reason, which is in the object.
+    assert result["failure"] == "NumpyDeserializer cannot read content type text/plain."
+    (failure,) = aws.keys("failures/")
+    assert "The model rejects the data" in aws.get(failure)
+    assert result["models"] == ["repacked.tar.gz", "trained.tar.gz"]
+    assert result["repacked"] == [[7.0], [9.0]]
+    assert "trained.tar.gz" in result["trained"]
+    assert "model.pth" in result["trained"]
+    assert "code/inference.py" in result["trained"]
+
+
 def test_script_processor_run(aws: Account, tmp_path: Path) -> None:
     result = _run(aws, tmp_path, "v2_processing", aws.emulator.role, IMAGE, _data(aws))
     assert result["status"] == "Completed"

@@ -109,8 +109,8 @@ class ModelManager:
         self._core.models.pop(model.name, None)
         self._supervisor.stop(model)
         if not slot.out_of_memory:
-            cause = slot.load_cause or "its worker ended"
-            loading.on_done(500, f"the model cannot be loaded: {cause}; see the server's log")
+            cause = slot.load_cause or "its worker ended; see the server's log"
+            loading.on_done(500, f"the model cannot be loaded: {cause}")
         elif not self._evict(lambda: self.load(model.name, model.url, loading.on_done)):
             loading.on_done(507, "not enough memory for the model")
 

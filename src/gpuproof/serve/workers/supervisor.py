@@ -175,8 +175,7 @@ class Supervisor:
         if slot is None:
             return
         slot.load_error = message["message"]
-        cause = message["headline"] if message["details"] else message["message"]
-        slot.load_cause = cause.partition("\n")[0].rstrip(":.")
+        slot.load_cause = _client_cause(message)
         slot.out_of_memory = message["out_of_memory"]
         # The traceback ends with what the message says.
         text = f"{message['headline']}\n{message['details']}" if message["details"] else message["message"]
@@ -349,3 +348,11 @@ def _exit_reason(slot: Slot, worker: WorkerClient, exit_text: str) -> str:
     return f"worker {slot.index} ended ({exit_text})" + (
         "" if worker.loaded else " while it loaded the model"
     )
+
+
+def _client_cause(message: LoadFailedMessage) -> str:
+    """Why a model cannot be loaded, for clients: in one line, and without what the handler raised."""
+    if message["details"]:
+        headline = message["headline"].partition("\n")[0].rstrip(":.")
+        return f"{headline}; see the server's log"
+    return " ".join([message["message"].partition("\n")[0], *(message["remedy"] or "").splitlines()])

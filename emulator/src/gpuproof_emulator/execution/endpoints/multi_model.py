@@ -92,7 +92,7 @@ class MultiModel:
         status, answer = self._container.call("POST", "/models", json.dumps(body).encode())
         if status in (HTTPStatus.OK, HTTPStatus.CONFLICT):
             return
-        text = answer.decode("utf-8", "replace")
+        text = _error_text(answer)
         if status == HTTPStatus.INSUFFICIENT_STORAGE:
             raise AwsError(
                 "ModelError", f"There is not enough memory to load the model {target}: {text}", 507
@@ -115,3 +115,13 @@ class MultiModel:
             ) from error
         finally:
             archive.unlink(missing_ok=True)
+
+
+def _error_text(answer: bytes) -> str:
+    """What a server says of an error: the member `error` of its JSON, or else the whole body."""
+    text = answer.decode("utf-8", "replace")
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return text
+    return str(document.get("error", text)) if isinstance(document, dict) else text
