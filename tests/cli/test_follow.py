@@ -58,7 +58,7 @@ class ScriptedRun:
         self.backend = "sagemaker"
         self.is_remote = True
         self.address_label = "console"
-        self.instance_type = None
+        self.instance_type: str | None = None
         self.lacked_capacity = False
         self.can_stop_at_once = at_once
         self.tellings = list(scripts)
@@ -91,7 +91,7 @@ class ScriptedRun:
     def report(self, instance_type: str | None = None, region: str | None = None) -> Any:
         raise NotImplementedError
 
-    def write_log(self, sink: BinaryIO) -> int:
+    def write_log(self, sink: BinaryIO, *, since: float | None = None, host: str | None = None) -> int:
         raise NotImplementedError
 
     def wait(self) -> RunRecord:
@@ -99,6 +99,12 @@ class ScriptedRun:
 
     def pull(self, destination: Path, **_: Any) -> list[Path]:
         raise NotImplementedError
+
+    def deliver(self, job: Any, **_: Any) -> list[Path]:
+        raise NotImplementedError
+
+    def jupyter(self) -> None:
+        return None
 
     def remove(self) -> str:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 Moto keeps its state in memory and cannot export it. But it draws its ids from one random generator that can be seeded, so
 the same requests in the same order with the same seeds create the same buckets, instances and keys. Seeds are random: from a
-known seed, anybody could compute the secret keys. Only S3's upload ids come from elsewhere: the old ones are mapped to the new.
+known seed, any program could compute the secret keys. Only S3's upload ids come from elsewhere: the old ones are mapped to the new.
 Times are those of the replay.
 """
 

@@ -286,6 +286,6 @@ def _chosen(result: CleanupResult, selection: Selection, reporter: CleanupReport
     if selection.names:
         return selected(result.inventory, selection)
     if selection.has_filters:
-        # Filters select among what is listed: nobody deletes what was not shown.
+        # Filters select among what is listed: what was not shown is not deleted.
         return selected(replace(result.inventory, resources=result.resources), selection)
     return reporter.choose(result.resources) if result.resources else ()

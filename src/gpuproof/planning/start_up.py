@@ -11,7 +11,7 @@ START_UP_S: dict[ServiceName, Interval] = {
     "sagemaker": Interval(140.0, 160.0, 200.0),
     "ec2": Interval(60.0, 120.0, 300.0),
 }
-"""Billed seconds before the script's first line; the wait for capacity is not billed, and nobody knows it.
+"""Billed seconds before the script's first line; the wait for capacity is not billed, and is not known in advance.
 
 SageMaker: between "Downloading - Downloading input data" and "Training image download completed" in the logs of eight public training
 jobs with GPU images and little data, 2021 to 2024 (aws/amazon-sagemaker-examples, huggingface/blog, huggingface/accelerate and a project on

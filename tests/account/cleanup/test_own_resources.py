@@ -60,7 +60,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 @pytest.fixture
 def cli(emulator: RunningEmulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CliSandbox]:
-    """Commands with an empty account, next to things of somebody else, which stay."""
+    """Commands with an empty account, next to resources of another tool, which stay."""
     folder = tmp_path_factory.mktemp("cli")
     home, project = folder / "home", folder / "project"
     home.mkdir()

@@ -74,7 +74,7 @@ def test_pytorch_answers_for_the_gpu(tmp_path: Path, script: str) -> None:
     assert trace_of(tmp_path, script + TRAIN).steps == 3
 
 
-def test_distributions_take_values_that_nobody_knows(tmp_path: Path) -> None:
+def test_distributions_take_values_that_are_unknown(tmp_path: Path) -> None:
     script = """
 import torch
 from torch.distributions import Categorical, Normal

@@ -121,7 +121,7 @@ for epoch in range(5):
 """
 
 
-def test_a_loader_mixed_precision_and_values_that_nobody_knows(tmp_path: Path) -> None:
+def test_a_loader_mixed_precision_and_values_that_are_unknown(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, CONVOLUTION)
     assert trace.precision == "amp-float16"
     (forward,) = (

@@ -41,7 +41,7 @@ class Outcome:
     """What became of one selected resource.
 
     Args:
-        result: done; gone if somebody else had deleted it; failed; or it remains because the command was interrupted.
+        result: done; gone if it had been deleted by another command; failed; or it remains because the command was interrupted.
         left: descriptions of the calls that were not made, or failed.
     """
 

@@ -30,7 +30,7 @@ class Look:
     Args:
         jupyter: `None` if Jupyter could not be asked, or does not run.
         gpu_works: whether any GPU did work since the last look; `None` if the GPUs cannot be read.
-        shell_open: whether somebody has a shell on the machine.
+        shell_open: whether a shell is open on the machine.
     """
 
     jupyter: JupyterActivity | None

@@ -6,7 +6,7 @@ HyperPod clusters, EC2 instances with GPUs, unattached volumes, and what GPUproo
   gpuproof cleanup --all-regions                  what costs money, in every region of the account
   gpuproof cleanup chat-endpoint --delete         delete one endpoint, after a question
   gpuproof cleanup --gpuproof --delete            everything that GPUproof created, except jobs that run
-  gpuproof cleanup --idle-for 7d --delete         endpoints and apps that nobody has used for a week
+  gpuproof cleanup --idle-for 7d --delete         endpoints and apps that were not used for a week
   gpuproof cleanup --delete                       choose from the list by number
 """
 

@@ -1,6 +1,6 @@
 """Delete endpoints with everything that belongs to them: configurations, models with their files, schedule, automatic scaling.
 
-Only what GPUproof created for an endpoint is deleted with it. Of an endpoint that somebody else created, only the endpoint is.
+Only what GPUproof created for an endpoint is deleted with it. Of an endpoint that another tool created, only the endpoint is.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _confirm(yes: bool, deletion: Deletion) -> None:
     """Ask before an endpoint is deleted that GPUproof did not create.
 
     Raises:
-        UsageError: the answer is not yes, or nobody can be asked.
+        UsageError: the answer is not yes, or there is no terminal to ask on.
     """
     from gpuproof.app.delete import not_own
 

@@ -189,7 +189,7 @@ def test_an_endpoint_that_somebody_else_deletes_leaves_nothing(
         endpoints.client.delete_endpoint(EndpointName=endpoints.name)
 
     progress = RecordingProgress(delete)
-    with pytest.raises(EndpointGone, match="somebody else"):
+    with pytest.raises(EndpointGone, match="another user or command"):
         endpoints.deploy(endpoints.plan(endpoints.packed(waits_for(gate))), progress)
     assert endpoints.left() == []
 

@@ -1,6 +1,6 @@
 """Invocation metrics of endpoints, for CloudWatch.
 
-They are summed by minute and sent when somebody reads metrics: an endpoint under load causes no further requests.
+They are summed by minute and sent when metrics are read: an endpoint under load causes no further requests.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 """

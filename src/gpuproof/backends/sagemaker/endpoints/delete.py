@@ -74,7 +74,7 @@ def plan_deletion(aws: Aws, endpoint: str) -> Deletion:
     schedule = aws.schedule(schedule_name(endpoint)) is not None
     variants = [variant["VariantName"] for variant in (found or {}).get("ProductionVariants", ())]
     if found is None and (configs or models):
-        # The scaling of an endpoint may outlive it, if its schedule or somebody else deletes it.
+        # The scaling of an endpoint may outlive it, if its schedule or another command deletes it.
         variants = [VARIANT]
     prefix = f"endpoint/{endpoint}/variant/"
     scaled = tuple(
@@ -96,7 +96,7 @@ def delete_endpoint(
 ) -> list[str]:
     """Delete what was found: first what costs money. Returns messages about what could not be deleted.
 
-    What somebody else has deleted meanwhile is not an error.
+    What another command has deleted in the meantime is not an error.
     """
     remover = Remover(aws, progress, sleep)
     problems: list[str] = []

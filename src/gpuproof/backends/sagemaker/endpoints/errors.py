@@ -40,4 +40,4 @@ class GpuNotUsed(DeploymentFailed):
 
 
 class EndpointGone(DeploymentFailed):
-    """Somebody deleted the endpoint while it was waited for."""
+    """The endpoint was deleted by another user or command while GPUproof waited for it."""

@@ -32,7 +32,7 @@ class Deployed:
     """A deployment that succeeded.
 
     Args:
-        verdict: whether the model is on the GPU; None if nobody could be asked.
+        verdict: whether the model is on the GPU; None if it could not be requested.
         delete_at: when the schedule of this deployment deletes it, in seconds since the epoch; None if it has none.
     """
 

@@ -60,7 +60,7 @@ class EndpointWait:
         found = self.settled()
         if found is None:
             raise EndpointGone(
-                f"The endpoint {self._name} was deleted by somebody else while it was waited for.",
+                f"The endpoint {self._name} was deleted by another user or command while GPUproof waited for it.",
                 remedy="The audit log has who did it: CloudTrail, DeleteEndpoint.",
             )
         if found["EndpointStatus"] == "InService" and found["EndpointConfigName"] == config:

@@ -90,7 +90,9 @@ class Notebook:
         if status == "Failed":
             raise failure(self._aws, self.name, description.get("FailureReason") or "")
         if status != "InService":
-            raise NotebookGone(f"The notebook instance {self.name} is {status}: somebody else stopped it.")
+            raise NotebookGone(
+                f"The notebook instance {self.name} is {status}: another user or command stopped it."
+            )
         return status
 
     def stop(self, *, wait: bool = True) -> str:

@@ -63,7 +63,7 @@ def create_notebook(
     Raises:
         NoCapacity: no instance type is left.
         NotebookTimeout: the instance is still Pending, which SageMaker neither stops nor deletes: it stays.
-        NotebookGone: somebody else deleted it.
+        NotebookGone: another user or command deleted it.
         GPUproofError: a request or the instance failed; what was created has been deleted.
     """
     return _Creation(aws, plan, progress, waiter, catalogue or Catalogue.load()).run(wait=wait)
@@ -187,9 +187,9 @@ class _Creation:
             state = (
                 "no longer exists" if description is None else f"is {description['NotebookInstanceStatus']}"
             )
-            self._transaction.forget(*step.undo)  # it is somebody else's now
+            self._transaction.forget(*step.undo)  # another user or command works with it now
             raise NotebookGone(
-                f"The notebook instance {name} {state}: somebody else stopped or deleted it while it was created.",
+                f"The notebook instance {name} {state}: another user or command stopped or deleted it while it was created.",
                 remedy=f"gpuproof notebook list{self._aws.region_flag}",
             )
         return description

@@ -30,7 +30,7 @@ class NotebookTimeout(GPUproofError):
 
 
 class NotebookGone(GPUproofError):
-    """Somebody else deleted the notebook instance in the meantime."""
+    """The notebook instance was deleted by another user or command in the meantime."""
 
 
 class NotebookNotFound(GPUproofError):

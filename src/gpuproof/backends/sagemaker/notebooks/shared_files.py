@@ -35,7 +35,7 @@ def create_config(aws: Aws, plan: NotebookPlan, progress: SubmitProgress) -> boo
     try:
         execute(aws, plan.config_call)
     except AwsRefused as refused:
-        # Somebody else created the same one in the meantime: its name is its content's hash.
+        # Another command created the same one in the meantime: its name is its content's hash.
         if _EXISTS not in refused.aws_message:
             raise
         return False

@@ -161,7 +161,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _home_folders(module: Module, jobs: list[JobDefinition]) -> Hits:
-    """Arguments whose default is in somebody's home folder, and that a job does not set."""
+    """Arguments whose default is in a user's home folder, and that a job does not set."""
     for call in calls_named(module, "add_argument"):
         default = call.argument("default")
         path = default.text if default.is_known else None

@@ -45,7 +45,7 @@ def replace_distributed_training(imports: ImportActions, notes: Notes) -> None:
         module.parallelize_module = _parallelize
 
     def keep_shapes(module: Any) -> None:
-        """Other processes have tensors of the same shapes: Accelerate would ask for them on the GPU, where nobody knows them."""
+        """Other processes have tensors of the same shapes: Accelerate would ask for them on the GPU, where no process has them."""
         module.Accelerator.pad_across_processes = lambda _, tensor, *__, **___: tensor
 
     imports.after("accelerate.accelerator", keep_shapes)
