@@ -19,7 +19,13 @@ from gpuproof.backends.remote.execute import undo_of
 from gpuproof.backends.transaction import Step, Transaction, Undo
 
 _IN_USE = frozenset(
-    {"EntityAlreadyExists", "LimitExceeded", "BucketAlreadyOwnedByYou", "InvalidGroup.Duplicate"}
+    {
+        "EntityAlreadyExists",
+        "LimitExceeded",
+        "BucketAlreadyOwnedByYou",
+        "DefaultVpcAlreadyExists",
+        "InvalidGroup.Duplicate",
+    }
 )
 """Error codes of a creation that an earlier, lost request or another program has made; an instance profile has at most one role."""
 
@@ -113,6 +119,13 @@ class _Creation:
                 case "create_bucket":
                     # Its tags come later; the name contains the account.
                     return {} if self._aws.bucket_region(request["Bucket"]) is not None else None
+                case "create_default_vpc":
+                    # It has no tags yet; a region has at most one, and there was none when this was planned.
+                    filters = [{"Name": "is-default", "Values": ["true"]}]
+                    found = self._aws.call("ec2", "describe_vpcs", Filters=filters)["Vpcs"]
+                    if found:
+                        self._ids[VPC] = found[0]["VpcId"]
+                    return {} if found else None
                 case _:
                     return None
         except AwsRefused:

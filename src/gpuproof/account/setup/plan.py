@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from gpuproof.account.setup.permissions import actions_of
 from gpuproof.account.setup.quotas import QuotaState
-from gpuproof.account.setup.state import POLICY_NAME, SETUP_TAG, State
+from gpuproof.account.setup.state import POLICY_NAME, SETUP_TAG, VPC_INTENT_TAG, State
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws.services.ec2 import tag_list
 from gpuproof.backends.aws.unknown_account import VPC
@@ -214,9 +214,13 @@ def _bucket(state: State) -> Part:
 def _network(state: State) -> Iterator[Part]:
     """The default VPC and GPUproof's security group in it."""
     purpose = "instances on EC2, which need a way to S3"
+    before, after = _announcement(state)
     if state.vpc is not None:
         vpc = state.vpc.id
-        yield Part("default VPC", vpc, purpose, "exists")
+        part = Part("default VPC", vpc, purpose, "exists")
+        tag = ApiCall("ec2", "create_tags", {"Resources": [vpc], "Tags": tag_list(TAGS)}, "tag it as setup's")
+        note = "a setup was interrupted while it created it"
+        yield part if state.vpc.is_complete else _with(part, "incomplete", (tag, after), note)
     else:
         vpc = VPC
         undo = ApiCall(
@@ -226,7 +230,8 @@ def _network(state: State) -> Iterator[Part]:
             "ec2", "create_default_vpc", {}, "create the default VPC, with a subnet in each zone", undo
         )
         tag = ApiCall("ec2", "create_tags", {"Resources": [VPC], "Tags": tag_list(TAGS)}, "tag it as setup's")
-        yield Part("default VPC", f"of {state.region}", purpose, "missing", (create, tag))
+        calls = (before, create, tag, after)
+        yield Part("default VPC", f"of {state.region}", purpose, "missing", calls)
     name = f"{GROUP_NAME} in {vpc}"
     part = Part("security group", name, "instances on EC2: no inbound connections", "exists")
     if state.group is not None:
@@ -237,6 +242,31 @@ def _network(state: State) -> Iterator[Part]:
         "ec2", "delete_security_group", {"GroupName": GROUP_NAME}, f"delete the security group {GROUP_NAME}"
     )
     yield _with(part, "missing", (replace(call, undo=undo),))
+
+
+def _announcement(state: State) -> tuple[ApiCall, ApiCall]:
+    """The calls that note in the bucket's tags that setup is about to create the default VPC, and that it has.
+
+    CreateDefaultVpc takes no tags: without the note, `--remove` would not know the VPC of a setup that is killed then.
+    """
+    retracted = retract_vpc_intent(state)
+    noted = [*retracted.request["Tagging"]["TagSet"], *tag_list({VPC_INTENT_TAG: "true"})]
+    request = {**retracted.request, "Tagging": {"TagSet": noted}}
+    what = "note in the bucket's tags that setup creates the default VPC"
+    return ApiCall("s3", "put_bucket_tagging", request, what, retracted), retracted
+
+
+def retract_vpc_intent(state: State) -> ApiCall:
+    """PutBucketTagging with the bucket's tags, without that of a default VPC that is being created."""
+    known = {"gpuproof:kind": "bucket", **TAGS}
+    if state.bucket is not None and state.bucket.is_complete:
+        known = {name: value for name, value in state.bucket.tags.items() if name != VPC_INTENT_TAG}
+    return ApiCall(
+        "s3",
+        "put_bucket_tagging",
+        {"Bucket": state.bucket_name, "Tagging": {"TagSet": tag_list(known)}},
+        "remove that note",
+    )
 
 
 def _with(

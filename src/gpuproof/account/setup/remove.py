@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from gpuproof.account.setup.plan import retract_vpc_intent
 from gpuproof.account.setup.state import POLICY_NAME, State
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.unknown_account import UnknownAccount
@@ -68,7 +69,12 @@ def plan_removal(aws: Aws, state: State) -> Iterator[Removal]:
         )
     if state.vpc is not None and state.vpc.is_own:
         vpc = state.vpc.id
-        yield Removal(f"default VPC {vpc} with its subnets and gateway", lambda: delete_default_vpc(aws, vpc))
+        how = "" if state.vpc.is_complete else ", which an interrupted setup has created,"
+        yield Removal(
+            f"default VPC {vpc}{how} with its subnets and gateway", lambda: _delete_vpc(aws, vpc, state)
+        )
+    elif state.creates_vpc:
+        yield Removal("note of an interrupted setup in the bucket's tags", lambda: _retract(aws, state))
     if state.profile is not None and state.profile.is_own:
         yield Removal(f"instance profile {state.profile.id}", lambda: _delete_profile(aws))
     for backend, role in state.roles.items():
@@ -117,6 +123,18 @@ def delete_default_vpc(aws: Aws, vpc: str) -> None:
         _call(aws, "ec2", "detach_internet_gateway", InternetGatewayId=name, VpcId=vpc)
         _call(aws, "ec2", "delete_internet_gateway", InternetGatewayId=name)
     _call(aws, "ec2", "delete_vpc", VpcId=vpc)
+
+
+def _delete_vpc(aws: Aws, vpc: str, state: State) -> None:
+    delete_default_vpc(aws, vpc)
+    if state.creates_vpc:
+        _retract(aws, state)
+
+
+def _retract(aws: Aws, state: State) -> None:
+    """Remove the note: the next default VPC may be the user's."""
+    call = retract_vpc_intent(state)
+    aws.call(call.service, call.operation, **call.request)
 
 
 def _delete_profile(aws: Aws) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +18,9 @@ from gpuproof.backends.remote.iam.policy import ROLE_NAMES
 
 SETUP_TAG = "gpuproof:setup"
 """The tag of what `gpuproof setup` has created, and may remove."""
+
+VPC_INTENT_TAG = "gpuproof:creating-default-vpc"
+"""A tag of the bucket from before CreateDefaultVpc, which takes no tags, until the VPC has its own."""
 
 POLICY_NAME = "gpuproof"
 """The name of a role's inline policy."""
@@ -46,11 +49,13 @@ class Found:
         id: its name or id.
         is_own: whether `gpuproof setup` created it.
         is_complete: whether nothing of it is missing.
+        tags: of a bucket.
     """
 
     id: str
     is_own: bool
     is_complete: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class State:
         roles: by backend; those that are missing are left out.
         profile: the instance profile, complete if it has its role.
         bucket: GPUproof's bucket, complete if it has its last setting, the tag of its kind.
-        vpc: the region's default VPC.
+        vpc: the region's default VPC; incomplete if setup was killed before the VPC had its tag.
         group: the security group of GPUproof in that VPC.
     """
 
@@ -79,6 +84,11 @@ class State:
         """GPUproof's bucket, existing or not."""
         return own_bucket_name(self.account, self.region)
 
+    @property
+    def creates_vpc(self) -> bool:
+        """Whether a setup has announced a default VPC, and was killed before it had tagged it."""
+        return self.bucket is not None and VPC_INTENT_TAG in self.bucket.tags
+
 
 def read_state(aws: Aws) -> State:
     """Read an account; an unknown one is empty.
@@ -91,14 +101,16 @@ def read_state(aws: Aws) -> State:
     if isinstance(aws, UnknownAccount):
         return empty
     roles = {backend: _role(aws, name) for backend, name in ROLE_NAMES.items()}
-    vpc = _vpc(aws)
+    bucket, vpc = _bucket(aws, empty.bucket_name, caller.account), _vpc(aws)
+    if vpc is not None and bucket is not None and VPC_INTENT_TAG in bucket.tags:
+        vpc = replace(vpc, is_own=True, is_complete=False)
     return State(
         caller.account,
         caller.partition,
         aws.region,
         {backend: role for backend, role in roles.items() if role is not None},
         _profile(aws, ROLE_NAMES["ec2"]),
-        _bucket(aws, empty.bucket_name, caller.account),
+        bucket,
         vpc,
         None if vpc is None else _group(aws, vpc.id),
     )
@@ -128,7 +140,7 @@ def _bucket(aws: Aws, name: str, account: str) -> Found | None:
         return None
     answer = _find(aws, "s3", "get_bucket_tagging", ("NoSuchTagSet", "NoSuchTagSetError"), Bucket=name)
     tags = tag_dict([] if answer is None else answer["TagSet"])
-    return Found(name, SETUP_TAG in tags, "gpuproof:kind" in tags)
+    return Found(name, SETUP_TAG in tags, "gpuproof:kind" in tags, tags)
 
 
 def _vpc(aws: Aws) -> Found | None:
