@@ -58,6 +58,21 @@ def fitting_host(
     return next((row for row in named_hosts(rows, service) if row.driver >= branch), None)
 
 
+def best_host(
+    rows: Sequence[HostAmi], service: HostService, floor: DriverRequirement | None, gpu: Gpu | None
+) -> HostAmi | None:
+    """The host image to name: one that fits, or else the newest, if CUDA's compatibility libraries extend its driver.
+
+    Returns:
+        None if the driver of no host image knows the GPU, or can be extended.
+    """
+    if (host := fitting_host(rows, service, floor, gpu)) is not None:
+        return host
+    hosts = named_hosts(rows, service)
+    usable = hosts and hosts[-1].driver >= max(_COMPAT_DRIVER, (gpu and gpu.driver_first) or 0)
+    return hosts[-1] if usable else None
+
+
 def judge_host(
     rows: Sequence[HostAmi],
     service: HostService,
@@ -74,8 +89,7 @@ def judge_host(
         version: the version that the request names; None for SageMaker's default.
     """
     hosts = named_hosts(rows, service)
-    # The newest host image is the best there is, even if it suits only with the compatibility libraries.
-    better = fitting_host(rows, service, floor, gpu) or (hosts[-1] if hosts else None)
+    better = best_host(rows, service, floor, gpu)
     branch = _needed_branch(floor, gpu)
     if version is not None:
         host = next((row for row in hosts if row.version == version), None)

@@ -190,6 +190,40 @@ def test_an_image_that_needs_a_newer_driver_than_any_host_image_is_rejected() ->
         )
 
 
+CU130 = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.9.1-gpu-py312-cu130-ubuntu22.04-sagemaker"
+
+
+def with_cuda_13(instance_type: str, service: Any) -> list[Any]:
+    """The choices for an image that the user names, and for the catalogue's own; both have CUDA 13."""
+    catalogue = Catalogue.load()
+    catalogue.tables.__dict__["images"] = tuple(row._replace(cuda="13.0") for row in catalogue.tables.images)
+    instance = catalogue.instance(instance_type)
+    assert instance is not None
+    return [
+        choose_endpoint_image(options, "pytorch", None, instance, catalogue, "us-east-1", service)
+        for options in (endpoint(image=CU130), endpoint())
+    ]
+
+
+@pytest.mark.parametrize("service", ["transform", "endpoint"])
+def test_the_host_image_does_not_depend_on_how_the_image_is_given(service: Any) -> None:
+    named, found = with_cuda_13("ml.g5.xlarge", service)
+    assert found.row is not None
+    assert named.ami == found.ami
+    assert [note for note in found.notes if "driver" in note] == list(named.notes)
+    # Batch transform has no hosts with driver 580: AWS's images start on 535 with CUDA's compatibility libraries.
+    if service == "transform":
+        assert named.ami == "al2-ami-sagemaker-batch-gpu-535"
+        assert "compatibility libraries" in " ".join(named.notes)
+    else:
+        assert (named.ami, named.notes) == ("al2023-ami-sagemaker-inference-gpu-4-1", ())
+
+
+def test_an_image_for_a_gpu_that_no_host_image_knows_is_rejected() -> None:
+    with pytest.raises(InvalidJob, match="needs the NVIDIA driver"):
+        with_cuda_13("ml.p6-b200.48xlarge", "transform")
+
+
 def test_an_unknown_framework_is_asked_for() -> None:
     catalogue = Catalogue.load()
     with pytest.raises(InvalidJob, match="not known with which framework"):

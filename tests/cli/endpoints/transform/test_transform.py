@@ -152,7 +152,7 @@ def test_the_image_and_its_host_image_follow_from_the_model(cli: CliSandbox, acc
     assert resources["TransformAmiVersion"] == "al2-ami-sagemaker-batch-gpu-535"
 
 
-def test_an_image_with_cuda_13_is_rejected_before_anything_is_created(
+def test_an_image_with_cuda_13_gets_the_newest_host_image_and_a_note(
     cli: CliSandbox, account: Account
 ) -> None:
     write_model(cli.project / "digits", "import torch\n" + HANDLER)

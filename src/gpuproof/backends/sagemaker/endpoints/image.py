@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.host_drivers import default_host, fitting_host, named_hosts
+from gpuproof.catalogue.host_drivers import best_host, default_host, named_hosts
 from gpuproof.catalogue.model import HostService, ImageRow, Instance, JobKind
 from gpuproof.errors import InvalidJob
 from gpuproof.util.versions import version_key
@@ -94,8 +94,8 @@ def choose_endpoint_image(
     if found.row.status == "ended":
         notes.append(f"AWS no longer patches its image of {framework} {found.row.version}")
     because = f"AWS's {found.row.job} image of {framework} {found.row.version}"
-    ami = _ami(found.row.cuda, instance, catalogue, service)
-    return EndpointImage(found.uri, found.row, ami, because, tuple(notes))
+    ami, ami_notes = _ami(found.row.cuda, instance, catalogue, service)
+    return EndpointImage(found.uri, found.row, ami, because, (*notes, *ami_notes))
 
 
 def _kind(framework: str, options: ContainerOptions) -> JobKind:
@@ -112,36 +112,36 @@ def _named_image(
     because, found = "the image that you named", _CUDA_TAG.search(uri)
     if found is None:
         return EndpointImage(uri, None, None, because)
-    try:
-        ami = _ami(f"{found[1]}.{found[2]}", instance, catalogue, service)
-    except InvalidJob as error:
-        newest = named_hosts(catalogue.tables.host_amis, service)[-1]
-        return EndpointImage(uri, None, newest.version, because, (error.message,))
-    return EndpointImage(uri, None, ami, because)
+    ami, notes = _ami(f"{found[1]}.{found[2]}", instance, catalogue, service)
+    return EndpointImage(uri, None, ami, because, notes)
 
 
-def _ami(cuda: str, instance: Instance | None, catalogue: Catalogue, service: HostService) -> str | None:
-    """The first host image whose driver runs a CUDA version; None if SageMaker's default does.
+def _ami(
+    cuda: str, instance: Instance | None, catalogue: Catalogue, service: HostService
+) -> tuple[str | None, tuple[str, ...]]:
+    """The first host image whose driver runs a CUDA version, or None if SageMaker's default does; and notes on it.
 
     Raises:
         InvalidJob: no host image has a driver that is new enough.
     """
     if not cuda or instance is None or not instance.gpu_count:
-        return None
+        return None, ()
     floor = catalogue.driver_floor(cuda)
     if floor is None:
-        return None
+        return None, ()
     rows, gpu = catalogue.tables.host_amis, catalogue.gpu(instance.gpu_model or "")
     default = default_host(rows, service, instance.family)
     oldest = min((row.driver for row in rows if row.default_for), default=0)
     if version_key(floor.minimum)[0] <= (default.driver if default is not None else oldest):
-        return None
-    host = fitting_host(rows, service, floor, gpu)
-    if host is not None:
-        return host.version
+        return None, ()
+    host = best_host(rows, service, floor, gpu)
     newest = named_hosts(rows, service)[-1]
-    raise InvalidJob(
-        f"The image has CUDA {cuda}, which needs the NVIDIA driver {floor.minimum}, but the newest driver that SageMaker "
-        f"has for this is {newest.driver} ({newest.version}).",
-        remedy="Use an older version of the framework: --framework-version",
+    needs = (
+        f"CUDA {cuda} of the image needs the NVIDIA driver {floor.minimum}, but the newest driver that SageMaker "
+        f"has for this is {newest.driver} ({newest.version})"
     )
+    if host is None:
+        raise InvalidJob(f"{needs}.", remedy="Use another instance type, or an image with an older CUDA.")
+    if host.driver >= version_key(floor.minimum)[0]:
+        return host.version, ()
+    return host.version, (f"{needs}: it runs with CUDA's compatibility libraries, which AWS's images contain",)
