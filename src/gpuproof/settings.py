@@ -7,6 +7,7 @@
 | `GPUPROOF_ROLE_ARN` | execution role of SageMaker jobs, unless a flag or the job names one |
 | `GPUPROOF_INSTANCE_PROFILE` | instance profile of runs on EC2, unless a flag or the job names one |
 | `GPUPROOF_SCHEDULE_ROLE_ARN` | role of the schedules of `gpuproof deploy --ttl`, unless a flag names one |
+| `GPUPROOF_FIRST_REPORT_SECONDS` | how long a followed run on EC2 waits for the first report of its instance before it ends it (default 900) |
 | `GPUPROOF_BUCKET` | bucket for code and results of SageMaker jobs, unless a flag or the job names one |
 | `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as in every AWS SDK |
 | `AWS_DEFAULT_REGION` | region if `AWS_REGION` is not set, as in boto3 |
@@ -27,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.errors import GPUproofError
+from gpuproof.errors import GPUproofError, UsageError
 
 if TYPE_CHECKING:
     from datetime import date
@@ -43,6 +44,9 @@ _AWS_VARIABLES = (
 )
 _AWS_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials"}
 
+
+FIRST_REPORT_SECONDS = 900.0
+"""Seconds from the launch of an EC2 instance until its host has reported something, or its watchdog has shut it down."""
 
 _notices = [True]
 
@@ -113,6 +117,25 @@ def schedule_role_arn() -> str | None:
 def bucket_name() -> str | None:
     """Default bucket of SageMaker jobs; None if not set."""
     return os.environ.get("GPUPROOF_BUCKET") or None
+
+
+def first_report_seconds() -> float:
+    """How long a run on EC2 that is followed waits for the first report of its instance, in seconds.
+
+    Raises:
+        UsageError: `GPUPROOF_FIRST_REPORT_SECONDS` is not a positive number.
+    """
+    text = os.environ.get("GPUPROOF_FIRST_REPORT_SECONDS") or str(FIRST_REPORT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(
+            f"GPUPROOF_FIRST_REPORT_SECONDS={text} is not a number of seconds.",
+            remedy=f"export GPUPROOF_FIRST_REPORT_SECONDS={FIRST_REPORT_SECONDS:.0f}",
+        )
+    return seconds
 
 
 def aws_region() -> str | None:

@@ -126,7 +126,9 @@ class Application:
             if operation.service == "sagemaker-runtime":
                 return self._emulator.endpoints.invoke(request)
             instances = self._emulator.instances
-            if instances is not None and operation.service == "ec2":
+            if operation.service == "ec2" and instances is None:
+                return ec2_boot.mark_recorded(self._handle_other(request, operation))
+            if operation.service == "ec2" and instances is not None:
                 return ec2_boot.handle(
                     instances, operation.operation, request, lambda: self._handle_other(request, operation)
                 )

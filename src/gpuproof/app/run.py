@@ -130,7 +130,9 @@ def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend
     if backend.is_remote:
         # Findings come before the requests that planning makes.
         _check(job, options, reporter, is_remote=True)
-    plan = backend.plan(job, PlanOptions(fresh=options.fresh, flags=flags, dry_run=options.dry_run))
+    plan = backend.plan(
+        job, PlanOptions(fresh=options.fresh, flags=flags, dry_run=options.dry_run, wait=options.wait)
+    )
     if not backend.is_remote:
         _check(job, options, reporter, is_remote=False, python=flags.get("python"))
     return backend, plan, None
@@ -157,6 +159,7 @@ def _choose(job: AnyJob, options: RunOptions, reporter: Reporter) -> Choice:
             job,
             fresh=options.fresh,
             dry_run=options.dry_run,
+            wait=options.wait,
             profile=options.profile,
             notify=reporter.step,
             predict=lambda types: predict(job, types, reporter),

@@ -297,12 +297,14 @@ class PlanOptions:
         flags: values of the backend's own flags, by `Flag.destination`.
         check_quota: leave out instance types whose quota is known to be too small, if that takes more requests.
         dry_run: whether the plan is only shown, for which no account is needed.
+        wait: whether the run will be followed to its end, so that it must be able to end.
     """
 
     fresh: bool = False
     flags: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     check_quota: bool = False
     dry_run: bool = False
+    wait: bool = False
 
 
 P = TypeVar("P", bound=Plan)

@@ -25,7 +25,7 @@ class Stoppable:
 
     def wait(self) -> SimpleNamespace:
         status = "Stopped" if self.stopped else "InProgress"
-        return SimpleNamespace(id=self.id, status=status, status_text=status)
+        return SimpleNamespace(id=self.id, status=status, status_text=status, started=None, reason=None)
 
 
 def test_one_that_is_refused_leaves_no_other_running(

@@ -6,12 +6,14 @@ import base64
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpuproof_emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof_emulator.protocol import AwsError, AwsRequest, AwsResponse, xml_response
 
 _INSTANCE = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
 _ENDS = {"TerminateInstances": "terminated", "StopInstances": "stopped"}
+_RECORDED = ("x-gpuproof-instances", "recorded")
 _CANNOT = {
     "StartInstances": "cannot be started again: the disks of a stopped simulated instance are not kept",
     "RebootInstances": "cannot be restarted: a simulated instance boots once",
@@ -49,6 +51,11 @@ def handle(
         elif operation in ("CreateTags", "DeleteTags"):
             instances.refresh_tags()
         return response
+
+
+def mark_recorded(response: AwsResponse) -> AwsResponse:
+    """The response of an emulator whose instances are recorded and do not boot: `gpuproof run --on ec2` reads the header."""
+    return replace(response, headers=(*response.headers, _RECORDED))
 
 
 def _check_user_data(encoded: str) -> None:

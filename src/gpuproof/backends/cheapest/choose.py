@@ -120,6 +120,7 @@ def choose_backend(
     *,
     fresh: bool = False,
     dry_run: bool = False,
+    wait: bool = False,
     profile: str | None = None,
     notify: Callable[[str], None] | None = None,
     predict: Predict | None = None,
@@ -133,6 +134,7 @@ def choose_backend(
         job: with absolute paths.
         fresh: start without an earlier run's checkpoints.
         dry_run: whether the plan is only shown.
+        wait: whether the run will be followed to its end.
         profile: the AWS profile; the default one if None.
         notify: called with each step.
         predict: called if the backends would use different instance types: the cost of the whole job decides then.
@@ -147,7 +149,7 @@ def choose_backend(
         for item in _plan_on(
             backend.open(region=job.resources.region, profile=profile),
             portable,
-            PlanOptions(fresh=fresh, check_quota=True, dry_run=dry_run),
+            PlanOptions(fresh=fresh, check_quota=True, dry_run=dry_run, wait=wait),
             notify or _ignore,
         )
     ]

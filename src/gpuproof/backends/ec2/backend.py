@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.backends.base import Flag, PlanOptions
 from gpuproof.backends.remote.backend import RemoteBackend
+from gpuproof.errors import UsageError
 from gpuproof.settings import cache_path
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ class EC2Backend(RemoteBackend):
         from gpuproof.jobs.script_job import expanded
 
         options = options or PlanOptions()
-        return Planner(self.planning_client(options), self.cache).plan(expanded(job), fresh=options.fresh)
+        plan = Planner(self.planning_client(options), self.cache).plan(expanded(job), fresh=options.fresh)
+        if options.wait and not options.dry_run and not self.aws.boots_instances():
+            raise UsageError(
+                "This emulator only records EC2 instances: they do not boot, so the run would never begin.",
+                remedy="Start it with `gpuproof emulator --boot-instances` (as root on Linux). "
+                "--dry-run shows the plan, --detach only records the launch.",
+            )
+        return plan
 
     def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""

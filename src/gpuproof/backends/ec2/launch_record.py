@@ -39,7 +39,8 @@ class LaunchRecord:
         spot: whether they are spot instances.
         created: when it was submitted, in seconds since the epoch.
         launching: when its launch began, after the upload; 0 if it has not, or in a record of an older version.
-        stopped: when a user requested its stop before it had instances; 0 if none did.
+        stopped: when a user requested its stop before it had instances, or before they reported anything; 0 if none did.
+        silent: when a client terminated its instances because they had reported nothing; 0 if none did.
         max_duration: seconds after which the instances shut down.
         usd_per_hour: price of one instance at the launch; None if unknown.
         price_is_derived: whether that price is derived from others.
@@ -71,6 +72,7 @@ class LaunchRecord:
     max_duration: float
     launching: float = 0.0
     stopped: float = 0.0
+    silent: float = 0.0
     usd_per_hour: float | None = None
     price_is_derived: bool = False
     on_demand_usd_per_hour: float | None = None

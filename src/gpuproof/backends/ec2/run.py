@@ -26,6 +26,7 @@ from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
+from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
 from gpuproof.backends.record import RunRecord
@@ -53,6 +54,7 @@ class EC2Run(RemoteRun):
         clock: a monotonic clock, in seconds.
         sleep: waits for a number of seconds.
         now: the time in seconds since the epoch.
+        patience: how long instances that report nothing are waited for.
     """
 
     backend = "ec2"
@@ -67,6 +69,7 @@ class EC2Run(RemoteRun):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
+        patience: Patience | None = None,
     ) -> None:
         super().__init__(
             aws,
@@ -79,6 +82,8 @@ class EC2Run(RemoteRun):
         self._launch = launch
         self._is_recorded = bool(launch.instances)
         self._now = now
+        self._patience = patience or Patience()
+        self._stop_requested: float | None = None
         self._instances: Mapping[str, Mapping[str, Any]] | None = {}
         self._reports: Mapping[str, HostReport] = {}
 
@@ -154,7 +159,7 @@ class EC2Run(RemoteRun):
         self._write_launch(self._launch)
 
     def describe(self) -> Snapshot:
-        """Describe its instances and read what its hosts have reported.
+        """Describe its instances and read what its hosts have reported; terminate them if they were silent for too long.
 
         Raises:
             RunNotFound: it was removed.
@@ -177,7 +182,12 @@ class EC2Run(RemoteRun):
         }
         is_billed = record.billed_seconds is not None and not record.has_ended
         return Snapshot(
-            record, now, record.started is not None, live, usd_per_second(launch) if is_billed else None
+            record,
+            now,
+            record.started is not None,
+            live,
+            usd_per_second(launch) if is_billed else None,
+            () if record.has_ended else self._end_silent(record),
         )
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -192,9 +202,7 @@ class EC2Run(RemoteRun):
         record = self.describe().record
         if not self._launch.instances and not record.has_ended:
             record = self._stop_launch()
-        living = living_instances(self._launch, self._instances)
-        if not living and self._instances is None and not record.has_ended:
-            living = self._launch.instances  # they may not be described
+        living = self._living(record)
         if not living or (record.has_ended and not at_once):
             return
         self._record_instances()
@@ -205,6 +213,7 @@ class EC2Run(RemoteRun):
                 requested = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 request = partial(self._regional.tag_instances, living, {STOP_TAG: requested})
             when_visible(request, self._sleep)
+            self._stop_requested = self._now()
         except GPUproofError as error:
             raise error.replaced(
                 f"{error.message} {self.id} was not stopped: it is still running, and billed.",
@@ -316,6 +325,27 @@ class EC2Run(RemoteRun):
         if refused is not None and not self._launch.instances:
             raise refused
         return record
+
+    def _living(self, record: RunRecord) -> tuple[str, ...]:
+        """The ids of its instances that are not terminated, as far as they may be described."""
+        if self._instances is None and not record.has_ended:
+            return self._launch.instances
+        return living_instances(self._launch, self._instances)
+
+    def _end_silent(self, record: RunRecord) -> tuple[str, ...]:
+        """Terminate its instances if they have reported nothing for too long; returns what to tell the user."""
+        now, launch = self._now(), self._launch
+        launched = record.document["instances_started"] or launch.launching or launch.created
+        since = self._patience.exceeded_since(self._reports, now, launched, self._stop_requested)
+        living = () if since is None else self._living(record)
+        if since is None or not living:
+            return ()
+        console = next(iter(self._console_logs().values()), ())  # EC2 does not keep it for long
+        when_visible(partial(self._regional.terminate_instances, living), self._sleep)
+        self._launch = replace(launch, silent=now, stopped=launch.stopped or self._stop_requested or 0.0)
+        with suppress(AwsRefused, AwsUnreachable):  # it has ended nevertheless
+            self._write_launch(self._launch)
+        return (silence_notice(living, now - since, self.cli_name, console),)
 
     def _record_instances(self) -> None:
         """Write the ids of instances that were found by their tag: EC2 forgets instances that have ended."""

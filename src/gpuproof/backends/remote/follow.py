@@ -56,6 +56,7 @@ class Snapshot:
         began: whether its instances have started, so that there may be a log.
         live: the sample for the progress line.
         usd_per_second: its cost while its instances run; `None` if unknown.
+        notices: what the user should know of what was done meanwhile.
     """
 
     record: RunRecord
@@ -63,6 +64,7 @@ class Snapshot:
     began: bool
     live: dict[str, Any]
     usd_per_second: float | None
+    notices: tuple[str, ...] = ()
 
 
 def follow(
@@ -97,6 +99,8 @@ def follow(
         if snapshot is None or clock() - described >= pause(clock() - changed):
             snapshot = yield from retry.call(job.describe)
             described = clock()
+            for notice in snapshot.notices:
+                yield Notice(notice)
             hosts = snapshot.record.instance_count
             if reader is not None:
                 hosts = reader.count_hosts(hosts)

@@ -1,5 +1,7 @@
 """Stop a run: SIGTERM to its script, SIGKILL two minutes later. Its artifacts and verdict are kept.
 
+An instance on EC2 that has reported nothing, and reports nothing for two more minutes, is terminated.
+
 --now has no effect on SageMaker, which always allows two minutes. On EC2 it terminates the instances: what was not
 uploaded is lost.
 
@@ -79,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         record = found.record if arguments.no_wait or interrupted else found.wait()
         statuses.append({"id": record.id, "status": record.status})
         if arguments.format == "text":
-            print(f"{record.id}: {record.status_text}", flush=True)
+            # Of a script that ran, the reason is that it was stopped.
+            why = f": {record.reason}" if record.started is None and record.reason else ""
+            print(f"{record.id}: {record.status_text}{why}", flush=True)
     if arguments.format == "json":
         print(json.dumps({"version": 1, "runs": statuses}, indent=2))
     elif arguments.all and not runs:

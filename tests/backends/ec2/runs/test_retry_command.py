@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.log_markers import VERDICT_MARKER
+from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.cli.main import main
 from gpuproof.errors import ExitCode
@@ -57,6 +58,8 @@ def hosts(ec2: Any) -> Generator[list[str]]:
 def test_a_job_is_followed_over_an_interruption(
     ec2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    # The emulator only records instances: the test's own hosts report for them.
+    monkeypatch.setattr(Aws, "boots_instances", lambda _: True)
     create_instance_profile(ec2.emulator)
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)

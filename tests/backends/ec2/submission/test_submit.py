@@ -86,7 +86,21 @@ def test_a_run_that_ends_otherwise_is_the_last(sandbox: EC2Sandbox) -> None:
     assert sandbox.objects("gpuproof/ec2/") == {plan.layout.launch}
 
 
-def test_a_run_that_nobody_follows_stays(sandbox: EC2Sandbox) -> None:
+def test_a_run_whose_instance_never_reports_is_ended_and_not_repeated(
+    sandbox: EC2Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUPROOF_FIRST_REPORT_SECONDS", "0.001")
+    runs = [
+        (run, run.wait())
+        for run in started(sandbox, sandbox.plan("g5.xlarge", "g6.xlarge"), RecordingProgress())
+    ]
+    ((run, record),) = runs
+    assert (record.status, record.document["failure_code"]) == ("Failed", "NoSignOfLife")
+    assert sandbox.instances() == []
+    assert run.launch.silent
+
+
+def test_a_detached_run_stays(sandbox: EC2Sandbox) -> None:
     plan = sandbox.plan()
     runs = submit(plan, sandbox.aws, RecordingProgress(), sleep=sandbox.slept.append)
     run = next(iter(runs))

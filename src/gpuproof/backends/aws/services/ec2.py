@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpuproof.backends.aws.errors import AwsRefused
 from gpuproof.backends.aws.services.iam import NO_SUCH_ENTITY, Role, read_role
@@ -14,6 +15,10 @@ from gpuproof.backends.aws.session import AwsSession
 RUN_TAG = "gpuproof:run"
 """Tag of instances and volumes, with the id of their run."""
 
+_INSTANCES_HEADER = ("x-gpuproof-instances", "recorded")
+"""Header and value of an emulator whose instances do not boot (`gpuproof_emulator.services.ec2_boot`)."""
+
+_AWS_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 _MISSING_INSTANCE = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 _LIVING = ("pending", "running", "stopping", "stopped")
 """States of instances that exist and cost money, or may start again.
@@ -96,6 +101,18 @@ class EC2Calls(AwsSession):
         """Add tags to instances, or replace their values."""
         request = {"Resources": list(ids), "Tags": tag_list(tags)}
         self._request("ec2", "create_tags", request, ", ".join(ids))
+
+    def boots_instances(self) -> bool:
+        """Whether launched instances boot: `gpuproof emulator` states in a header of its responses that it only records them."""
+        host = urlsplit(self._client("ec2").meta.endpoint_url).hostname or ""
+        if host.endswith(_AWS_HOSTS):
+            return True
+        try:
+            answer = self._request("ec2", "describe_instances", {"MaxResults": 5})
+        except AwsRefused:
+            return True
+        name, recorded = _INSTANCES_HEADER
+        return answer["ResponseMetadata"]["HTTPHeaders"].get(name) != recorded
 
     def console_output(self, instance: str) -> str:
         """The latest output of an instance's serial console, at most 64 KB; empty if there is none yet."""

@@ -76,6 +76,11 @@ def read_host_reports(
     return found
 
 
+def are_silent(reports: Mapping[str, HostReport]) -> bool:
+    """Whether no host has reported anything."""
+    return not any(report.phase or report.end for report in reports.values())
+
+
 def _parsed(content: bytes | None) -> dict[str, Any]:
     """The JSON object in a file; empty for anything else."""
     try:

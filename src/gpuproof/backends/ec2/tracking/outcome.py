@@ -17,6 +17,9 @@ from gpuproof.backends.record import NEVER_LAUNCHED
 STOP_TAG = "gpuproof:stop"
 """Tag of an instance that asks its host to stop the job; its value is the time of the request."""
 
+NO_SIGN_OF_LIFE = "NoSignOfLife"
+"""The failure code of a run whose instances a client has terminated because they had reported nothing."""
+
 LAUNCH_SECONDS = 300.0
 """How long a launch may take from its record to the ids of its instances.
 
@@ -87,6 +90,8 @@ def outcome_of(
         if host not in reports or not reports[host].end
     ]
     if left and all(_has_ended(instance, launch, now) for instance in left):
+        if launch.silent and not ends:
+            return _silent_end(launch, left)
         return _merged([*ends, *map(_unreported_end, left)])
     return _in_progress([instance for instance in left if instance is not None], reports)
 
@@ -177,6 +182,21 @@ def _unreported_end(instance: Mapping[str, Any] | None) -> Outcome:
         ended=None if instance is None else transition_time(instance),
         interrupted=reason.is_reclaimed,
     )
+
+
+def _silent_end(launch: LaunchRecord, instances: Sequence[Mapping[str, Any] | None]) -> Outcome:
+    """The end of a run whose instances a client has terminated because they had reported nothing."""
+    times = [time for one in instances if one is not None and (time := transition_time(one))]
+    ended = max(times, default=launch.silent)
+    if launch.stopped:
+        reason = "its instance was terminated: it had reported nothing, so that it could not act on the request to stop"
+        return Outcome(STOPPED, STOPPED, reason, ended=ended)
+    minutes = max(1, round((launch.silent - (launch.launching or launch.created)) / 60))
+    reason = (
+        f"its instance was terminated: it had reported nothing in {minutes} min. Its image may not run user data "
+        "(cloud-init), or the instance does not reach S3"
+    )
+    return Outcome(FAILED, FAILED, reason, NO_SIGN_OF_LIFE, ended=ended)
 
 
 def _without_instances(launch: LaunchRecord, now: float) -> Outcome:

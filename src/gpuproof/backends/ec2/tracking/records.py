@@ -9,17 +9,16 @@ from gpuproof.agent.failure import StopReason, split_code
 from gpuproof.agent.state import ENDED, FAILED, VERSION
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.tracking.cost import attempts_of, bill_of
-from gpuproof.backends.ec2.tracking.host_reports import HostReport
+from gpuproof.backends.ec2.tracking.host_reports import HostReport, are_silent
 from gpuproof.backends.ec2.tracking.outcome import Outcome, living_instances, outcome_of
 from gpuproof.backends.record import RunRecord
+from gpuproof.settings import FIRST_REPORT_SECONDS
 
 LOG_GROUP = "/gpuproof/ec2"
 """The group of CloudWatch Logs that hosts write to; the streams are `RUN_ID/HOST`."""
 
 _LEAVING_SECONDS = 600.0
 """How long an instance may take to shut down after its job has ended."""
-_SILENT_SECONDS = 900.0
-"""How long after its launch a host has reported something, or its watchdog has shut the instance down."""
 _AGENT_FIELDS = ("command", "frameworks", "stopped_for_unused_gpu")
 
 
@@ -184,11 +183,9 @@ def _overdue_notes(
     if launched is None or not living_instances(launch, instances):
         return
     end = f"to end it: gpuproof stop --now {launch.run_id}"
-    if now - launched > launch.max_duration + _SILENT_SECONDS:
+    if now - launched > launch.max_duration + FIRST_REPORT_SECONDS:
         yield f"its instance still runs, and is billed, although its time limit is over; {end}"
-    elif now - launched > _SILENT_SECONDS and not any(
-        report.phase or report.end for report in reports.values()
-    ):
+    elif now - launched > FIRST_REPORT_SECONDS and are_silent(reports):
         minutes = (now - launched) / 60
         yield (
             f"its instance has reported nothing for {minutes:.0f} minutes: does its image run user data (cloud-init), and does "

@@ -144,4 +144,6 @@ def _ami(
         raise InvalidJob(f"{needs}.", remedy="Use another instance type, or an image with an older CUDA.")
     if host.driver >= version_key(floor.minimum)[0]:
         return host.version, ()
-    return host.version, (f"{needs}: it runs with CUDA's compatibility libraries, which AWS's images contain",)
+    return host.version, (
+        f"{needs}: it runs with CUDA's compatibility libraries, which AWS's images contain",
+    )
