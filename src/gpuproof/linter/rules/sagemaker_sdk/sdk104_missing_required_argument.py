@@ -41,9 +41,12 @@ Quiet: it is set later, or the instances are groups
     estimator.instance_count = 2
     estimator.fit()
 
-Quiet: an estimator that is only deployed
+Quiet: an estimator for one instance only, or one that is never fitted
 
     from sagemaker.pytorch import PyTorch
+    from sagemaker.sklearn import SKLearn
+
+    SKLearn(entry_point="train.py", role="role", framework_version="1.2-1", instance_type="ml.m5.xlarge").fit()
 
     PyTorch(entry_point="train.py", role="role", framework_version="2.6", py_version="py312")
 
@@ -87,6 +90,10 @@ from gpuproof.linter.sdk.calls import given_parameters, sdk_class, sdk_major, sd
 
 rule = Rule("SDK104", "missing-required-argument", Severity.ERROR, needs=("sagemaker",))
 
+_HAVE_INSTANCES = frozenset({"SKLearn", "LDA", "JumpStartEstimator"})
+"""Estimators with an instance count of their own. Source: sagemaker 2.257.7, sklearn/estimator.py, amazon/lda.py,
+jumpstart/factory/estimator.py; `training_recipe` of the PyTorch estimator has them, too."""
+
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
@@ -120,13 +127,13 @@ def _fits(module: Module) -> Hits:
         signature = v2().signature(path) if path else None
         if made is None or path is None or signature is None or made.is_open:
             continue
-        # JumpStart's estimators have instances of their own.
-        if not v2().is_subclass(path, "sagemaker.estimator.EstimatorBase") or "JumpStart" in path:
+        if not v2().is_subclass(path, "sagemaker.estimator.EstimatorBase") or made.method in _HAVE_INSTANCES:
             continue
         missing = [
             name
             for name in ("instance_count", "instance_type")
-            if name not in set_later and not _has(made, signature, (name, f"train_{name}", "instance_groups"))
+            if name not in set_later
+            and not _has(made, signature, (name, f"train_{name}", "instance_groups", "training_recipe"))
         ]
         if missing and "instance_groups" not in set_later:
             yield rule.hit(
