@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 FOUND = {
     "endpoint_images": 21,
-    "keras_flowers": 19,
+    "keras_flowers": 20,
     "lightning_segmentation": 21,
     "torchvision_finetune": 23,
     "trainer_reviews": 20,

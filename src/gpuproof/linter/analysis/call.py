@@ -14,9 +14,6 @@ from gpuproof.linter.analysis.syntax_index import FunctionNode, argument_node, c
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value
 from gpuproof.linter.source.span import Span
 
-_MAX_PARAMETERS = 3
-"""Functions through whose parameters a value is followed back."""
-
 
 class Call:
     """One call in a module.
@@ -126,22 +123,6 @@ def origin_call(module: Module, node: ast.expr | None) -> Call | None:
     """The call that an expression is, or that made the value of a name; None for anything else."""
     made = module.origin(node)
     return module.derived(_CallIndex).by_node.get(made) if isinstance(made, ast.Call) else None
-
-
-def creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
-    """The calls that made the value of an expression, through parameters of functions of the file; empty if one is unknown."""
-    if isinstance(node, ast.Name) and depth < _MAX_PARAMETERS:
-        bindings = module.reaching(node)
-        if bindings and all(binding.kind == "parameter" for binding in bindings):
-            found: list[Call] = []
-            for argument in (each for binding in bindings for each in passed_arguments(module, binding)):
-                made = creations(module, argument, depth + 1)
-                if not made:
-                    return []
-                found += made
-            return found
-    call = origin_call(module, node)
-    return [] if call is None else [call]
 
 
 def passed_arguments(module: Module, parameter: Binding) -> list[ast.expr | None]:

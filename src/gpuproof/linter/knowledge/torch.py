@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
-from gpuproof.linter.analysis.known_types import WRAPPERS
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import uses
@@ -123,32 +122,3 @@ def is_collated(module: Module, node: ast.AST) -> bool:
             if made is not None and uses(module, _COLLATE, "keyword", within=made):
                 return True
     return False
-
-
-def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
-    """The calls that may have created a model, through parameters and `.to(device)`."""
-    if node is None or depth > 6:
-        return []
-    if isinstance(node, ast.Name):
-        found: list[Call] = []
-        for binding in module.reaching(node):
-            if binding.kind == "assign":
-                found += model_creations(module, binding.value, depth + 1)
-            elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
-                names = [argument.arg for argument in binding.scope.args.args]
-                index = names.index(binding.name) if binding.name in names else None
-                if binding.scope.name == "predict_fn" and index == 1 and "model_fn" in module.functions:
-                    for returned in module.nodes(ast.Return):
-                        if module.function_of(returned) is module.functions["model_fn"]:
-                            found += model_creations(module, returned.value, depth + 1)
-                for call in calls_named(module, binding.scope.name):
-                    found += model_creations(module, call.expression(binding.name, index), depth + 1)
-        return found
-    call = origin_call(module, node) if isinstance(node, ast.Call) else None
-    if call is None:
-        return []
-    if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
-        return model_creations(module, call.receiver, depth + 1)
-    if (call.name or "").endswith(WRAPPERS) and call.node.args:
-        return model_creations(module, call.node.args[0], depth + 1)
-    return [call]

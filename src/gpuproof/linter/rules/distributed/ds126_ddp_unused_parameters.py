@@ -89,10 +89,10 @@ from collections.abc import Iterator
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -141,9 +141,9 @@ def check(module: Module, _: Project) -> Hits:
 def _unused_layers(module: Module, wrap: Call) -> Iterator[tuple[str, str]]:
     """The layers with parameters of the wrapped model's class that no code reads, and the name of the class."""
     made = creations(module, wrap.expression("module", 0))
-    if made is None or len(made) != 1:
+    if len(made) != 1:
         return
-    found = find_definition(made[0][0], made[0][1].func)
+    found = find_definition(made[0].module, made[0].node.func)
     if found is None or not isinstance(found.node, ast.ClassDef):
         return
     home, owner = found.module, found.node

@@ -150,10 +150,10 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
-from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_collated,
@@ -269,9 +269,9 @@ def _losses(module: Module) -> list[Call]:
         made = (
             creations(module, call.node.func)
             if isinstance(call.node.func, (ast.Name, ast.Attribute, ast.Call))
-            else None
+            else []
         )
-        if made and all(_LOSS_CLASS.match(other.qualified(created.func) or "") for other, created in made):
+        if made and all(_LOSS_CLASS.match(created.name or "") for created in made):
             found.append(call)
     return found
 

@@ -4,7 +4,7 @@ A cross-entropy of Keras expects probabilities, unless it is told `from_logits=T
 `Dense(10)` with the default loss gives it raw scores: they are clipped to the range of probabilities, most gradients are
 zero, and the model hardly learns. A model that ends in a softmax with `from_logits=True` squeezes its scores twice:
 Keras warns or not, depending on how the loss is computed, and training is slow. The rule reports models whose last layer
-and loss are literals of the same file.
+and loss are literals, also where a function of the project builds the model or compiles it.
 
 Bad: raw scores for a loss that expects probabilities
 
@@ -23,6 +23,38 @@ Bad: probabilities for a loss that expects raw scores
         optimizer="adam",
         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),  # <-
     )
+
+Bad: a function builds the model, and another one compiles it
+
+    import keras
+
+    def build_model(classes):
+        inputs = keras.Input((8,))
+        body = keras.layers.Dense(16, activation="relu")
+        outputs = keras.layers.Dense(classes, activation="softmax")(body(inputs))
+        return keras.Model(inputs, outputs), body
+
+    def compile_model(model, rate):
+        model.compile(
+            optimizer=keras.optimizers.Adam(rate),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),  # <-
+        )
+
+    model, body = build_model(10)
+    compile_model(model, 0.001)
+
+Quiet: layers are added to what the function returns
+
+    import keras
+
+    def body():
+        net = keras.Sequential()
+        net.add(keras.layers.Dense(16))
+        return net
+
+    model = body()
+    model.add(keras.layers.Softmax())
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
 
 Good:
 
@@ -61,6 +93,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.project import Project
@@ -109,8 +142,11 @@ def check(module: Module, _: Project) -> Hits:
 
 def _expects_logits(module: Module, loss: ast.expr) -> bool | None:
     """Whether a cross-entropy expects raw scores; None for other losses, and if it is unknown."""
-    made = origin_call(module, loss)
-    if made is not None:
+    losses = creations(module, loss)
+    if len(losses) > 1:
+        return None
+    if losses:
+        made = losses[0]
         if made.name is None or not _LOSS.match(made.name):
             return None
         value = made.argument("from_logits", 0)
@@ -121,36 +157,47 @@ def _expects_logits(module: Module, loss: ast.expr) -> bool | None:
 
 def _last_activation(module: Module, model: ast.expr) -> str | None:
     """The activation of the last layer of a model, `linear` for none; None if it is unknown."""
-    made = origin_call(module, model)
-    if made is None or made.name is None or not _KERAS.match(made.name):
+    found = {_of_model(made, module, model) for made in creations(module, model)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_model(made: Call, module: Module, model: ast.expr) -> str | None:
+    if made.name is None or not _KERAS.match(made.name):
         return None
     if made.method == "Sequential":
-        if not isinstance(model, ast.Name):
-            return None
-        changes = [
-            call for call in calls_named(module, "pop") if module.text(call.receiver or call.node) == model.id
-        ]
-        added = [
-            call
-            for call in calls_named(module, "add")
-            if isinstance(call.receiver, ast.Name) and call.receiver.id == model.id
-        ]
-        if changes or any(
-            module.function_of(call.node) is not module.function_of(made.node) for call in added
-        ):
-            return None
-        if any(module.loops_around(call.node) or module.enclosing(call.node, ast.If) for call in added[-1:]):
-            return None
-        if added:
-            return _activation(module, added[-1].expression("layer", 0))
-        layers = module.origin(made.expression("layers", 0))
-        last = layers.elts[-1] if isinstance(layers, (ast.List, ast.Tuple)) and layers.elts else None
-        return _activation(module, last)
+        return _of_sequential(made, module, model)
     if made.method == "Model":
-        outputs = origin_call(module, made.expression("outputs", 1))
+        outputs = origin_call(made.module, made.expression("outputs", 1))
         # `Dense(10)(x)`: a call of a layer.
-        return _activation(module, outputs.node.func) if outputs is not None else None
+        return _activation(made.module, outputs.node.func) if outputs is not None else None
     return None
+
+
+def _of_sequential(made: Call, module: Module, model: ast.expr) -> str | None:
+    """The last activation of a Sequential, to which layers may be added where it is created and nowhere else."""
+    home, parent = made.module, made.module.parent(made.node)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    names = {node.id for node in (target, model) if isinstance(node, ast.Name)}
+    changes = {
+        call
+        for each in (home, module)
+        for call in calls_named(each, "add", "pop")
+        if isinstance(call.receiver, ast.Name) and call.receiver.id in names
+    }
+    function = home.function_of(made.node)
+    if any(
+        call.method == "pop" or call.module is not home or home.function_of(call.node) is not function
+        for call in changes
+    ):
+        return None
+    added = sorted(changes, key=lambda call: call.node.lineno)
+    if any(home.loops_around(call.node) or home.enclosing(call.node, ast.If) for call in added[-1:]):
+        return None
+    if added:
+        return _activation(home, added[-1].expression("layer", 0))
+    layers = home.origin(made.expression("layers", 0))
+    last = layers.elts[-1] if isinstance(layers, (ast.List, ast.Tuple)) and layers.elts else None
+    return _activation(home, last)
 
 
 def _activation(module: Module, layer: ast.expr | None) -> str | None:

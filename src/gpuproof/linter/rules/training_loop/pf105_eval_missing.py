@@ -96,6 +96,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -105,7 +106,6 @@ from gpuproof.linter.knowledge.torch import (
     has_evaluation_name,
     imports_device_manager,
     is_test,
-    model_creations,
 )
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -172,7 +172,10 @@ def _may_be_switched(module: Module, run: Call) -> bool:
 
 
 def _is_of_caller(module: Module, function: FunctionNode, switch: Call) -> bool:
-    """Whether a caller of the evaluation function switches the model that it passes."""
+    """Whether a caller of the evaluation function, or the `model_fn` of a handler, switches the model that it passes."""
+    loads = module.functions.get("model_fn")
+    if loads is not None and module.function_of(switch.node) is loads:
+        return function.name in ("predict_fn", "transform_fn")
     passed = [
         keyword
         for call in calls_named(module, function.name)
@@ -193,7 +196,7 @@ def _runs_model(module: Module, function: FunctionNode) -> Call | None:
 
 def _behaves(module: Module, node: ast.Name) -> bool:
     """Whether the model certainly has layers that differ between training and evaluation."""
-    for maker in model_creations(module, node):
+    for maker in creations(module, node):
         owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
         if owner is not None and uses(module, _BEHAVES, "call", "name", within=owner):
             return True

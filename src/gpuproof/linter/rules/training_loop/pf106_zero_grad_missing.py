@@ -90,9 +90,9 @@ from gpuproof.linter.analysis.call import (
     all_calls,
     calls_named,
     calls_within,
-    creations,
     local_function,
 )
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of

@@ -88,7 +88,8 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, creations
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import code_around, uses
 from gpuproof.linter.knowledge.torch import is_test

@@ -80,8 +80,9 @@ Quiet: probabilities only outside of training
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.output_activations import Activation, activation_of, creations
+from gpuproof.linter.knowledge.output_activations import Activation, activation_of
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -144,7 +145,7 @@ def _loss_of(call: Call) -> str | None:
     if call.name is not None or call.method in ("to", "cuda", "backward", "item"):
         return None
     made = creations(call.module, call.node.func)
-    names = {module.qualified(created.func) for module, created in made} if made else set[str | None]()
+    names = {created.name for created in made}
     return _LOSSES.get(next(iter(names)) or "") if len(names) == 1 else None
 
 

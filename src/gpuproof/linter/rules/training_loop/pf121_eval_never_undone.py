@@ -94,10 +94,10 @@ from typing import NamedTuple
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, LoopNode
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -283,19 +283,18 @@ def _optimized(module: Module, loop: LoopNode) -> Iterator[str]:
 def _may_depend_on_mode(module: Module, node: ast.expr | None) -> bool:
     """Whether a model may have dropout or batch normalization: not if all its layers are seen, and none has."""
     made = creations(module, node)
-    if made is None:
-        return True
-    return any(_has_such_layers(other, call) for other, call in made)
+    return not made or any(_has_such_layers(call) for call in made)
 
 
-def _has_such_layers(module: Module, call: ast.Call) -> bool:
-    found = find_definition(module, call.func)
-    layers: ast.AST = call
+def _has_such_layers(call: Call) -> bool:
+    module = call.module
+    found = find_definition(module, call.node.func)
+    layers: ast.AST = call.node
     if found is not None and isinstance(found.node, ast.ClassDef):
         module, layers = found.module, found.node
         if any(not base.endswith("nn.Module") for base in module.bases(found.node)):
             return True
-    elif not _MADE_OF_LAYERS.match(module.qualified(call.func) or ""):
+    elif not _MADE_OF_LAYERS.match(call.name or ""):
         return True
     if uses(module, _BEHAVES, "call", "name", within=layers):
         return True

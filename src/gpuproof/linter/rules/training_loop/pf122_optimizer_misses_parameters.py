@@ -71,8 +71,8 @@ from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.output_activations import creations
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -141,15 +141,16 @@ def _additions(module: Module, name: str) -> Iterator[tuple[ast.AST, str]]:
                 continue
             # Through `.to(device)`.
             made = creations(module, node.value)
-            if made and all(_is_layer(home, call) for home, call in made):
+            if made and all(map(_is_layer, made)):
                 yield node, "a layer"
 
 
-def _is_layer(module: Module, made: ast.Call) -> bool:
+def _is_layer(made: Call) -> bool:
     """Whether a call creates a layer with parameters: of PyTorch, or of a class of the file."""
-    if _LAYER.match(module.qualified(made.func) or ""):
+    if _LAYER.match(made.name or ""):
         return True
-    owner = module.classes.get(made.func.id) if isinstance(made.func, ast.Name) else None
+    module, function = made.module, made.node.func
+    owner = module.classes.get(function.id) if isinstance(function, ast.Name) else None
     return owner is not None and any(base.endswith("nn.Module") for base in module.bases(owner))
 
 
