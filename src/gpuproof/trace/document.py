@@ -176,7 +176,7 @@ class Trace:
         input: the input pipeline.
         assumptions: what was assumed, in order.
         side_effects: what was prevented.
-        findings: what is wrong with how the script trains, with the codes of `gpuproof.trace.pytorch.trained_parameters`.
+        findings: what is wrong with how the script trains, with the codes of `gpuproof.trace.pytorch.steps.trained_parameters`.
         seconds: how long tracing took.
         peak_rss: memory of the tracing process, in bytes.
         reads: what the script has read; None if that is not known.

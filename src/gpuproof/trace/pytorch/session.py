@@ -24,7 +24,6 @@ from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
 from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
-from gpuproof.trace.pytorch.finite_values import watch_checks
 from gpuproof.trace.pytorch.fsdp import ShardedModels
 from gpuproof.trace.pytorch.libraries import watch_libraries
 from gpuproof.trace.pytorch.loader import watch_loaders
@@ -38,13 +37,14 @@ from gpuproof.trace.pytorch.modules import (
     use_no_grad_for_inference,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
+from gpuproof.trace.pytorch.operators.finite_values import watch_checks
+from gpuproof.trace.pytorch.operators.sequences import watch_packed_sequences
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
-from gpuproof.trace.pytorch.repeated_calls import RepeatedCalls
 from gpuproof.trace.pytorch.saved_models import replace_files
-from gpuproof.trace.pytorch.sequences import watch_packed_sequences
-from gpuproof.trace.pytorch.steps import TrainingSteps, parameters_of
+from gpuproof.trace.pytorch.steps.repeated_calls import RepeatedCalls
+from gpuproof.trace.pytorch.steps.trained_parameters import TrainedParameters
+from gpuproof.trace.pytorch.steps.training_steps import TrainingSteps, parameters_of
 from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
-from gpuproof.trace.pytorch.trained_parameters import TrainedParameters
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")

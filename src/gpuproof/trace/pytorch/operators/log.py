@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_leaves
 
 from gpuproof.trace.document import INDEX
 from gpuproof.trace.notes import Notes
-from gpuproof.trace.pytorch.classes import (
+from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
+from gpuproof.trace.pytorch.operators.classes import (
     calls_cublas,
     convolution_workspaces,
     flops_of,
@@ -23,12 +24,13 @@ from gpuproof.trace.pytorch.classes import (
     kind_of,
     layout_of,
 )
-from gpuproof.trace.pytorch.fake_gpu import HOST, FakeGpu, is_gpu
-from gpuproof.trace.pytorch.finite_values import is_true
+from gpuproof.trace.pytorch.operators.finite_values import is_true
+from gpuproof.trace.pytorch.operators.results import Effect, KnownResults, OperatorResults
+from gpuproof.trace.pytorch.operators.sequences import pack
 from gpuproof.trace.pytorch.recorder import Call, Recorder
-from gpuproof.trace.pytorch.sequences import pack
 
 aten = torch.ops.aten
+_DEVICE = torch.ops.prim.device.default
 _FLOAT, _INT = 0.5, 1
 _LSTM_STATES = 5
 
@@ -50,6 +52,7 @@ class OperatorLog(TorchDispatchMode):
         self._fake = fake
         self._notes = notes
         self.in_optimizer = False
+        self._results = OperatorResults(fake)
         self._by_value: dict[Any, Callable[..., Any]] = {
             aten._local_scalar_dense.default: self._scalar,
             aten.equal.default: self._equal,
@@ -78,6 +81,8 @@ class OperatorLog(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on shapes alone, if one of its tensors is not on the host."""
+        if func is _DEVICE and type(args[0]) is FakeTensor and not args[0].fake_mode.in_kernel_invocation:
+            return args[0].fake_device  # most questions are this one, from the autograd engine
         kwargs = dict(kwargs or {})
         if func is aten._to_copy.default and ("layout" in kwargs or _is_gradient_of_cast()):
             # It names the physical device of another tensor on the GPU: of the one whose type PyTorch's own code takes on, as in
@@ -101,9 +106,13 @@ class OperatorLog(TorchDispatchMode):
         special = self._by_value.get(func) or self._by_name.get(str(func))
         self._gpu.inside += 1
         try:
-            result = func(*args, **kwargs) if special is None else special(func, args, kwargs, on_gpu)
+            known = None
+            if special is not None:
+                result = special(func, args, kwargs, on_gpu)
+            else:
+                result, known = self._results.call(func, args, kwargs, inputs)
             if on_gpu:
-                self._record(func, args, inputs, result)
+                self._record(func, args, inputs, result, known)
         finally:
             self._gpu.inside -= 1
         return result
@@ -128,24 +137,37 @@ class OperatorLog(TorchDispatchMode):
         if phase != recorder.phase:
             recorder.enter(phase)
 
-    def _record(self, func: Any, args: Any, inputs: list[Any], result: Any) -> None:
+    def _record(
+        self, func: Any, args: Any, inputs: list[Any], result: Any, known: KnownResults | None
+    ) -> None:
         recorder = self._recorder
-        recorder.host_operators += 1
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FakeTensor)]
-        name = func.overloadpacket.__name__
-        if calls_cublas(name):
+        effect = None if known is None else known.effects.get(recorder.phase)
+        if effect is None:
+            effect = self._effect(func, args, inputs, outputs, result)
+            if known is not None:
+                known.effects[recorder.phase] = effect
+        recorder.host_operators += 1
+        if effect.calls_cublas:
             recorder.reserve_workspace()
         category = {"forward": "activation", "optimizer": "optimizer"}.get(recorder.phase, "temporary")
-        layout = layout_of([tensor for tensor in (*inputs, *outputs) if not _is_sparse(tensor)])
-        workspaces = convolution_workspaces(name, args, result, layout)
-        self._set_sparse(func, args, inputs, outputs)
-        for tensor in outputs:
+        for tensor, workspace in zip(outputs, effect.workspaces):  # noqa: B905 - Python 3.9
             recorder.allocate(tensor, category)
-            recorder.use_temporarily(workspaces.get(id(tensor), 0))
+            recorder.use_temporarily(workspace)
+        if effect.call is not None:
+            recorder.call(effect.call)
+
+    def _effect(self, func: Any, args: Any, inputs: list[Any], outputs: list[Any], result: Any) -> Effect:
+        recorder = self._recorder
+        name = func.overloadpacket.__name__
+        layout = layout_of([tensor for tensor in (*inputs, *outputs) if not _is_sparse(tensor)])
+        by_result = convolution_workspaces(name, args, result, layout)
+        workspaces = [by_result.get(id(tensor), 0) for tensor in outputs]
+        self._set_sparse(func, args, inputs, outputs)
         several = args[0] if args and isinstance(args[0], (list, tuple)) else ()
         kernels = kernels_of(name, func.is_view, len(several))
         if kernels == 0:
-            return
+            return Effect(calls_cublas(name), workspaces, None)
         kind = kind_of(name, recorder.phase, args)
         gemm = gemm_of(name, args, result)
         sizes = [recorder.bytes_of(tensor) for tensor in inputs]
@@ -167,23 +189,22 @@ class OperatorLog(TorchDispatchMode):
                 sizes[1] = values * columns * outputs[0].element_size()
                 written = outputs
         floating = [tensor.dtype for tensor in (*inputs, *outputs) if tensor.dtype.is_floating_point]
-        recorder.call(
-            Call(
-                str(func.overloadpacket),
-                kind,
-                str(floating[0] if floating else inputs[0].dtype).partition(".")[2],
-                recorder.phase,
-                flops,
-                float(
-                    sum(sizes)
-                    + sum(recorder.bytes_of(tensor) for tensor in written if isinstance(tensor, FakeTensor))
-                ),
-                kernels,
-                tuple(tuple(tensor.shape) for tensor in inputs[:4]),
-                gemm,
-                layout,
-            )
+        call = Call(
+            str(func.overloadpacket),
+            kind,
+            str(floating[0] if floating else inputs[0].dtype).partition(".")[2],
+            recorder.phase,
+            flops,
+            float(
+                sum(sizes)
+                + sum(recorder.bytes_of(tensor) for tensor in written if isinstance(tensor, FakeTensor))
+            ),
+            kernels,
+            tuple(tuple(tensor.shape) for tensor in inputs[:4]),
+            gemm,
+            layout,
         )
+        return Effect(calls_cublas(name), workspaces, call)
 
     def _set_sparse(self, func: Any, args: Any, inputs: list[Any], outputs: list[Any]) -> None:
         """Say how many values the sparse results have: those of which they are made, or as many as the sparse arguments."""

@@ -13,7 +13,7 @@ import torch.optim.optimizer as optimizers
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
-from gpuproof.trace.pytorch.trained_parameters import TrainedParameters
+from gpuproof.trace.pytorch.steps.trained_parameters import TrainedParameters
 
 
 class TrainingSteps:
