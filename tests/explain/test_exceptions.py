@@ -191,3 +191,11 @@ def test_an_error_line_at_the_end_of_a_log_is_a_failure(context: Context) -> Non
     found = report(context, "Step 3", "cmake: error: could not load cache")
     assert found.cause_unknown
     assert found.failure == (2, "cmake: error: could not load cache")
+
+
+def test_causes_that_a_message_lists_are_quoted(context: Context) -> None:
+    text = "RuntimeError: Could not load libfoo. Likely causes:"
+    found = root(
+        context, HEADER, *SCRIPT, *PACKAGE, text, "   1. bar is not installed.", "   2. torch is older."
+    )
+    assert "Likely causes: 1. bar is not installed. 2. torch is older." in found.remedy

@@ -17,7 +17,10 @@ _SECONDARY = re.compile(
 _ADVICE = re.compile(
     r"(?i)\bpip3? install|\bplease\b|\btry (?:to |again|setting|using|running|\w+ing\b)|\byou (?:should|need to|must|can)\b|"
     r"\b(?:consider|make sure|ensure) |^(?:use|set|install|upgrade|update|run|pass|add|check|specify|call) |"
-    r"\bdid you mean\b|\bneed to (?!be\b)|\b(?:should|must|needs? to) be\b|\buse `|\binstead\b"
+    r"\bdid you mean\b|\bhint\b|\bprobably\b|\bperhaps\b|\bthis (?:usually|may|might|can|is (?:likely|usually)) |\bneed to (?!be\b)|\b(?:should|must|needs? to) be\b|\buse `|\binstead\b"
+)
+_CAUSES = re.compile(
+    r"(?i)\b(?:likely|possible|potential|common) (?:causes?|reasons?|solutions?|fix(?:es)?)\b"
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 
@@ -108,7 +111,9 @@ def as_known_error(found: Kind, raised: Raised) -> KnownError:
 
 
 def own_advice(raised: Raised) -> str:
-    """The sentences of the message that say what to do; empty if there are none."""
+    """What the message itself says about causes and remedies; empty if nothing."""
+    if listed := _CAUSES.search(raised.message):
+        return " ".join(raised.message[listed.start() :].split())
     sentences = [part.strip() for part in _SENTENCE.split(raised.message)]
     return " ".join(part for part in sentences if _ADVICE.search(part))
 

@@ -18,6 +18,7 @@ _CAUSES_NEXT = "The above exception was the direct cause of the following except
 _END_OF_MESSAGE = re.compile(r"\s*$|Traceback |The above exception|During handling of|\[rank\d|[\w-]+ \| ")
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](?P<package>\w+)(?P<rest>[/\\.].*)?")
 _INTERPRETER = re.compile(r"<frozen |<string>|[/\\]python3[\d.]*[/\\](?!.*-packages)|[/\\]s?bin[/\\][^/\\]+$")
+_MESSAGE_LINES = 14
 _LONGEST_MESSAGE = 600
 PASSES_ON = {"__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl", "decorate_context"}
 """Functions that only pass a call or the access to an attribute on."""
@@ -156,7 +157,7 @@ def _source(following: Sequence[str], pattern: re.Pattern[str]) -> str:
 
 def _message(first: str, following: Sequence[str]) -> str:
     lines = [first]
-    for line in following[:6]:
+    for line in following[:_MESSAGE_LINES]:
         if _END_OF_MESSAGE.match(line):
             break
         lines.append(line.strip())
