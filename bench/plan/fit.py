@@ -47,6 +47,8 @@ NEUSIGHT = {
     "NVIDIA A100 80GB PCIe": ("A100-80GB", 19.5, 1935),
     "NVIDIA H100 80GB HBM3": ("H100", 67.0, 3350),
 }
+_OPTIMIZER = 1.115
+"""Of elementwise operators, those of optimizers take longer by this factor on an H200 (bench/results/gpu_session-H200.json)."""
 _TENSORS = {"add": 3, "mul": 3, "div": 3}
 _LARGE = 20 << 20
 SAME = {"V100-16GB": "V100-32GB", "T4G": "T4", "H200": "H100"}
@@ -132,6 +134,8 @@ def _neusight_gpu(rows: Sequence[tables.OperatorTime], gpu: Gpu) -> dict[str, An
     slowdown = {
         name: round(bandwidth / median(shares[name]), 3) for name in ("norm", "softmax") if shares[name]
     }
+    if shares["elementwise"]:
+        slowdown |= {"elementwise": 1.0, "optimizer": _OPTIMIZER}
     compute = _compute_share(rows, gpu, "linear", bandwidth, 1.0)
     slowdown["gemm"] = 1.0
     slowdown["bmm"] = round(compute / _compute_share(rows, gpu, "bmm", bandwidth, compute), 3)

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from bench.plan.fit import Row
+from bench.plan.fit import Row, _neusight_gpu  # pyright: ignore[reportPrivateUsage]
 from bench.plan.measured_steps import MeasuredStep
 from bench.plan.memory_accuracy import Peak, fit_memory
-from bench.plan.tables import timm_memory
+from bench.plan.tables import OperatorTime, timm_memory
 from bench.plan.time_accuracy import family, predictions, spreads, stricter
 
 from gpuproof.planning.calibration.regression import fit_slowdowns, predict
@@ -45,6 +45,20 @@ def test_a_row_that_something_else_slowed_down_changes_little() -> None:
     wrong[7] = replace(wrong[7], seconds=wrong[7].seconds * 5)
     found = fit_slowdowns(wrong, {}, ridge=1e-6)
     assert {kind: found[kind] for kind in TRUE} == pytest.approx(TRUE, rel=0.1)
+
+
+def test_elementwise_operators_of_a_gpu_are_as_fast_as_they_were_measured() -> None:
+    sizes = ("add", (1 << 13, 1 << 13), 3), ("ln", (1 << 13, 1 << 13), 2)
+    measured = [
+        OperatorTime(name, "T4", shape, 4 * count * (1 << 26) / 240e9) for name, shape, count in sizes
+    ]
+    measured += [OperatorTime(name, "T4", (8, 1 << 12, 1 << 12, 1 << 12), 0.5) for name in ("linear", "bmm")]
+    found = _neusight_gpu(measured, gpu("T4"))
+    assert (found["bandwidth"], found["slowdown"]["elementwise"], found["slowdown"]["norm"]) == (
+        0.75,
+        1.0,
+        1.0,
+    )
 
 
 def test_four_of_five_measurements_are_within_the_limits() -> None:

@@ -155,3 +155,12 @@ def test_a_gpu_may_lose_less_to_the_start_of_a_tile() -> None:
     product = operator("gemm", "float16", 2.0 * 4096**2 * 768, 1.0, gemm=(1, 4096, 4096, 768))
     slow, fast = (operator_cost(product, gpu("H100"), "torch", which).seconds for which in (EXACT, known))
     assert fast < 0.6 * slow
+
+
+def test_an_operator_that_fits_into_the_cache_reads_what_was_just_written() -> None:
+    # 48 MiB, and a byte more; an A10G has 6 MB, and a product reads its matrices again and again in any case.
+    small, large = (operator("elementwise", "float32", 0, (48 << 20) + more) for more in (0, 1))
+    assert seconds(large, "L4") / seconds(small, "L4") == pytest.approx(2, rel=0.01)
+    assert seconds(large, "A10G") / seconds(small, "A10G") == pytest.approx(1, rel=0.01)
+    products = [operator("bmm", "float32", 0, (48 << 20) + more) for more in (0, 1)]
+    assert seconds(products[1], "L4") / seconds(products[0], "L4") == pytest.approx(1, rel=0.01)

@@ -1,4 +1,4 @@
-"""What a GPU's hardware allows: peaks of each precision, multiprocessors, copies over PCIe."""
+"""What a GPU's hardware allows: peaks of each precision, multiprocessors, L2 cache, copies over PCIe."""
 
 from __future__ import annotations
 
@@ -50,6 +50,11 @@ def multiprocessors(gpu: Gpu) -> int:
 def pcie_bandwidth(gpu: Gpu) -> float:
     """Bytes a second that a copy between host and GPU reaches."""
     return _of_hardware(gpu, "pcie_gb_s", _TYPICAL_PCIE) * 1e9
+
+
+def cache_bytes(gpu: Gpu) -> float:
+    """Bytes of the L2 cache, from which operators that fit into it were measured to run; 0 if that is not known of the GPU."""
+    return _of_hardware(gpu, "l2_mib", 0.0) * (1 << 20)
 
 
 @cache
