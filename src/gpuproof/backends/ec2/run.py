@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,13 +19,14 @@ from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
 from gpuproof.backends.ec2.ssm_session import session_command
+from gpuproof.backends.ec2.tracking.consoles import read_consoles
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
-from gpuproof.backends.ec2.tracking.result_locations import find_checkpoints, results_of
+from gpuproof.backends.ec2.tracking.result_locations import delete_run, results_of
 from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
@@ -35,7 +36,7 @@ from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.results import agent_reports
 from gpuproof.backends.remote.results.objects import Results
 from gpuproof.backends.remote.run import RemoteRun
-from gpuproof.backends.remote.s3_layout import RunLayout, uri
+from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from gpuproof.explain import Report
 
 _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
-_REPORT_LINES = 2000
 
 
 class EC2Run(RemoteRun):
@@ -268,17 +268,7 @@ class EC2Run(RemoteRun):
                 f"{self.id} has ended, but its instance {living[0]} still runs.",
                 remedy=f"gpuproof stop --now {self.cli_name}",
             )
-        bucket, layout = self._launch.bucket, RunLayout(self.id)
-        keys = [item.key for item in self._aws.list_objects(bucket, layout.prefix)]
-        self._aws.delete_objects(bucket, keys)
-        # Last: if the rest fails, the run is still found.
-        mark = [layout.launch_region(self._launch.region)] if self._launch.region != self._aws.region else []
-        self._aws.delete_objects(bucket, [*mark, layout.launch])
-        done = f"removed {len(keys) + 1} objects: {uri(bucket, layout.launch)} and all below {uri(bucket, layout.prefix)}"
-        # Another run may continue from them, or is using them now.
-        if (left := find_checkpoints(self._aws, self._launch)) is None:
-            return done
-        return f"{done}\nits checkpoints are kept, since other runs continue from them; to remove them: aws s3 rm --recursive {left}"
+        return delete_run(self._aws, self._launch)
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:  # noqa: ARG002
         """The report on its logs and on the reason of its end, whether it failed or not.
@@ -298,7 +288,7 @@ class EC2Run(RemoteRun):
             instance_type,
             gpu_expected=bool(self._launch.expects),
             job=read_job(self._aws, self._launch.bucket, self.id),
-            other_logs=self._console_logs(),
+            other_logs=read_consoles(self._regional, self._launch, self._reports),
         )
 
     def _stop_launch(self) -> RunRecord:
@@ -340,12 +330,13 @@ class EC2Run(RemoteRun):
         living = () if since is None else self._living(record)
         if since is None or not living:
             return ()
-        console = next(iter(self._console_logs().values()), ())  # EC2 does not keep it for long
+        # EC2 does not keep them for long.
+        consoles = read_consoles(self._regional, launch, self._reports)
         when_visible(partial(self._regional.terminate_instances, living), self._sleep)
         self._launch = replace(launch, silent=now, stopped=launch.stopped or self._stop_requested or 0.0)
         with suppress(AwsRefused, AwsUnreachable):  # it has ended nevertheless
             self._write_launch(self._launch)
-        return (silence_notice(living, now - since, self.cli_name, console),)
+        return (silence_notice(living, now - since, self.cli_name, next(iter(consoles.values()), ())),)
 
     def _record_instances(self) -> None:
         """Write the ids of instances that were found by their tag: EC2 forgets instances that have ended."""
@@ -383,21 +374,6 @@ class EC2Run(RemoteRun):
             if not refused.is_permission:
                 raise
             return None
-
-    def _console_logs(self) -> dict[str, Sequence[str]]:
-        """The last lines of the console of each instance whose host left no report, by instance."""
-        hosts = dict(zip(host_names(self._launch.instance_count), self._launch.instances, strict=False))
-        found: dict[str, Sequence[str]] = {}
-        for host, instance in hosts.items():
-            if self._reports.get(host, HostReport()).end:
-                continue
-            try:
-                lines = self._regional.console_output(instance).splitlines()
-            except AwsRefused:
-                continue
-            if lines:
-                found[f"console of {instance}"] = lines[-_REPORT_LINES:]
-        return found
 
     def _with_verdict(self, record: RunRecord) -> RunRecord:
         self._find_lost_seconds(record)

@@ -55,11 +55,15 @@ def hosts(ec2: Any) -> Generator[list[str]]:
         thread.join()
 
 
+def boots_instances(_aws: Aws) -> bool:
+    return True
+
+
 def test_a_job_is_followed_over_an_interruption(
     ec2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # The emulator only records instances: the test's own hosts report for them.
-    monkeypatch.setattr(Aws, "boots_instances", lambda _: True)
+    monkeypatch.setattr(Aws, "boots_instances", boots_instances)
     create_instance_profile(ec2.emulator)
     (tmp_path / "train.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)

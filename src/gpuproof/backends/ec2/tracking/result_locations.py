@@ -1,4 +1,4 @@
-"""Where the results and checkpoints of a run on EC2 are, according to its launch record."""
+"""Where the results and checkpoints of a run on EC2 are, according to its launch record, and how they are deleted."""
 
 from __future__ import annotations
 
@@ -33,3 +33,18 @@ def find_checkpoints(aws: Aws, launch: LaunchRecord) -> str | None:
         return address if next(aws.list_objects(launch.bucket, key), None) is not None else None
     except AwsRefused:
         return None
+
+
+def delete_run(aws: Aws, launch: LaunchRecord) -> str:
+    """Delete the files of a run that has ended, except for its checkpoints; returns what was deleted, as text."""
+    bucket, layout = launch.bucket, RunLayout(launch.run_id)
+    keys = [item.key for item in aws.list_objects(bucket, layout.prefix)]
+    aws.delete_objects(bucket, keys)
+    # Last: if the rest fails, the run is still found.
+    mark = [layout.launch_region(launch.region)] if launch.region != aws.region else []
+    aws.delete_objects(bucket, [*mark, layout.launch])
+    done = f"removed {len(keys) + 1} objects: {uri(bucket, layout.launch)} and all below {uri(bucket, layout.prefix)}"
+    # Another run may continue from them, or is using them now.
+    if (left := find_checkpoints(aws, launch)) is None:
+        return done
+    return f"{done}\nits checkpoints are kept, since other runs continue from them; to remove them: aws s3 rm --recursive {left}"
