@@ -147,3 +147,21 @@ def test_a_job_goes_on_from_its_checkpoints_after_a_spot_notice(project: Project
     (second,) = {run for run, status in statuses(project).items() if status == "Completed" and run != first}
     shown = json.loads(project.run("show", second, "--format", "json"))["run"]
     assert (shown["earlier_runs"], shown["attempt"], shown["interruptions"]) == ([first], 2, 1)
+
+
+def test_a_followed_run_ends_an_instance_that_gives_no_sign_of_life(
+    account: RunningEmulator, tmp_path: Path
+) -> None:
+    project = Project(account, tmp_path / "project", {"GPUPROOF_FIRST_REPORT_SECONDS": "5"})
+    project.write(WAITING, JOB)
+    account.faults("access-denied,service=s3,operation=PutObject,name=*/hosts/*")
+    try:
+        printed = project.run("run", "--on", "ec2", "--no-check", code=1)
+    finally:
+        account.faults()
+    assert "has reported nothing in" in printed
+    assert "gpuproof explain ending-" in printed
+    assert re.search(r"ending-\S+: Failed\n.*it had reported nothing in [0-9.]+ s", printed)
+    project.wait_until_terminated()
+    (run,) = [name for name in statuses(project) if name in printed]
+    assert "NoSignOfLife" in project.run("show", run, "--format", "json")

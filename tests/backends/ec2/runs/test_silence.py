@@ -36,7 +36,7 @@ def test_a_followed_run_ends_an_instance_that_has_reported_nothing(ec2: Any) -> 
     assert "GetConsoleOutput" in ec2.emulator.operations("ec2")
     assert ec2.states(launch) == ["terminated"]
     assert (run.record.status, run.record.document["failure_code"]) == ("Failed", "NoSignOfLife")
-    assert "it had reported nothing in 17 min" in (run.record.reason or "")
+    assert "it had reported nothing in 16 min" in (run.record.reason or "")
 
 
 def test_its_reason_is_known_on_other_machines_and_when_ec2_has_forgotten_the_instance(ec2: Any) -> None:

@@ -13,6 +13,7 @@ from gpuproof.backends.ec2.tracking.host_reports import HostReport
 from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time
 from gpuproof.backends.hosts import host_names
 from gpuproof.backends.record import NEVER_LAUNCHED
+from gpuproof.util.humanize import format_duration
 
 STOP_TAG = "gpuproof:stop"
 """Tag of an instance that asks its host to stop the job; its value is the time of the request."""
@@ -191,9 +192,9 @@ def _silent_end(launch: LaunchRecord, instances: Sequence[Mapping[str, Any] | No
     if launch.stopped:
         reason = "its instance was terminated: it had reported nothing, so that it could not act on the request to stop"
         return Outcome(STOPPED, STOPPED, reason, ended=ended)
-    minutes = max(1, round((launch.silent - (launch.launching or launch.created)) / 60))
+    waited = format_duration(launch.silent - (launch.launching or launch.created))
     reason = (
-        f"its instance was terminated: it had reported nothing in {minutes} min. Its image may not run user data "
+        f"its instance was terminated: it had reported nothing in {waited}. Its image may not run user data "
         "(cloud-init), or the instance does not reach S3"
     )
     return Outcome(FAILED, FAILED, reason, NO_SIGN_OF_LIFE, ended=ended)
