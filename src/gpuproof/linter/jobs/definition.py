@@ -28,6 +28,7 @@ Source = Literal[
     "command",
     "slurm",
     "remote",
+    "container",
 ]
 
 
@@ -55,7 +56,7 @@ class JobDefinition:
         api: the class, operation or resource type: `sagemaker.pytorch.PyTorch`, `create_training_job`.
         instance_type: such as `ml.g5.xlarge`.
         instance_count: the number of hosts.
-        gpu_count: GPUs of each host, where the description says it without an instance type: Slurm.
+        gpu_count: GPUs of each host, where the description says it without an instance type: Slurm, Batch, ECS.
         framework: `pytorch`, `tensorflow`, `huggingface`, `sklearn`, `xgboost`, `mxnet`; None for any container.
         framework_version, py_version, image: its container. For Hugging Face `framework_version` is that of
             transformers; `arguments` has `pytorch_version` and `tensorflow_version`.
@@ -131,7 +132,7 @@ class JobDefinition:
     @property
     def has_contract(self) -> bool:
         """Whether SageMaker's contract holds for the script: channels, `SM_*` variables, folders that are uploaded."""
-        return self.source not in ("what-if", "command", "slurm", "remote")
+        return self.source not in ("what-if", "command", "slurm", "remote", "container")
 
     @property
     def script_title(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuproof.linter.analysis.values import Value, known
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
-from gpuproof.linter.jobs import boto3, remote_function, sdk_v2, sdk_v3
+from gpuproof.linter.jobs import boto3, containers, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.commands.files import image
 from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
@@ -19,7 +19,7 @@ from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS, Shell
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.source.span import Unit
 
-_WORDS = ("sagemaker", *boto3.OPERATIONS)
+_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS)
 """A Python text without any of these words does not describe a job."""
 
 LEVELS = 4
@@ -106,6 +106,7 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
         yield from sdk_v3.jobs(module)
         yield from remote_function.jobs(module)
     yield from boto3.jobs(module)
+    yield from containers.jobs_of_module(module)
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
@@ -125,10 +126,15 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     if isinstance(starts, LinkEnd):
         return [replace(job, link_end=starts)]
     recipe = job.span.unit if job.span.unit.kind == "dockerfile" else None
+    if job.source == "container" and job.instance_type.is_absent:
+        recipe = _only_dockerfile(launch_folders(job.span.unit.absolute), workspace)
     hints = [value.text for value in job.hyperparameters.parts.values() if value.text is not None]
+    folders += _packaged_from(job, folders, workspace)
     followed = Follower(workspace, folders, recipe and _copied_by(recipe), hints).follow(starts)
     end = followed.ends[0] if followed.ends else None
     if not followed.scripts:
+        if job.source == "container" and end is None:
+            return []  # user data that installs something, a container with a program of its own
         if end is None and _is_found(job, folders, workspace):
             end = LinkEnd(f"`{job.entry_point.text}` is not Python")
         end = end or LinkEnd("the command starts no Python script that is known here")
@@ -192,18 +198,43 @@ def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     if _IMAGES_OF_AWS.search(image_name) or job.source not in ("sagemaker-v2", "sagemaker-v3", "boto3"):
         return [job]
     beside = job.span.unit.absolute.parent
-    found = [beside / folder / "Dockerfile" for folder in _DOCKER_FOLDERS]
-    units = [unit for path in found if (unit := workspace.text_file(path)) is not None]
-    if len(units) != 1:
+    recipe = _only_dockerfile([beside], workspace)
+    if recipe is None:
         return [job]
-    made = image(units[0].source)
+    made = image(recipe.source)
     program = made.program
     command = f"python {program}" if program else f"{made.entry} train" if made.entry else None
     starts = list(read_text(command)) if command is not None else [Start("python", "/opt/program/train")]
-    folders = [units[0].absolute.parent, beside]
+    folders = [recipe.absolute.parent, beside]
     passed = [replace(start, arguments=(ALL_ARGUMENTS,)) for start in starts] if program else starts
-    followed = Follower(workspace, folders, _copied_by(units[0])).follow(passed)
+    followed = Follower(workspace, folders, _copied_by(recipe)).follow(passed)
     return _with_scripts(job, followed, workspace) or [job]
+
+
+def _packaged_from(job: JobDefinition, folders: list[Path], workspace: Workspace) -> list[Path]:
+    """The only folder of the project from which the archive of a job's source in S3 can have been made.
+
+    A template names the script and the archive, and not the folder: `terraform/` beside `model/train.py`.
+    """
+    name = job.entry_point.text
+    if name is None or job.hyperparameters.at("sagemaker_submit_directory").is_absent:
+        return []
+    if any(workspace.exists(base / name) for base in folders):
+        return []
+    found = [
+        path.parent
+        for base in folders
+        for path in base.glob(f"*/{name}")
+        if not path.parent.name.startswith(".")
+    ]
+    return found if len(found) == 1 else []
+
+
+def _only_dockerfile(folders: list[Path], workspace: Workspace) -> Unit | None:
+    """The only Dockerfile of some folders and of their usual subfolders."""
+    found = [base / folder / "Dockerfile" for base in folders for folder in _DOCKER_FOLDERS]
+    units = [unit for path in found if (unit := workspace.text_file(path)) is not None]
+    return units[0] if len(units) == 1 else None
 
 
 def _copied_by(recipe: Unit) -> Callable[[str], list[Path] | None]:

@@ -1,4 +1,4 @@
-"""Finds jobs in CloudFormation and Terraform templates, and in JSON or YAML requests."""
+"""Finds jobs in CloudFormation and Terraform templates, in state machines, and in JSON or YAML requests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import ABSENT, Value
+from gpuproof.linter.jobs import containers, state_machine
 from gpuproof.linter.jobs.boto3 import DOCUMENTS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition, Kind
 from gpuproof.linter.source.span import Span, Unit
@@ -15,6 +16,7 @@ from gpuproof.linter.templates.resource import Resource
 _CLOUDFORMATION = {
     "AWS::SageMaker::NotebookInstance": "create_notebook_instance",
     "AWS::SageMaker::EndpointConfig": "create_endpoint_config",
+    "AWS::SageMaker::ProcessingJob": "create_processing_job",
 }
 """Resource types whose properties are the members of a boto3 request."""
 
@@ -29,6 +31,8 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
     resources = read_resources(unit)
     image = _only_image(resources)
     for resource in resources:
+        yield from state_machine.jobs_of_resource(resource)
+        yield from containers.jobs(resource)
         if resource.source == "terraform":
             found = _terraform(resource)
         elif operation := _CLOUDFORMATION.get(resource.type):
@@ -55,6 +59,9 @@ def _requests(unit: Unit) -> Iterator[JobDefinition]:
     from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
 
     request = cloudformation.document(unit)
+    if "States" in request.parts:
+        yield from state_machine.jobs(request, unit.span(1))
+        return
     for member, operation in DOCUMENTS.items():
         if member in request.parts:
             yield from request_jobs(operation, request, request.parts[member].span or unit.span(1))

@@ -23,7 +23,7 @@ def find_instance(project: Project, value: Value | str | None) -> Instance | Non
 
 def use_of(job: JobDefinition, instance: Instance) -> JobKind | None:
     """The kind of a job on SageMaker; None if its instance type is one of EC2, where GPUproof runs it."""
-    if job.source in ("gpuproof", "what-if", "command", "slurm") and not instance.on_sagemaker:
+    if job.source in ("gpuproof", "what-if", "command", "slurm", "container") and not instance.on_sagemaker:
         return None
     return job.kind
 

@@ -113,6 +113,9 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
             b"aws_iam_",
             b"aws_launch_",
             b"aws_spot_instance_request",
+            b"aws_batch_job_definition",
+            b"aws_ecs_task_definition",
+            b"aws_sfn_state_machine",
         )
         return "terraform" if any(word in raw for word in words) else None
     if b"AWS::" in raw:
@@ -121,4 +124,5 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
     is_request = (
         any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES
     )
-    return "request" if is_request else None
+    is_machine = b"StartAt" in raw and b"states:::" in raw and len(raw) < MAX_REQUEST_BYTES
+    return "request" if is_request or is_machine else None

@@ -37,7 +37,9 @@ def resources(unit: Unit) -> list[Resource]:
         kind = parts.get("Type")
         if isinstance(kind, yaml.ScalarNode):
             properties = reader.value(parts["Properties"], 0) if "Properties" in parts else known(Entries())
-            found.append(Resource("cloudformation", str(kind.value), name, properties, reader.span(kind)))
+            found.append(
+                Resource("cloudformation", str(kind.value), name, properties, reader.span(kind), reader.texts)
+            )
     return found
 
 
@@ -69,6 +71,7 @@ class _Reader:
     def __init__(self, unit: Unit, parameters: dict[str, str]) -> None:
         self._unit = unit
         self._parameters = parameters
+        self.texts: dict[tuple[int, int], str] = {}
 
     def value(self, node: yaml.Node, depth: int) -> Value:
         span = self.span(node)
@@ -100,6 +103,7 @@ class _Reader:
             return self.value(node, depth + 1).with_span(span)
         if function == "Sub" and isinstance(node, yaml.ScalarNode):
             text = str(node.value)
+            self.texts[span.line, span.column] = text
             return (
                 known(text, span)
                 if "${" not in text

@@ -29,6 +29,10 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_FILE = re.compile(
+    r'(?:base64encode\(\s*)?(?:file|templatefile|filebase64)\(\s*"(?:\$\{path\.\w+\}/)?(?P<path>[^"$]+)"'
+)
+"""An expression whose value is the content of a file next to the template."""
 _MAX_DEPTH = 40
 DATA = ("aws_ami", "aws_ssm_parameter")
 """Types of data blocks whose arguments say which AMI they select."""
@@ -44,7 +48,8 @@ class _Token:
 
 def resources(unit: Unit) -> list[Resource]:
     """The resource blocks of a file, in order; blocks that cannot be parsed are left out."""
-    body = _Parser(unit).body()
+    parser = _Parser(unit)
+    body = parser.body()
     references = {
         f"var.{block.labels[0]}": block.body.at("default").as_default()
         for block in body.blocks
@@ -55,7 +60,15 @@ def resources(unit: Unit) -> list[Resource]:
             inner = Entries((block.body.entries or {}) | {"type": known(block.labels[0], block.span)})
             references["data." + ".".join(block.labels)] = _resolved(known(inner, block.span), references)
     return [
-        Resource("terraform", block.labels[0], block.labels[1], _resolved(block.body, references), block.span)
+        Resource(
+            "terraform",
+            block.labels[0],
+            block.labels[1],
+            _resolved(block.body, references),
+            block.span,
+            parser.texts,
+            parser.files,
+        )
         for block in body.blocks
         if block.type == "resource" and len(block.labels) == 2
     ]
@@ -167,6 +180,8 @@ class _Parser:
         self._starts = [0, *(match.end() for match in re.finditer("\n", self._source))]
         self._tokens = _tokens(self._source)
         self._at = 0
+        self.texts: dict[tuple[int, int], str] = {}
+        self.files: dict[tuple[int, int], str] = {}
 
     def body(self, depth: int = 0) -> _Body:
         """Attributes and blocks up to the closing brace, or the end of the file."""
@@ -214,6 +229,9 @@ class _Parser:
         if token is None:
             return ABSENT
         start = self._at
+        if read := _FILE.match(self._source, token.start):
+            span = self._span(token.start)
+            self.files[span.line, span.column] = read["path"]
         value = self._simple(depth)
         ending = self._peek(newlines=True)
         if value is not None and (
@@ -234,7 +252,10 @@ class _Parser:
                 return Value("unknown", (), span, prefix=text.partition("${")[0])
             return known(text, span)
         if token.kind == "heredoc":
-            return known(token.text, span) if "${" not in token.text else Value("unknown", (), span)
+            if "${" not in token.text:
+                return known(token.text, span)
+            self.texts[span.line, span.column] = token.text
+            return Value("unknown", (), span)
         if token.kind == "number":
             return known(float(token.text) if re.search(r"[.eE]", token.text) else int(token.text), span)
         if token.kind == "name" and token.text in ("true", "false", "null"):

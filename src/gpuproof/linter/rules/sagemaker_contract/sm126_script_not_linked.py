@@ -1,7 +1,9 @@
 """What a job runs cannot be followed to its script, or a part of it cannot: the script is not checked with the job.
 
 Rules about idle GPUs, arguments, channels and saved models need the job and its script. The link is followed through
-commands, launchers (torchrun, accelerate, deepspeed, mpirun, srun), shell scripts, Makefiles and Dockerfiles. It ends where
+commands, launchers (torchrun, accelerate, deepspeed, mpirun, srun), shell scripts, Makefiles and Dockerfiles, from jobs of
+the SDK, of boto3, of templates and of state machines, from containers with GPUs (Batch, ECS) and from user data of
+instances. It ends where
 a name is only known when the command runs, where a file is not on this machine, and where a module of an installed
 package is started. This note says where, once for each job.
 
@@ -41,6 +43,7 @@ Quiet: an algorithm of SageMaker has no script
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.rules.sagemaker_contract.sm123_entry_point_not_found import check as missing_entry_point
@@ -54,6 +57,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if end is None or job.kind not in ("training", "processing") or job.span.unit.kind == "markdown":
         return
     if job.script is None and (_is_reported(job) or any(missing_entry_point(job, project))):
+        return
+    if job.source == "container" and not gpus_per_host(project, job):
         return
     is_file = job.source in ("command", "slurm")
     span = job.span.unit.span(end.line) if is_file else job.where(job.command, job.entry_point)
