@@ -132,7 +132,7 @@ class FitOptions:
 
     Args:
         gpu: its name.
-        options: those that certainly fit first, and of these the fastest for a sample.
+        options: those that are sure to fit first, and of these the fastest for a sample.
         not_traced: changes that could not be traced, with the reason.
     """
 
