@@ -143,6 +143,8 @@ class SyntaxIndex:
             for name in fields[cls]:
                 child = getattr(node, name, None)
                 if child.__class__ is list:
+                    if not child:
+                        continue
                     is_data = len(child) > MAX_CONSTANTS  # pyright: ignore[reportArgumentType]
                     for item in reversed(child):  # pyright: ignore[reportArgumentType, reportCallIssue]
                         if item is not None and not (is_data and item.__class__ is ast.Constant):

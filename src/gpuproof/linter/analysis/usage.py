@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
@@ -57,8 +56,8 @@ def find_uses(
     module: Module, *kinds: UseKind, within: ast.AST | Iterable[ast.AST] | None = None
 ) -> list[Use]:
     """The uses of these kinds in a module, or inside nodes of it."""
-    index = module.derived(_UseIndex).by_kind
-    found = [item for kind in kinds for item in index.get(kind, ())]
+    index = module.derived(_UseIndex)
+    found = [item for kind in kinds for item in index.of(kind)]
     if within is None:
         return found
     around = {within} if isinstance(within, ast.AST) else set(within)
@@ -145,39 +144,64 @@ def _gets(module: Module, parameter: Binding, bindings: list[Binding]) -> bool:
 
 
 class _UseIndex:
+    """The uses of each kind, collected when they are first asked for."""
+
     def __init__(self, module: Module) -> None:
-        self.by_kind: dict[UseKind, list[Use]] = defaultdict(list)
         self._module = module
-        called = self._calls()
-        for node in module.nodes(ast.Name, ast.Attribute):
-            self._name(node, node in called)
-        for node in module.nodes(ast.Constant):
-            if isinstance(node.value, str) and not isinstance(module.parent(node), ast.Expr):
-                self.by_kind["string"].append(Use(node.value, node))
+        self._by_kind: dict[UseKind, list[Use]] = {}
 
-    def _calls(self) -> set[ast.AST]:
-        called: set[ast.AST] = set()
-        for call in all_calls(self._module):
-            called.add(call.node.func)
-            text = call.name or _written(call.node.func)
-            if text:
-                self.by_kind["call"].append(Use(text, call.node))
-            self.by_kind["keyword"] += [
-                Use(keyword.arg, keyword) for keyword in call.node.keywords if keyword.arg
-            ]
-        return called
+    def of(self, kind: UseKind) -> list[Use]:
+        if kind not in self._by_kind:
+            self._by_kind[kind] = list(_COLLECTORS[kind](self._module))
+        return self._by_kind[kind]
 
-    def _name(self, node: ast.Name | ast.Attribute, is_called: bool) -> None:
-        if isinstance(node, ast.Attribute) and not is_called:
-            self.by_kind["attribute"].append(Use(node.attr, node))
-        if not isinstance(node.ctx, ast.Load) or isinstance(self._module.parent(node), ast.Attribute):
-            return
-        qualified = self._module.qualified(node)
+
+def _calls(module: Module) -> Iterator[Use]:
+    for call in all_calls(module):
+        if text := call.name or _written(call.node.func):
+            yield Use(text, call.node)
+
+
+def _keywords(module: Module) -> Iterator[Use]:
+    for call in all_calls(module):
+        for keyword in call.node.keywords:
+            if keyword.arg:
+                yield Use(keyword.arg, keyword)
+
+
+def _attributes(module: Module) -> Iterator[Use]:
+    called = {call.node.func for call in all_calls(module)}
+    for node in module.nodes(ast.Attribute):
+        if node not in called:
+            yield Use(node.attr, node)
+
+
+def _names(module: Module) -> Iterator[Use]:
+    parents = module.tree.parents
+    for node in module.nodes(ast.Name, ast.Attribute):
+        if not isinstance(node.ctx, ast.Load) or isinstance(parents.get(node), ast.Attribute):
+            continue
+        qualified = module.qualified(node)
         if qualified is None and isinstance(node, ast.Name):
-            is_own = self._module.binds(node.id) and self._module.names.visible(node.id, node)
+            is_own = module.binds(node.id) and module.names.visible(node.id, node)
             qualified = None if is_own else node.id
         if qualified is not None:
-            self.by_kind["name"].append(Use(qualified, node))
+            yield Use(qualified, node)
+
+
+def _strings(module: Module) -> Iterator[Use]:
+    for node in module.nodes(ast.Constant):
+        if isinstance(node.value, str) and not isinstance(module.parent(node), ast.Expr):
+            yield Use(node.value, node)
+
+
+_COLLECTORS: Mapping[UseKind, Callable[[Module], Iterator[Use]]] = {
+    "call": _calls,
+    "name": _names,
+    "attribute": _attributes,
+    "keyword": _keywords,
+    "string": _strings,
+}
 
 
 def _written(node: ast.expr) -> str:

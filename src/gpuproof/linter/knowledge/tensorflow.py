@@ -73,10 +73,12 @@ def has_keras_3(module: Module, project: Project) -> Ternary:
 
 def targets_old_tensorflow(module: Module) -> bool:
     """Whether a script is clearly written for TensorFlow 1, or selects the legacy Keras."""
+    # What code uses takes as long to collect as all other rules take for a file that is about TensorFlow.
+    source = module.unit.source
     return (
         module.imports("tensorflow.contrib", "tf_keras")
-        or uses(module, _OLD_NAMES, "name", "call")
-        or uses(module, _OLD_TEXTS, "string")
+        or (("contrib" in source or "tf_keras" in source) and uses(module, _OLD_NAMES, "name", "call"))
+        or (("TF_USE_LEGACY_KERAS" in source or "==1" in source) and uses(module, _OLD_TEXTS, "string"))
         or any(_OLD_COMMANDS.search(line) for line in module.unit.magic_lines)
     )
 

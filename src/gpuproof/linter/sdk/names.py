@@ -41,18 +41,23 @@ def used_names(module: Module, package: str = "sagemaker", *, inner: bool = Fals
             if path is not None:
                 imported.add(path)
                 yield UsedName(path, alias, statement, is_guarded(module, statement))
+    # Names that are imported directly are reported at the import.
+    roots = {
+        local
+        for local, path in module.names.imports.items()
+        if path == package or (inner and _is_module(path, package))
+    }
+    if not roots:
+        return
     seen: set[str] = set()
     for node in module.nodes(ast.Attribute):
-        if isinstance(module.parent(node), ast.Attribute):
+        if isinstance(module.parent(node), ast.Attribute) or _root(node) not in roots:
             continue
         path = module.qualified(node)
         if path is None or not path.startswith(package + ".") or path in seen or path in imported:
             continue
-        # Names that are imported directly are reported at the import.
-        root = module.names.imports.get(_root(node), "")
-        if root == package or (inner and _is_module(root, package)):
-            seen.add(path)
-            yield UsedName(path, node, None, is_guarded(module, node))
+        seen.add(path)
+        yield UsedName(path, node, None, is_guarded(module, node))
 
 
 def _is_module(path: str, package: str) -> bool:

@@ -123,16 +123,20 @@ _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distribute
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if (
-        not calls_named(module, "backward")
-        or any(calls_named(candidate, "set_epoch") for candidate in local_modules(module))
-        or uses_distribution_library(module)
-    ):
+    if not calls_named(module, "backward"):
         return
     loop = next((node for node in module.nodes(ast.For) if _is_epochs(module, node)), None)
     if loop is None:
         return
-    for call in (made for local in local_modules(module) for made in calls_to(local, *_SAMPLERS)):
+    samplers = [call for local in local_modules(module) for call in calls_to(local, *_SAMPLERS)]
+    # What a script uses, and whatever it imports, takes the longest to find out.
+    if (
+        not samplers
+        or any(calls_named(candidate, "set_epoch") for candidate in local_modules(module))
+        or uses_distribution_library(module)
+    ):
+        return
+    for call in samplers:
         shuffle = call.argument("shuffle", 3)
         shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
         name = _assigned_to(call.module, call)

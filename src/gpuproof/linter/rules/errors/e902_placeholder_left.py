@@ -86,7 +86,8 @@ _KINDS = (TypeKind.KERAS_MODEL, TypeKind.ESTIMATOR, TypeKind.SDK_MODEL, TypeKind
 def check(module: Module, _: Project) -> Hits:
     if not module.imports(*_LIBRARIES) or is_test(module):
         return
-    for node, text in (*_open_calls(module), *_open_names(module)):
+    has_ellipsis = any(node.value is Ellipsis for node in module.nodes(ast.Constant))
+    for node, text in (*_open_calls(module), *_open_names(module)) if has_ellipsis else ():
         yield rule.hit(
             module.span(node),
             f"`{text}` is still a placeholder: `...` is passed on unchanged and fails later.",

@@ -177,16 +177,7 @@ def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
         case "name":
             return
         case "optimizer":
-            for call in all_calls(module):
-                name = call.name or ""
-                is_keras = name.startswith(("keras.optimizers.", "tensorflow.keras.optimizers."))
-                if (
-                    is_keras
-                    and gone.name in call.keywords
-                    and ".legacy." not in name
-                    and ".schedules." not in name
-                ):
-                    yield call
+            yield from (call for call in module.derived(_optimizer_calls) if gone.name in call.keywords)
         case _:
             for call in calls_named(module, "fit"):
                 is_model = (
@@ -194,6 +185,17 @@ def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
                 )
                 if is_model and gone.name in call.keywords:
                     yield call
+
+
+def _optimizer_calls(module: Module) -> list[Call]:
+    """The calls that create an optimizer of Keras, but for the legacy ones."""
+    found: list[Call] = []
+    for call in all_calls(module):
+        name = call.name or ""
+        is_keras = name.startswith(("keras.optimizers.", "tensorflow.keras.optimizers."))
+        if is_keras and ".legacy." not in name and ".schedules." not in name:
+            found.append(call)
+    return found
 
 
 def _fix(call: Call, gone: RemovedKerasName) -> Fix | None:
