@@ -1,4 +1,4 @@
-"""Writes `docs/rules/CODE.md` for every rule of `gpuproof check`, from the rule's own docstring, and their list.
+"""Writes `docs/rules/CODE.md` for every rule of `gpuproof check`, from the rule's own docstring, their list, and their index.
 
 python tools/build_rule_docs.py          # write what is not current, remove what no rule stands behind
 python tools/build_rule_docs.py --check  # only say what is not current; exit 1 if anything
@@ -10,7 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "rules"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "rules"
+INDEX = ROOT / "src" / "gpuproof" / "linter" / "data" / "rules.json"
 
 
 def main() -> int:
@@ -25,8 +27,12 @@ def main() -> int:
     unknown = sorted(path.name for path in FOLDER.glob("*.md") if path.name not in wanted)
     for name in (*stale, *unknown):
         print(f"{'not current' if check else 'written' if name in wanted else 'removed'}: docs/rules/{name}")
+    index = _index()
+    if is_index_stale := _read(INDEX) != index:
+        print(f"{'not current' if check else 'written'}: {INDEX.relative_to(ROOT)}")
     if check:
-        return 1 if stale or unknown else 0
+        return 1 if stale or unknown or is_index_stale else 0
+    INDEX.write_text(index, encoding="utf-8")
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name in stale:
         (FOLDER / name).write_text(wanted[name], encoding="utf-8")
@@ -42,6 +48,12 @@ def pages() -> dict[str, str]:
 
     rules = all_rules()
     return {"README.md": render_index(rules), **{f"{rule.code}.md": render_page(rule) for rule in rules}}
+
+
+def _index() -> str:
+    from gpuproof.linter.registry import imported_entries, index_of
+
+    return index_of(imported_entries())
 
 
 def _read(path: Path) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.linter.jobs.link import LEVELS
+from gpuproof.linter.source.project_root import LEVELS
 
 
 @pytest.fixture

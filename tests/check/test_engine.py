@@ -12,7 +12,7 @@ from gpuproof.linter import process_pool, settings_by_file
 from gpuproof.linter.analysis import workspace
 from gpuproof.linter.engine import CheckOptions, CheckReport, check_paths
 from gpuproof.linter.jobs import link
-from gpuproof.linter.registry import select_rules
+from gpuproof.linter.registry import RuleEntry, select_rules
 from gpuproof.linter.rule import Rule
 from support.check_helpers import check_here, write_files
 
@@ -47,7 +47,12 @@ def broken_rule(code: str = "ZZ101", error: type[Exception] = KeyError, on: str 
 
 def with_rules(monkeypatch: pytest.MonkeyPatch, *rules: Rule) -> None:
     monkeypatch.setattr(
-        settings_by_file, "select_rules", lambda selection: [*select_rules(selection), *rules]
+        settings_by_file,
+        "select_rules",
+        lambda selection: [  # pyright: ignore[reportUnknownLambdaType]
+            *select_rules(selection),
+            *map(RuleEntry.of, rules),
+        ],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,11 +16,10 @@ from gpuproof.linter.analysis.local_imports import local_units
 from gpuproof.linter.config import CheckSettings
 from gpuproof.linter.internal_errors import ErrorLog, InternalError, merged
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.jobs.link import assumed_job, find_jobs
 from gpuproof.linter.jobs.requirement import requirements
 from gpuproof.linter.project import Project, Target
-from gpuproof.linter.registry import Selection
-from gpuproof.linter.rule import Checked, Hit, Rule
+from gpuproof.linter.registry import RuleEntry, Selection
+from gpuproof.linter.rule import Checked, Hit
 from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.linter.source.discovery import find_files
 from gpuproof.linter.source.project_root import project_root
@@ -68,7 +67,7 @@ class CheckReport:
 
     hits: tuple[Hit, ...]
     files: int
-    rules: tuple[Rule, ...]
+    rules: tuple[RuleEntry, ...]
     internal_errors: tuple[InternalError, ...] = ()
     problems: tuple[UsageError, ...] = ()
     unsupported: tuple[str, ...] = ()
@@ -163,10 +162,18 @@ def check_project(
                 checked = 0
         return Checked(found, own.errors)
 
-    from gpuproof.linter import process_pool
+    if processes == 1 or not units:
+        parts: Iterable[Checked] = [check(units)]
+    else:
+        from gpuproof.linter import (
+            process_pool,  # `gpuproof run` needs one process, and starts faster without it
+        )
 
-    number = process_pool.process_count(processes, len(units))
-    parts = [check(units)] if number < 2 else process_pool.check_in_processes(number, units, check)
+        number = process_pool.process_count(processes, len(units))
+        if number > 1:
+            for checker in checkers.values():
+                checker.load()
+        parts = [check(units)] if number < 2 else process_pool.check_in_processes(number, units, check)
     hits: list[Hit] = []
     for part in parts:
         hits += part.hits
@@ -199,6 +206,10 @@ def _linked_units(
 
     What a script launches is found too; its jobs are added to `jobs`.
     """
+    from gpuproof.linter.jobs.link import (
+        find_jobs,  # `gpuproof run` has its job, and starts faster without it
+    )
+
     seen = {unit.absolute for unit in units}
     found: list[Unit] = []
     pending = list(jobs)
@@ -226,6 +237,8 @@ def _linked_units(
 
 
 def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDefinition]:
+    from gpuproof.linter.jobs.link import assumed_job, find_jobs  # `gpuproof run` starts faster without it
+
     instance_type = project.target.instance_type
     jobs = find_jobs(units, project.workspace, log, instance_type)
     if instance_type is None:
@@ -249,7 +262,7 @@ def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsB
         unit = Unit(failure.path, "", "python")
         severity = rule.severity if failure.broken else Severity.NOTE
         message = f"{Path(failure.path).name} is not checked: {failure.reason}."
-        yield rule.hit(unit.span(failure.line), message, severity=severity)
+        yield rule.rule.hit(unit.span(failure.line), message, severity=severity)
 
 
 def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:
@@ -262,30 +275,45 @@ def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:
 class _UnitChecker:
     """Runs the rules on one unit at a time."""
 
-    def __init__(self, project: Project, rules: Sequence[Rule]) -> None:
+    def __init__(self, project: Project, rules: Sequence[RuleEntry]) -> None:
         self._project = project
-        self._rules = rules
-        self._of_units = [(rule, check) for rule in rules for check in rule.units]
-        self._of_jobs = [(rule, check) for rule in rules for check in rule.jobs]
-        self._of_resources = [(rule, check) for rule in rules for check in rule.resources]
-        self._of_requirements = [(rule, check) for rule in rules for check in rule.requirements]
+        is_planned = project.target.trace is not None
+        self._rules = rules = [rule for rule in rules if is_planned or rule.when != "plan"]
+        self._of_modules = [rule for rule in rules if "modules" in rule.checks]
+        self._by_kind: dict[str, list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]] = {}
         self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in project.jobs:
             self._jobs[job.span.unit].append(job)
 
+    def load(self) -> None:
+        """Import all rules, so that child processes share them."""
+        for rule in self._rules:
+            _ = rule.rule
+
     def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""
         project = self._project
-        for rule, check in self._of_units:
+        for rule, check in self._checks("units"):
             yield from log.guard(partial(check, unit, project), unit.path, rule=rule.code)
         yield from log.guard(
             partial(self._content, unit, log), unit.path, task=f"analysing the {unit.kind} file"
         )
         for job in self._jobs.get(unit, ()):
-            for rule, check in self._of_jobs:
+            for rule, check in self._checks("jobs"):
                 yield from log.guard(partial(check, job, project), unit.path, rule=rule.code)
         project.workspace.release(unit)
         project.workspace.trim()
+
+    def _checks(self, kind: str) -> list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]:
+        """The functions that check things of one kind, such as `jobs`."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = [
+                (rule, check)
+                for rule in self._rules
+                if kind in rule.checks
+                for check in getattr(rule.rule, kind)
+            ]
+        return self._by_kind[kind]
 
     def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         if unit.kind in PYTHON:
@@ -297,26 +325,26 @@ class _UnitChecker:
 
     def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         source = unit.source
-        for rule in self._rules:
-            if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
+        for rule in self._of_modules:
+            if rule.needs and not any(word in source for word in rule.needs):
                 continue
             module = self._project.workspace.module(unit)
             if module is None:
                 return
-            for check in rule.modules:
+            for check in rule.rule.modules:
                 yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
 
     def _template(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         from gpuproof.linter.templates.read import read_resources
 
         found = read_resources(unit)
-        for rule, check in self._of_resources:
+        for rule, check in self._checks("resources"):
             for resource in found:
                 yield from log.guard(partial(check, resource, self._project), unit.path, rule=rule.code)
 
     def _requirements(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         found = list(requirements(unit))
-        for rule, check in self._of_requirements:
+        for rule, check in self._checks("requirements"):
             for requirement in found:
                 yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)
 

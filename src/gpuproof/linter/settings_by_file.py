@@ -10,8 +10,8 @@ from pathlib import Path
 from gpuproof.errors import UsageError
 from gpuproof.linter.config import CheckSettings, read_settings
 from gpuproof.linter.project import Target
-from gpuproof.linter.registry import Selection, select_rules
-from gpuproof.linter.rule import Hit, Rule
+from gpuproof.linter.registry import RuleEntry, Selection, select_rules
+from gpuproof.linter.rule import Hit
 from gpuproof.linter.source.span import absolute
 
 
@@ -20,7 +20,7 @@ class RuleSet:
     """How the files of one pyproject.toml are checked."""
 
     settings: CheckSettings
-    rules: tuple[Rule, ...]
+    rules: tuple[RuleEntry, ...]
     target: Target
 
 

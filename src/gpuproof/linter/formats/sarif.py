@@ -28,7 +28,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 def render(report: CheckReport) -> str:
     """The report as one SARIF run. In notebooks, lines are those of the cell that the message names."""
     found = {hit.code for hit in report.hits}
-    rules = [rule for rule in report.rules if rule.code in found]
+    rules = [entry.rule for entry in report.rules if entry.code in found]
     index = {rule.code: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
     run: dict[str, Any] = {

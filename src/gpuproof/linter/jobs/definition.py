@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value
-from gpuproof.linter.jobs.commands.follow import LinkEnd
-from gpuproof.linter.jobs.commands.programs import Start
-from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS
+from gpuproof.linter.jobs.commands import ALL_ARGUMENTS
 from gpuproof.linter.source.span import Span, Unit
+
+if TYPE_CHECKING:
+    from gpuproof.linter.jobs.commands.follow import LinkEnd
+    from gpuproof.linter.jobs.commands.programs import Start
 
 Kind = Literal["training", "processing", "endpoint", "transform", "notebook"]
 """The job kinds of the catalogue that files can describe."""

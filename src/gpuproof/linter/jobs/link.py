@@ -12,18 +12,18 @@ from gpuproof.linter.analysis.values import Value, known
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
 from gpuproof.linter.jobs import boto3, containers, remote_function, sdk_v2, sdk_v3
+from gpuproof.linter.jobs.commands import ALL_ARGUMENTS
 from gpuproof.linter.jobs.commands.files import image
 from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
-from gpuproof.linter.jobs.commands.shell import ALL_ARGUMENTS, Shell
+from gpuproof.linter.jobs.commands.shell import Shell
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
 
 _WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS)
 """A Python text without any of these words does not describe a job."""
 
-LEVELS = 4
-"""Folders above a launcher outside of a repository in which its script is looked for."""
 _CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
 
 
@@ -275,21 +275,6 @@ def _source(value: Value) -> str:
     if span is None or span.line != span.end_line:
         return "$(...)"
     return f"$({span.text[span.column - 1 : span.end_column - 1]})"
-
-
-def launch_folders(launcher: Path) -> list[Path]:
-    """Folders that a job's paths may be relative to: the launcher's folder and those above, up to the repository's root.
-
-    The working directory of the launcher is unknown, and that of `gpuproof check` must not change its findings. Without
-    a repository, `LEVELS` folders above the launcher's.
-    """
-    beside = launcher.parent
-    above = list(beside.parents)[:-1]  # without the root folder
-    folders = [beside, *above]
-    repository = next((folder for folder in folders if (folder / ".git").exists()), None)
-    if repository is None:
-        return folders[: LEVELS + 1]
-    return folders[: folders.index(repository) + 1]
 
 
 def _source_folder(job: JobDefinition) -> list[Path] | None:

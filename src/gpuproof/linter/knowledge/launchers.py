@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
-from gpuproof.linter.jobs.commands.programs import Launcher
 from gpuproof.linter.jobs.definition import JobDefinition
+
+if TYPE_CHECKING:
+    from gpuproof.linter.jobs.commands.programs import Launcher
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
 _OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gpuproof.linter.jobs.commands import ALL_ARGUMENTS
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _BRACED = re.compile(r"([A-Za-z_]\w*|[0-9@*])(?:\[[@*]\])?(?::?[-=](.*))?", re.DOTALL)
@@ -16,9 +18,6 @@ _CLOSING = frozenset({"fi", "done", "esac"})
 _KEYWORDS = frozenset({"then", "do", "else", "elif", "{", "}", "!", "time", "exec", "command", "nohup", "in"})
 _HEADS = frozenset({"for", "case", "select", "function"})
 """Words that start a line without a command: `for x in a b`."""
-
-ALL_ARGUMENTS = "$@"
-"""The word that stands for arguments that only the caller of a shell script knows."""
 
 
 @dataclass

@@ -97,9 +97,9 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.jobs.link import launch_folders
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.project_root import launch_folders
 
 rule = Rule("SM123", "entry-point-not-found", Severity.ERROR)
 

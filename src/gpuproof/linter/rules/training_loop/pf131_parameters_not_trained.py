@@ -52,7 +52,10 @@ Good:
     torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pt"))
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
@@ -60,7 +63,9 @@ from gpuproof.linter.jobs.memory_plan import NotPlanned
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span
-from gpuproof.trace.document import Note
+
+if TYPE_CHECKING:
+    from gpuproof.trace.document import Note
 
 rule = Rule("PF131", "parameters-not-trained", Severity.WARNING, when="plan")
 
