@@ -7,9 +7,11 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from botocore.exceptions import ClientError
 
 from support.archives import archive
@@ -138,6 +140,28 @@ def test_the_client_of_a_multi_model_endpoint_is_told_why_a_model_cannot_be_load
     name = served(aws, definition)
     with pytest.raises(ClientError, match=r"cannot be loaded: .* no handler .* It contains notes\.txt"):
         invoke(aws, name, "a", TargetModel="model.tar.gz")
+
+
+def test_a_multi_model_endpoint_serves_a_torchscript_archive_without_code(
+    aws: Account, tmp_path: Path
+) -> None:
+    # As AWS's container does, whose own model_fn calls torch.jit.load; the variable is the one that SDK v2 sets.
+    network = torch.nn.Linear(1, 1)
+    network.load_state_dict({"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])})
+    torch.jit.trace(network, torch.zeros(1, 1)).save(str(tmp_path / "model.pth"))
+    aws.put("scripted/model.tar.gz", archive(**{"model.pth": (tmp_path / "model.pth").read_bytes()}))
+    definition = {
+        "Image": SERVING_IMAGE,
+        "Mode": "MultiModel",
+        "ModelDataUrl": f"s3://{aws.bucket}/scripted/",
+        "Environment": {
+            "SAGEMAKER_PROGRAM": "inference.py",
+            "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+        },
+    }
+    name = served(aws, definition)
+    response = invoke(aws, name, "[[3.0]]", TargetModel="model.tar.gz", ContentType="application/json")
+    assert json.loads(response["Body"]) == [[7.0]]
 
 
 def test_a_multi_model_endpoint_loads_the_models_that_are_invoked(aws: Account) -> None:

@@ -14,6 +14,8 @@ from gpuproof.errors import ExitCode
 class Stoppable:
     """A run that ends when it is stopped, unless AWS refuses that."""
 
+    is_remote = True
+
     def __init__(self, name: str) -> None:
         self.id = name
         self.stopped = False

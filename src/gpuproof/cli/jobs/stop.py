@@ -30,6 +30,7 @@ from gpuproof.errors import ExitCode, GPUproofError, RunNotFound, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
+    from gpuproof.backends.record import RunRecord
     from gpuproof.backends.sagemaker.transform.created import CreatedForJob
     from gpuproof.cli.arguments import Subparsers
 
@@ -81,9 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         record = found.record if arguments.no_wait or interrupted else found.wait()
         statuses.append({"id": record.id, "status": record.status})
         if arguments.format == "text":
-            # Of a script that ran, the reason is that it was stopped.
-            why = f": {record.reason}" if record.started is None and record.reason else ""
-            print(f"{record.id}: {record.status_text}{why}", flush=True)
+            print(f"{record.id}: {_ending(found, record)}", flush=True)
     if arguments.format == "json":
         print(json.dumps({"version": 1, "runs": statuses}, indent=2))
     elif arguments.all and not runs:
@@ -95,6 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
     if problems:
         raise problems[-1]
     return ExitCode.OK
+
+
+def _ending(run: Run, record: RunRecord) -> str:
+    """How a run has ended, and why if its instances did not get to the script: GPUproof may have terminated them."""
+    why = record.reason if run.is_remote and record.started is None else None
+    return f"{record.status_text}: {why}" if why else record.status_text
 
 
 def _find(arguments: argparse.Namespace) -> tuple[list[Run], list[CreatedForJob]]:
