@@ -42,6 +42,11 @@ class Value:
         return self.certainty == "absent"
 
     @property
+    def is_unset(self) -> bool:
+        """Whether it is absent or certainly None, which most parameters have as their default."""
+        return self.is_absent or (self.is_known and self.options[0] is None)
+
+    @property
     def is_unknown(self) -> bool:
         """Whether nothing is known about it."""
         return self.certainty == "unknown"

@@ -89,7 +89,7 @@ class Keeper(NamedTuple):
 
 def has_checkpoint_location(job: JobDefinition) -> bool:
     """Whether a job may have a checkpoint location in S3, in its description or set on it later."""
-    return any(not job.argument(name).is_absent for name in _CHECKPOINT_KEYS) or _is_set_later(job)
+    return any(not job.argument(name).is_unset for name in _CHECKPOINT_KEYS) or _is_set_later(job)
 
 
 def kept_folders(jobs: Iterable[JobDefinition]) -> list[str]:

@@ -37,6 +37,41 @@ Good:
     def model_fn(model_dir):
         return torch.jit.load(model_dir + "/model.pt", map_location="cuda")
 
+Bad: what deletes it is never called, another endpoint is deleted, and scaling keeps one instance
+
+    # file: demo.ipynb
+    # %%
+    import boto3
+    from sagemaker.pytorch import PyTorchModel
+    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    # %%
+    predictor = model.deploy(1, "ml.g4dn.xlarge", endpoint_name="reviews-2")
+    # %%
+    def remove():
+        predictor.delete_endpoint()
+    # %%
+    boto3.client("sagemaker").delete_endpoint(EndpointName="reviews-1")
+    boto3.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker", ResourceId="endpoint/reviews-2/variant/AllTraffic",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount", MinCapacity=1, MaxCapacity=4,
+    )
+    predictor.predict([1.0])
+
+Quiet: a function that is called deletes it
+
+    # file: demo.ipynb
+    # %%
+    from sagemaker.pytorch import PyTorchModel
+    model = PyTorchModel(model_data="s3://b/model.tar.gz", role="r", entry_point="inference.py", framework_version="2.3")
+    # %%
+    predictor = model.deploy(1, "ml.g4dn.xlarge", endpoint_name="reviews-2")
+    # %%
+    def remove():
+        predictor.delete_endpoint()
+    # %%
+    predictor.predict([1.0])
+    remove()
+
 Quiet: a serverless endpoint
 
     # file: demo.ipynb
@@ -55,12 +90,14 @@ Quiet: a production script that deploys to a CPU instance
     model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
 """
 
+import ast
 import re
 
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, origin_call
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function, origin_call
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
@@ -72,10 +109,8 @@ rule = Rule("CO101", "endpoint-not-deleted", Severity.WARNING)
 
 _HOURS_PER_MONTH = 730
 _DELETES = ("delete_endpoint", "delete_inference_component", "DeleteEndpoint")
-_MAY_DELETE = re.compile(
-    r"(^|[._])(cleanup|clean_up|teardown|tear_down)(_\w+)?$|(^|\.)register_scalable_target$"
-)
-_SCALING = re.compile(r"^application-autoscaling$|delete-endpoint")
+_MAY_DELETE = re.compile(r"(^|[._])(cleanup|clean_up|teardown|tear_down)(_\w+)?$")
+_SCALING = re.compile(r"delete-endpoint")
 _COMMANDS = re.compile(r"^(?!\s*#).*\bdelete-endpoint\b|^\s*%store\b")
 """Lines of a notebook for the shell or IPython; other notebooks read what `%store` stores."""
 
@@ -124,8 +159,19 @@ def _is_created(job: JobDefinition, module: Module) -> bool:
 
 
 def _is_deleted(job: JobDefinition, module: Module) -> bool:
-    """Whether a call may delete the endpoint of this job, and not certainly that of another `deploy`."""
+    """Whether a call may delete the endpoint of this job: not one that never runs, or certainly deletes another endpoint."""
+    names = _names(job, module)
     for call in calls_named(module, *_DELETES):
+        function = module.function_of(call.node)
+        if (
+            function is not None
+            and not module.tree.uses_of(function.name)
+            and not _is_method(module, function)
+        ):
+            continue
+        deleted = call.argument("EndpointName").text
+        if deleted is not None and names and deleted not in names:
+            continue
         predictor = origin_call(module, call.receiver)
         if (
             job.call is None
@@ -137,10 +183,33 @@ def _is_deleted(job: JobDefinition, module: Module) -> bool:
     return False
 
 
+def _scales_to_zero(call: Call) -> bool:
+    least = call.argument("MinCapacity")
+    return least.number is None or least.number == 0
+
+
+def _names(job: JobDefinition, module: Module) -> set[str]:
+    """The names of this job's endpoint; empty if one of them is unknown."""
+    given = (
+        [call.argument("EndpointName") for call in calls_named(module, "create_endpoint")]
+        if job.source == "boto3"
+        else [job.argument("endpoint_name")]
+    )
+    return {value.text or "" for value in given} if all(value.text for value in given) else set()
+
+
+def _is_method(module: Module, function: FunctionNode) -> bool:
+    return module.enclosing(function, ast.ClassDef) is not None or bool(function.decorator_list)
+
+
 def _may_delete(module: Module) -> bool:
-    """Whether something else may delete it: a shell command, a helper, another notebook, or scaling to zero."""
+    """Whether something else may delete it: a shell command, a helper of another file, another notebook, or scaling to zero."""
     return (
-        uses(module, _MAY_DELETE, "call")
+        any(
+            _MAY_DELETE.search(call.name or call.method) and local_function(call) is None
+            for call in all_calls(module)
+        )
+        or any(_scales_to_zero(call) for call in calls_named(module, "register_scalable_target"))
         or uses(module, _SCALING, "string")
         or any(_COMMANDS.search(line) for line in module.unit.magic_lines)
     )

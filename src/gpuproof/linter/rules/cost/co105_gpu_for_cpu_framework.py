@@ -99,7 +99,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if instance is None or not instance.gpu_count or job.kind == "notebook":
         return
     if job.framework == "sklearn":
-        if not job.image.is_absent:
+        if not job.image.is_unset:
             return
         what, severity = "The scikit-learn container", Severity.ERROR
     elif job.framework == "xgboost":

@@ -107,6 +107,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import insert_line
@@ -130,13 +131,11 @@ def check(module: Module, _: Project) -> Hits:
         return
     samplers = [call for local in local_modules(module) for call in calls_to(local, *_SAMPLERS)]
     # What a script uses, and whatever it imports, takes the longest to find out.
-    if (
-        not samplers
-        or any(calls_named(candidate, "set_epoch") for candidate in local_modules(module))
-        or uses_distribution_library(module)
-    ):
+    if not samplers or uses_distribution_library(module):
         return
     for call in samplers:
+        if _is_set(module, call):
+            continue
         shuffle = call.argument("shuffle", 3)
         shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
         name = _assigned_to(call.module, call)
@@ -161,6 +160,16 @@ def check(module: Module, _: Project) -> Hits:
             fix=Fix(f"Call {name}.set_epoch({epoch})", (edit,)) if edit is not None else None,
         )
         return
+
+
+def _is_set(script: Module, sampler: Call) -> bool:
+    """Whether a call of `set_epoch` may be on a sampler, and is not certainly on others only."""
+    for module in local_modules(script):
+        for call in calls_named(module, "set_epoch"):
+            made = creations(module, call.receiver)
+            if not made or any(each.node is sampler.node for each in made):
+                return True
+    return False
 
 
 def _is_epochs(module: Module, loop: ast.For) -> bool:

@@ -30,6 +30,18 @@ Bad: never
     print("rank", os.environ["LOCAL_RANK"])
     model = DDP(torch.nn.Linear(8, 1).cuda())  # <-
 
+Bad: the same GPU is selected in every process
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl")
+    print("rank", os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(0)
+    model = DDP(torch.nn.Linear(8, 1).to("cuda:0"), device_ids=[0])  # <-
+
 Good:
 
     import os
@@ -70,10 +82,11 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
@@ -87,7 +100,7 @@ rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=("init_
 
 _SELECTS = re.compile(r"(^|\.)(set_device|set_device_index|set_default_device)$|^torch\.cuda\.device$")
 _KEYWORDS = re.compile(r"^(output_device|device_ids|index)$")
-_TEXTS = re.compile(r"^cuda:|CUDA_VISIBLE_DEVICES")
+_TEXTS = re.compile(r"^cuda:(?!0$)|CUDA_VISIBLE_DEVICES")
 _RANK = re.compile(r"rank|gpu|device_?id", re.IGNORECASE)
 
 
@@ -102,7 +115,11 @@ def check(module: Module, project: Project) -> Hits:
     if not calls_named(module, "DistributedDataParallel", "DDP") or has_one_gpu_per_host(module, project):
         return
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
-    settings = [call for call in calls_named(module, "set_device") if (call.name or "").startswith("torch.")]
+    settings = [
+        call
+        for call in calls_named(module, "set_device")
+        if (call.name or "").startswith("torch.") and not call.argument("device", 0).is_known
+    ]
     for move in sorted(moves, key=lambda call: call.node.lineno):
         late = next((setting for setting in settings if _comes_after(module, setting, move)), None)
         if late is not None:
@@ -126,11 +143,23 @@ def check(module: Module, project: Project) -> Hits:
 
 def _selects_gpu(script: Module) -> bool:
     """Whether the script, or a module of it, selects the GPU of each process in another way."""
-    if script_uses(script, _SELECTS, "call") or script_uses(script, _TEXTS, "string"):
-        return True
-    if script_uses(script, _KEYWORDS, "keyword"):
+    if script_uses(script, _TEXTS, "string"):
         return True
     for module in local_modules(script):
+        # A number that is the same in every process selects nothing: `set_device(0)`, `device_ids=[0]`.
+        if any(
+            not Call(use.node, module).argument("device", 0).is_known
+            for use in find_uses(module, "call")
+            if _SELECTS.search(use.text) and isinstance(use.node, ast.Call)
+        ):
+            return True
+        if any(
+            not evaluate(module, use.node.value).is_known
+            or any(not item.is_known for item in evaluate(module, use.node.value).items or ())
+            for use in find_uses(module, "keyword")
+            if _KEYWORDS.search(use.text) and isinstance(use.node, ast.keyword)
+        ):
+            return True
         for call in calls_named(module, "cuda", "to", "device"):
             given = [
                 node for argument in (*call.node.args, *call.keywords.values()) for node in ast.walk(argument)
@@ -151,7 +180,7 @@ def _to_plain_cuda(module: Module, call: Call) -> bool:
     if call.receiver is None or type_of(module, call.receiver).kind is not TypeKind.MODULE:
         return False
     if call.method == "cuda":
-        return not call.node.args and not call.node.keywords
+        return call.expression("device", 0) is None or call.argument("device", 0).number == 0
     return _is_plain_cuda(module, call.expression("device", 0))
 
 
@@ -160,7 +189,7 @@ def _is_plain_cuda(module: Module, node: ast.expr | None) -> bool:
     if isinstance(origin, ast.IfExp):
         return _is_plain_cuda(module, origin.body)
     if isinstance(origin, ast.Constant):
-        return origin.value == "cuda"
+        return origin.value in ("cuda", "cuda:0") or (origin.value == 0 and origin.value is not False)
     if isinstance(origin, ast.Call) and module.qualified(origin.func) == "torch.device":
         return len(origin.args) == 1 and not origin.keywords and _is_plain_cuda(module, origin.args[0])
     return False

@@ -17,6 +17,43 @@ Bad:
         model(x.cuda()).sum().backward()
         optimizer.step()
 
+Bad: the ranks only exchange the loss that they print
+
+    import torch
+    import torch.distributed as dist
+
+    def average(value):
+        dist.all_reduce(value)
+        return value / dist.get_world_size()
+
+    dist.init_process_group("nccl")  # <-
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(10):
+        optimizer.zero_grad()
+        loss = model(torch.ones(8).cuda()).sum()
+        loss.backward()
+        optimizer.step()
+        print(average(loss.detach()))
+
+Quiet: they average the gradients themselves
+
+    import torch
+    import torch.distributed as dist
+
+    def average(tensors):
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(10):
+        optimizer.zero_grad()
+        model(torch.ones(8).cuda()).sum().backward()
+        average([parameter.grad for parameter in model.parameters()])
+        optimizer.step()
+
 Good:
 
     import torch
@@ -60,10 +97,10 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.analysis.local_imports import unseen_imports
+from gpuproof.linter.analysis.call import calls_named, passed_arguments
+from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -77,6 +114,11 @@ _SHARES = re.compile(
     r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
 )
 """Functions and classes through which ranks exchange gradients or weights."""
+_COLLECTIVES = ("all_reduce", "reduce", "all_gather", "gather")
+_OF_MODEL = re.compile(
+    r"grad|param|weight|state|model|net\b|module|flat|bucket|buffer|\.data\b", re.IGNORECASE
+)
+_METRIC = re.compile(r"loss|acc|correct|count|total|metric|num_|seen|score|elapsed|time", re.IGNORECASE)
 _GROUP = re.compile(r"^process_group$")
 
 
@@ -92,7 +134,7 @@ def check(module: Module, _: Project) -> Hits:
     ]
     if (
         not trains
-        or script_uses(module, _SHARES, "call", "name")
+        or _shares_gradients(module)
         or script_uses(module, _GROUP, "keyword")
         or uses_distribution_library(module)
         or unseen_imports(module)
@@ -105,4 +147,40 @@ def check(module: Module, _: Project) -> Hits:
         "The process group is created, but no gradient passes through it: each process trains its own model.",
         remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
         "device_ids=[local_rank]).",
+    )
+
+
+def _shares_gradients(script: Module) -> bool:
+    """Whether ranks may exchange gradients or weights, and not only a number that is reported."""
+    return any(
+        _SHARES.search(use.text) and not _is_metric(module, use.node)
+        for module in local_modules(script)
+        for use in find_uses(module, "call", "name")
+    )
+
+
+def _is_metric(module: Module, node: ast.AST) -> bool:
+    """Whether a call of a collective certainly sends no gradient: what it gets is neither one nor a part of a model."""
+    if not isinstance(node, ast.Call):
+        # The name of what is called; the call itself is looked at, too.
+        parent = module.parent(node)
+        return isinstance(parent, ast.Call) and parent.func is node and _is_metric(module, parent)
+    call = next((call for call in calls_named(module, *_COLLECTIVES) if call.node is node), None)
+    tensor = call.expression("tensor", 0) if call is not None else None
+    if call is None or tensor is None:
+        return False
+    given: list[ast.expr | None] = [tensor]
+    bindings = module.reaching(tensor) if isinstance(tensor, ast.Name) else []
+    for binding in bindings:
+        if binding.kind == "parameter":
+            passed = passed_arguments(module, binding)
+            if not passed:
+                return False
+            given += passed
+        elif binding.kind == "assign":
+            given.append(binding.value)
+        else:
+            return False
+    return all(value is not None and not _OF_MODEL.search(module.text(value)) for value in given) and any(
+        value is not None and _METRIC.search(module.text(value)) for value in given
     )

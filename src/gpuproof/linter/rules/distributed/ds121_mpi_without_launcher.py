@@ -134,10 +134,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
     count, script, started = host_count(job), job.script, enabled_launchers(job)
     if job.kind != "training" or script is None or count is None or count < 2 or started is None:
         return
-    if not job.argument("distributions").is_absent or {*started} - {*_OTHERS}:
+    if not job.argument("distributions").is_unset or {*started} - {*_OTHERS}:
         return
     # Another image may start MPI by itself; GPUproof and the SDK v3 start the script in any image.
-    if job.source not in ("gpuproof", "sagemaker-v3") and not job.image.is_absent:
+    if job.source not in ("gpuproof", "sagemaker-v3") and not job.image.is_unset:
         return
     if (job.instance_type.text or "").startswith("local"):
         return

@@ -90,14 +90,14 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.framework == "huggingface":
         yield from _huggingface(job, project)
         return
-    if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_absent:
+    if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_unset:
         return
     version = job.framework_version
     scope = _scope(job)
     if scope is None or not version.is_sure or len(version_key(version.text or "")) < 2:
         return
     instance = find_instance(project, job.instance_type)
-    if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
+    if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_unset:
         return
     versions = sdk_versions(job.framework, scope)
     row = next((release for release in versions if version.text in (release.version, release.alias)), None)
@@ -131,16 +131,16 @@ def _scope(job: JobDefinition) -> str | None:
 def _huggingface(job: JobDefinition, project: Project) -> Hits:
     """Versions of transformers and its framework that no image has together."""
     scope, transformers = _scope(job), job.framework_version
-    if job.source != "sagemaker-v2" or scope is None or not job.image.is_absent or not transformers.is_sure:
+    if job.source != "sagemaker-v2" or scope is None or not job.image.is_unset or not transformers.is_sure:
         return
     # Images for the compiler and for other chips are in tables of their own.
     instance = find_instance(project, job.instance_type)
     if instance is None or instance.arch != "x86_64" or _NO_GPU.match(instance.name):
         return
-    if not job.argument("compiler_config").is_absent or not job.argument("image_uri").is_absent:
+    if not job.argument("compiler_config").is_unset or not job.argument("image_uri").is_unset:
         return
     named = {name: job.argument(f"{name}_version") for name in _NAMES}
-    given = {name: value for name, value in named.items() if not value.is_absent}
+    given = {name: value for name, value in named.items() if not value.is_unset}
     if len(given) != 1:
         return
     framework, version = next(iter(given.items()))

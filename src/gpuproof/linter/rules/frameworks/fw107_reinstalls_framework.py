@@ -171,7 +171,7 @@ def check(requirement: Requirement, project: Project) -> Hits:
 def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
     if job.framework != framework:
         return False
-    if job.image.is_absent:
+    if job.image.is_unset:
         return True
     image = image_name(job.image)
     return image is not None and is_aws_container(image, project)

@@ -75,11 +75,11 @@ def check(module: Module, project: Project) -> Hits:
         if needs is None or call.is_open or any(key.startswith("train_") for key in call.keywords):
             continue
         if len(call.node.args) > 1 or any(
-            key in call.keywords for key in ("image_name", "image_uri", "image")
+            not call.argument(key).is_unset for key in ("image_name", "image_uri", "image")
         ):
             continue
         missing = [
-            " or ".join(names) for names in needs if all(call.argument(name).is_absent for name in names)
+            " or ".join(names) for names in needs if all(call.argument(name).is_unset for name in names)
         ]
         if missing:
             yield rule.hit(

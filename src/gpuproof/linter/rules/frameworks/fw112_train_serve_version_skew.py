@@ -69,7 +69,7 @@ def check(module: Module, _: Project) -> Hits:
         return
     for model in sdk_v2.models(module):
         data = module.origin(model.call.expression("model_data", 0)) if model.call is not None else None
-        if not isinstance(data, ast.Attribute) or data.attr != "model_data" or not model.image.is_absent:
+        if not isinstance(data, ast.Attribute) or data.attr != "model_data" or not model.image.is_unset:
             continue
         trained = origin_call(module, data.value)
         if trained is None or (trained.name or "").rpartition(".")[2] not in sdk_v2.FRAMEWORKS:

@@ -65,9 +65,8 @@ Quiet: a dataset that is returned to the caller
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.flow.call_targets import find_definition
-from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import wrap
@@ -123,12 +122,12 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
-    """The `batch()` that a function of the project returns as it is; None if any file of the script may prefetch."""
+    """The `batch()` that a function of the project returns as it is; None if the function may prefetch."""
     made = module.origin(dataset)
     maker = find_definition(module, made.func) if isinstance(made, ast.Call) else None
     if maker is None or maker.module is module or isinstance(maker.node, ast.ClassDef):
         return None
-    if any(calls_named(local, *_MAY_PREFETCH) for local in local_modules(module)):
+    if calls_within(calls_named(maker.module, *_MAY_PREFETCH), maker.node):
         return None
     returned = [
         node.value

@@ -30,6 +30,35 @@ Quiet: several workers
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(train, epochs=3, workers=8, use_multiprocessing=True)
 
+Bad: one worker is the default, and one that does not reach the base class is none
+
+    import keras
+
+    class Images(keras.utils.PyDataset):
+        def __init__(self, files, **options):
+            super().__init__()
+            self.files = files
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.fit(Images([], workers=8), epochs=3)  # <-
+
+Quiet: it reaches the base class
+
+    import keras
+
+    class Images(keras.utils.PyDataset):
+        def __init__(self, files, **options):
+            super().__init__(**options)
+            self.files = files
+
+    class Tiles(keras.utils.PyDataset):
+        def __init__(self, files):
+            super().__init__(workers=4, use_multiprocessing=True)
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.fit(Images([], workers=8), epochs=3)
+    model.fit(Tiles([]), epochs=3)
+
 Quiet: the dataset sets it
 
     import tensorflow as tf
@@ -42,12 +71,11 @@ Quiet: the dataset sets it
 """
 
 import ast
-import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
+from gpuproof.linter.analysis.flow.call_targets import methods
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -59,7 +87,6 @@ rule = Rule(
     needs=("ImageDataGenerator", "Sequence", "PyDataset"),
 )
 
-_WORKERS = re.compile(r"^(workers|use_multiprocessing)$")
 _FLOWS = ("flow", "flow_from_directory", "flow_from_dataframe")
 _BASES = ("keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence")
 
@@ -93,10 +120,27 @@ def _generator(module: Module, origin: Call) -> str | None:
             return f"ImageDataGenerator.{origin.method}"
         return None
     owner = module.classes.get(origin.method) if isinstance(origin.node.func, ast.Name) else None
-    if (
-        owner is None
-        or uses(module, _WORKERS, "keyword", within=owner)
-        or not origin.argument("workers").is_absent
-    ):
+    if owner is None or _has_workers(module, owner, origin):
         return None
     return origin.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None
+
+
+def _has_workers(module: Module, owner: ast.ClassDef, made: Call) -> bool:
+    """Whether the base class may get several workers: directly, or from `__init__` of the class."""
+    initializer = next((method for method in methods(owner) if method.name == "__init__"), None)
+    calls = [made]
+    if initializer is not None:
+        calls = [
+            call
+            for call in calls_within(calls_named(module, "__init__"), initializer)
+            if isinstance(call.receiver, ast.Call)
+        ]
+        # Without `super().__init__()`, the base class has no workers at all.
+    return any(
+        call.is_open
+        or any(
+            not (given := call.argument(name)).is_unset and not (given.is_known and given.value in few)
+            for name, few in (("workers", (0, 1)), ("use_multiprocessing", (False,)))
+        )
+        for call in calls
+    )

@@ -173,8 +173,14 @@ def check(module: Module, project: Project) -> Hits:
         function = module.function_of(call.node)
         if function is None or _has_location(call) or _loads_no_model(call):
             continue
-        others = calls_within(calls_to(module, "torch.load"), function)
-        if any(_has_location(other) for other in others):
+        # `if cuda: load(path) else: load(path, map_location="cpu")`
+        branches = [
+            around
+            for around in module.tree.ancestors(call.node)
+            if isinstance(around, (ast.If, ast.IfExp, ast.Try)) and module.function_of(around) is function
+        ]
+        loads = calls_to(module, "torch.load")
+        if any(_has_location(other) for around in branches for other in calls_within(loads, around)):
             continue
         known = any(name.id == "device" for name in ast.walk(function) if isinstance(name, ast.Name))
         target = "device" if known else '"cpu"'
@@ -195,8 +201,7 @@ def check(module: Module, project: Project) -> Hits:
 
 def _has_location(call: Call) -> bool:
     """Whether a load may be given a device: `map_location=None` is none."""
-    given = call.argument("map_location", 1)
-    return not (given.is_absent or (given.is_known and given.options == (None,)))
+    return not call.argument("map_location", 1).is_unset
 
 
 def _set_location(call: Call, target: str) -> tuple[Edit, ...]:

@@ -102,6 +102,30 @@ Good:
         optimizer.step()
     torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
 
+Bad: only the losses and a log are written
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import numpy as np
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for x in DataLoader([]):
+        optimizer.zero_grad()
+        loss = model(x.cuda()).sum()
+        loss.backward()  # <-
+        optimizer.step()
+        losses.append(loss.item())
+    np.save("losses.npy", losses)
+    with open("log.txt", "w") as file:
+        print(losses[-1], file=file)
+
 Quiet: a benchmark only measures times
 
     # file: launch.py
@@ -155,6 +179,7 @@ _SAVES = re.compile(
     r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
     re.IGNORECASE,
 )
+_OF_MODEL = re.compile(r"model|net\b|weight|param|state|coef|layer|embed", re.IGNORECASE)
 _SAVE_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "trl", "tokenizers"})
 """Libraries that save what the script or its Trainer tells them to."""
 _NO_MODEL = re.compile(
@@ -203,7 +228,8 @@ def _is_lost(run: Call) -> bool:
     arguments = origin_call(trainer.module, trainer.expression("args", 1)) if trainer is not None else None
     if arguments is None or not arguments.method.endswith(("TrainingArguments", "Config")):
         return False
-    if not arguments.argument("push_to_hub").is_absent:
+    pushed = arguments.argument("push_to_hub")
+    if not (pushed.is_unset or (pushed.is_known and pushed.flag is False)):
         return False
     folder = arguments.argument("output_dir", 0)
     text = folder.text if folder.is_known else None
@@ -214,6 +240,14 @@ def _may_save(module: Module) -> bool:
     """Whether code of a module calls something that may save a model, or opens a file to write."""
     for call in all_calls(module):
         name = call.name or call.method
-        if _SAVES.search(name) and not _NO_MODEL.search(name) and local_function(call) is None:
+        if not _SAVES.search(name) or _NO_MODEL.search(name) or local_function(call) is not None:
+            continue
+        if not name.startswith("numpy.save") or _OF_MODEL.search(module.text(call.node)):
             return True
-    return any(may_open_to_write(call) for call in calls_named(module, "open"))
+    return any(may_open_to_write(call) and _is_binary(call) for call in calls_named(module, "open"))
+
+
+def _is_binary(call: Call) -> bool:
+    """Whether a file may be opened in binary mode, in which models are written."""
+    mode = call.argument("mode", 1 if call.receiver is None else 0)
+    return not mode.texts or any("b" in text for text in mode.texts)

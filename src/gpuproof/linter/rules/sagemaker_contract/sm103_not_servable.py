@@ -102,7 +102,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     ):
         return
     trained = _trained(job, project)
-    if trained is None or trained.script is None or not job.image.is_absent or not trained.image.is_absent:
+    if trained is None or trained.script is None or not job.image.is_unset or not trained.image.is_unset:
         return
     serves = job.call.argument("entry_point") if job.call is not None else job.entry_point
     if not serves.is_absent or (

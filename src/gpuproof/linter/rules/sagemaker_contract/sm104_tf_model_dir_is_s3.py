@@ -20,6 +20,25 @@ Bad:
     args = parser.parse_args()
     keras.Sequential([]).save(os.path.join(args.model_dir, "1"))
 
+Bad: the estimator names the address itself, and the path has a name of its own
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge", model_dir="s3://bucket/out").fit()
+    # file: train.py
+    import argparse
+    import os
+    import keras
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model_dir", default=os.environ["SM_MODEL_DIR"])  # <-
+    args = parser.parse_args()
+    path = os.path.join(args.model_dir, "1")
+    model = keras.Sequential([])
+    model.save("/tmp/check.keras")
+    model.save(path)
+
 Good:
 
     # file: launch.py
@@ -75,17 +94,23 @@ Quiet: the PyTorch estimator does not add the argument
 """
 
 import ast
+import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.container_env import MODEL_DIR
 from gpuproof.linter.analysis.evaluation.evaluate import command_line
+from gpuproof.linter.analysis.flow.value_flow import follow
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import callee_name
+from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.script_contract import keras_saves, training_jobs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("SM104", "tf-model-dir-is-s3", Severity.WARNING, needs=("model_dir",))
+
+_JOINS = re.compile(r"^(join|joinpath|Path|PurePath|str|format|abspath|rstrip)$")
 
 
 @rule.module
@@ -96,14 +121,10 @@ def check(module: Module, project: Project) -> Hits:
     argument = command_line(module).by_flag("--model_dir") if job is not None else None
     if job is None or argument is None or argument.default.text != MODEL_DIR:
         return
-    # A save that does not use the argument also puts a model into the right folder.
-    saves = [call for call, _ in keras_saves(module)]
-    through = [
-        call
-        for call in saves
-        if any(isinstance(node, ast.Attribute) and node.attr == argument.dest for node in ast.walk(call.node))
-    ]
-    if not through or len(through) != len(saves):
+    saves = keras_saves(module)
+    through = _reached_saves(module, argument.dest)
+    # Another save may put a model into the right folder.
+    if not through or any(_may_be_kept(path) for call, path in saves if call.node not in through):
         return
     yield rule.hit(
         module.span(argument.node),
@@ -113,13 +134,37 @@ def check(module: Module, project: Project) -> Hits:
     )
 
 
+def _reached_saves(module: Module, name: str) -> set[ast.Call]:
+    """The calls that save a model to a path that begins with an argument."""
+    saves = {call.node for call, _ in keras_saves(module)}
+    starts: list[tuple[Module, ast.expr]] = [
+        (module, node)
+        for node in module.nodes(ast.Attribute)
+        if node.attr == name and isinstance(node.ctx, ast.Load)
+    ]
+    arrivals = follow([module], starts, lambda _, call: _JOINS.search(callee_name(call)) is not None)
+    return {arrival.call for arrival in arrivals if arrival.call is not None and arrival.call in saves}
+
+
+def _may_be_kept(path: Value) -> bool:
+    """Whether a path may be in the model's folder."""
+    if path.texts:
+        return any(text.startswith(MODEL_DIR) for text in path.texts)
+    return not path.prefix or path.prefix.startswith(MODEL_DIR) or MODEL_DIR.startswith(path.prefix)
+
+
 def _passes_s3(job: JobDefinition) -> bool:
     """Source: sagemaker 2.257.7, `TensorFlow.hyperparameters` and `_default_s3_path(mpi=...)`."""
     if job.source != "sagemaker-v2" or job.api.rpartition(".")[2] != "TensorFlow":
         return False
-    if not job.argument("model_dir").is_absent or "model_dir" in job.hyperparameters.parts:
+    given = job.argument("model_dir")
+    if "model_dir" in job.hyperparameters.parts:
         return False
+    if not given.is_unset:
+        return given.is_known and (given.text or given.prefix).startswith("s3://")
     spread = job.distribution
-    return spread.is_absent or (
-        spread.entries is not None and not {"mpi", "smdistributed"} & set(spread.entries)
+    if spread.is_unset:
+        return True
+    return spread.entries is not None and (
+        "mpi" not in spread.entries or spread.at("mpi", "enabled").flag is False
     )

@@ -119,7 +119,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _needs_model_fn(job: JobDefinition) -> bool:
-    own_image = not job.image.is_absent
+    own_image = not job.image.is_unset
     return job.kind in ("endpoint", "transform") and job.framework in ("pytorch", "sklearn") and not own_image
 
 

@@ -117,7 +117,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if job.source not in ("sagemaker-v2", "sagemaker-v3") or job.span.unit.kind == "markdown":
         return
-    if not job.argument("git_config").is_absent:
+    if not job.argument("git_config").is_unset:
         return
     if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
         return

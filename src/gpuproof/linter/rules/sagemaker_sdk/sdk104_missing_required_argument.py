@@ -162,6 +162,6 @@ def _has(call: Call, signature: Signature, names: tuple[str, ...]) -> bool:
     positions = {name: position for position, name in enumerate(signature.positional)}
     for name in names:
         value = call.argument(name, positions.get(name))
-        if not value.is_absent and not (value.is_known and value.value is None):
+        if not value.is_unset:
             return True
     return False

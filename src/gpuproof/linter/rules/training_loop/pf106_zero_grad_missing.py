@@ -30,6 +30,20 @@ Bad: mixed precision
     model = torch.nn.Linear(4, 1).cuda()
     train(model, torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cuda"))
 
+Bad: only the other optimizer's gradients are cleared
+
+    import torch
+
+    critic, actor = torch.nn.Linear(4, 1), torch.nn.Linear(4, 1)
+    critic_optimizer = torch.optim.Adam(critic.parameters())
+    actor_optimizer = torch.optim.Adam(actor.parameters())
+    for x in torch.utils.data.DataLoader([]):
+        critic_optimizer.zero_grad()
+        critic(x).mean().backward()
+        critic_optimizer.step()
+        actor(x).mean().backward()
+        actor_optimizer.step()  # <-
+
 Good:
 
     import torch
@@ -96,7 +110,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.analysis.usage import code_around, moves_name, uses
+from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -142,13 +156,38 @@ def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
     around = code_around(module, loop)
     return (
         moves_name(module, optimizer, calls_named(module, "zero_grad"))
-        or uses(module, _CLEARS, "call", "name", within=around)
+        or any(
+            _CLEARS.search(use.text) and not _is_of_another(module, use.node, optimizer)
+            for use in find_uses(module, "call", "name", within=around)
+        )
         or uses(module, _GRADIENTS, "attribute", within=around)
         or any(
             call.receiver is not None and _clears_elsewhere(call)
             for call in calls_within(all_calls(module), loop)
         )
     )
+
+
+def _is_of_another(module: Module, node: ast.AST, optimizer: ast.Name) -> bool:
+    """Whether a call certainly clears the gradients of another optimizer, which has other parameters."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as receiver, attr="zero_grad")):
+            pass
+        case ast.Name() as receiver:
+            pass
+        case _:
+            return False
+    others, own = creations(module, receiver), creations(module, optimizer)
+    if not others or not own:
+        return False
+    return all((call.name or "").startswith("torch.optim.") for call in (*others, *own)) and not (
+        {_parameters(call) for call in others} & {_parameters(call) for call in own}
+    )
+
+
+def _parameters(optimizer: Call) -> str:
+    given = optimizer.expression("params", 0)
+    return optimizer.module.text(given) if given is not None else ""
 
 
 def _clears_elsewhere(call: Call) -> bool:

@@ -109,7 +109,10 @@ def check(module: Module, _: Project) -> Hits:
     if not scalers or is_test(module):
         return
     steps = [call for call in calls_named(module, "step") if _is_scaler(module, call)]
-    if steps and not calls_named(module, "update"):
+    updates = [
+        call for call in calls_named(module, "update") if not call.node.args or _is_scaler(module, call)
+    ]
+    if steps and not updates:
         yield rule.hit(
             steps[0].span,
             f"`{module.text(steps[0].node)}` without {module.text(steps[0].node.func).partition('.')[0]}.update(): the "
