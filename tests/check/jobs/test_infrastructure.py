@@ -138,6 +138,30 @@ def test_a_batch_container_with_gpus_is_linked_through_the_dockerfile(tmp_path: 
     assert not job.has_contract
 
 
+def test_the_entry_point_of_the_image_comes_before_the_command(tmp_path: Path) -> None:
+    text = BATCH.replace('"python", "/app/train.py"', '"train.py"')
+    recipe = f'{DOCKERFILE}\n    ENTRYPOINT ["python"]'
+    found = linked(tmp_path, "infra/main.tf", text, Dockerfile=recipe)
+    assert found == [("aws_batch_job_definition.train", "train.py")]
+
+
+def test_user_data_in_a_folder_of_its_own_reaches_the_script(tmp_path: Path) -> None:
+    boot = "#!/bin/bash\nsource activate pytorch\ncd /home/ubuntu/project\nnohup python src/train.py &\n"
+    data = 'templatefile("${path.module}/../scripts/boot.sh", {})'
+    text = f'resource "aws_instance" "gpu" {{\n  instance_type = "g5.12xlarge"\n  user_data = {data}\n}}\n'
+    (tmp_path / ".git").mkdir()
+    found = linked(tmp_path, "infra/main.tf", text, **{"scripts/boot.sh": boot})
+    assert found == [("aws_instance.gpu", "train.py")]
+    assert "SM126" not in codes()
+    assert "IN102" not in codes()
+
+
+def test_a_job_definition_in_a_request_file_is_linked(tmp_path: Path) -> None:
+    container = {"command": ["python", "train.py"], "resourceRequirements": [{"type": "GPU", "value": "1"}]}
+    text = json.dumps({"jobDefinitionName": "train", "type": "container", "containerProperties": container})
+    assert linked(tmp_path, "job.json", text) == [("register_job_definition", "train.py")]
+
+
 def test_a_container_that_boto3_registers_is_linked(tmp_path: Path) -> None:
     text = """
     import boto3

@@ -62,6 +62,14 @@ def jobs_of_module(module: Module) -> Iterator[JobDefinition]:
                 yield replace(job, call=call, module=module)
 
 
+def jobs_of_request(request: Value, span: Span) -> Iterator[JobDefinition]:
+    """The containers with GPUs in a request: `aws batch register-job-definition --cli-input-json`."""
+    for operation, member in OPERATIONS.items():
+        described = request.at(member) if member in request.parts else ABSENT
+        for container in described.items or (described,):
+            yield from container_job(container, operation, span)
+
+
 def container_job(container: Value, title: str, span: Span) -> Iterator[JobDefinition]:
     """The command of one container; nothing if it asks for no GPU or leaves the command to its image.
 
@@ -84,6 +92,7 @@ def container_job(container: Value, title: str, span: Span) -> Iterator[JobDefin
         gpu_count=gpus,
         image=_of(container, "Image"),
         environment=_environment(_of(container, "Environment")),
+        arguments={} if entry.is_absent else {"EntryPoint": entry},
         command=known((*(entry.items or ()), *(words or ())), command.span or entry.span),
     )
 

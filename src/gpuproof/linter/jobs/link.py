@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -128,6 +129,9 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     recipe = job.span.unit if job.span.unit.kind == "dockerfile" else None
     if job.source == "container" and job.instance_type.is_absent:
         recipe = _only_dockerfile(launch_folders(job.span.unit.absolute), workspace)
+        starts = _starts(_with_entry_point(job, recipe)) if recipe is not None else starts
+        if isinstance(starts, LinkEnd):
+            return [replace(job, link_end=starts)]
     hints = [value.text for value in job.hyperparameters.parts.values() if value.text is not None]
     folders += _packaged_from(job, folders, workspace)
     followed = Follower(workspace, folders, recipe and _copied_by(recipe), hints).follow(starts)
@@ -209,6 +213,18 @@ def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     passed = [replace(start, arguments=(ALL_ARGUMENTS,)) for start in starts] if program else starts
     followed = Follower(workspace, folders, _copied_by(recipe)).follow(passed)
     return _with_scripts(job, followed, workspace) or [job]
+
+
+_PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|uv|poetry|conda|bash|sh)")
+
+
+def _with_entry_point(job: JobDefinition, recipe: Unit) -> JobDefinition:
+    """A container's job with the ENTRYPOINT of its image before its command, if the container has none of its own."""
+    entry = image(recipe.source).entry
+    words = shlex.split(entry) if entry else []
+    if not words or not job.argument("EntryPoint").is_absent or not _PROGRAMS.fullmatch(words[0]):
+        return job
+    return replace(job, command=known((*map(known, words), *(job.command.items or ())), job.command.span))
 
 
 def _packaged_from(job: JobDefinition, folders: list[Path], workspace: Workspace) -> list[Path]:

@@ -62,6 +62,7 @@ def _requests(unit: Unit) -> Iterator[JobDefinition]:
     if "States" in request.parts:
         yield from state_machine.jobs(request, unit.span(1))
         return
+    yield from containers.jobs_of_request(request, unit.span(1))
     for member, operation in DOCUMENTS.items():
         if member in request.parts:
             yield from request_jobs(operation, request, request.parts[member].span or unit.span(1))

@@ -47,8 +47,10 @@ def gpus_per_host(project: Project, job: JobDefinition) -> int | None:
 
 
 def host_text(job: JobDefinition) -> str:
-    """One host of a job, for messages: its instance type, or `node` of a cluster."""
-    return f"`{job.instance_type.text}`" if job.instance_type.text else "node"
+    """One host of a job, for messages: its instance type, `node` of a cluster, or `container`."""
+    if job.instance_type.text:
+        return f"`{job.instance_type.text}`"
+    return "container" if job.source == "container" else "node"
 
 
 def largest_job(project: Project, module: Module) -> JobDefinition | None:

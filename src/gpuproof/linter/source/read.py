@@ -124,5 +124,9 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
     is_request = (
         any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES
     )
-    is_machine = b"StartAt" in raw and b"states:::" in raw and len(raw) < MAX_REQUEST_BYTES
-    return "request" if is_request or is_machine else None
+    is_machine = b"StartAt" in raw and b"states:::" in raw
+    asks_for_gpus = b"GPU" in raw and any(
+        word in raw for word in (b"containerProperties", b"containerDefinitions")
+    )
+    is_small = len(raw) < MAX_REQUEST_BYTES
+    return "request" if is_request or (is_small and (is_machine or asks_for_gpus)) else None

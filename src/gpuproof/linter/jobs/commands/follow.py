@@ -242,8 +242,8 @@ class Follower:
 
     def _by_name(self, path: PurePosixPath) -> Path | None:
         """A file of the project with the last parts of an absolute path of another machine."""
-        for parts in (path.parts[-2:], path.parts[-1:]):
-            for base in self._folders[:1]:
+        for parts, bases in ((path.parts[-2:], self._folders), (path.parts[-1:], self._folders[:1])):
+            for base in bases:
                 if self._workspace.exists(base.joinpath(*parts)):
                     return base.joinpath(*parts)
         return None

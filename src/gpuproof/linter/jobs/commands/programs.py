@@ -277,6 +277,10 @@ def _python(rest: list[str], context: _Context) -> Iterator[Start]:
         index += 2 if word in _PYTHON_VALUES else 1
 
 
+_ENVIRONMENT = re.compile(r"(?:.*/)?(?:activate|conda\.sh|mamba\.sh|setvars\.sh|[\w.-]*\.env|\.\w+)|/etc/.*")
+"""Files that are sourced for their variables: of conda and virtual environments, profiles."""
+
+
 def _shell(program: str, rest: list[str], context: _Context) -> Iterator[Start]:
     shell = context.shell
     while program not in ("source", ".") and rest and rest[0].startswith(("-", "+")):
@@ -291,7 +295,7 @@ def _shell(program: str, rest: list[str], context: _Context) -> Iterator[Start]:
                     )
             return
         rest = rest[2:] if rest[0] in ("-o", "--rcfile", "+o") else rest[1:]
-    if rest:
+    if rest and not (program in ("source", ".") and _ENVIRONMENT.fullmatch(rest[0])):
         yield context.start("shell", rest[0], rest[1:])
 
 

@@ -141,7 +141,7 @@ from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.launchers import (
     enabled_launchers,
     format_distribution,
@@ -182,7 +182,11 @@ def check(job: JobDefinition, project: Project) -> Hits:
         or not trains_model(script)
     ):
         return
-    where = f"{count} instances" if count > 1 else f"the {gpus} GPUs of `{job.instance_type.text}`"
+    where = (
+        f"{count} instances"
+        if count > 1
+        else f"the {gpus} GPUs of {'' if job.instance_type.text else 'each '}{host_text(job)}"
+    )
     yield rule.hit(
         job.where(job.distribution, job.command, job.entry_point),
         f"`{launcher_name(job, kind)}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "

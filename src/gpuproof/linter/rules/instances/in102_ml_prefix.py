@@ -45,7 +45,12 @@ Quiet: an EC2 type on EC2
     resource "aws_instance" "trainer" {
       ami           = "ami-0123456789abcdef0"
       instance_type = "g5.2xlarge"
+      user_data     = "#!/bin/bash\\npython3 train.py\\n"
     }
+    # file: train.py
+    import torch
+
+    print(torch.zeros(1).cuda())
 """
 
 from gpuproof.findings import Severity
@@ -61,7 +66,7 @@ rule = Rule("IN102", "ml-prefix", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.source in ("gpuproof", "what-if"):
+    if job.source in ("gpuproof", "what-if", "container"):
         return
     for name in job.instance_type.texts:
         if name.startswith("ml.") or project.catalogue.instance(name) is None:

@@ -56,6 +56,8 @@ rule = Rule("IN105", "retired-instance", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
+    if job.source == "container":
+        return  # its resource is checked
     for name in job.instance_type.texts:
         instance = project.catalogue.instance(name)
         if instance is not None and instance.status in ("retired", "legacy"):
