@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass
 from math import prod
@@ -15,6 +16,7 @@ from gpuproof.trace.document import CATEGORIES, CUBLAS_WORKSPACE, Memory, Operat
 _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = "forward", "backward", "optimizer", "other"
 _TEMPORARY = CATEGORIES.index("temporary")
 _ACTIVATION = CATEGORIES.index("activation")
+_PARAMETER = CATEGORIES.index("parameter")
 _PLACE = 8
 """Bytes of an index of a sparse tensor."""
 
@@ -100,6 +102,8 @@ class Recorder:
         """Storages on the GPU without a byte, which are no blocks."""
         self._forward: set[int] = set()
         """Blocks of a forward pass that were there when the backward pass began."""
+        self._gradients = range(0)
+        """Blocks that the last backward pass has allocated."""
         self._alive: dict[int, None] = {}
         self._with_workspace: set[bool] = set()
         """Whether the backward pass, and the rest, have called cuBLAS."""
@@ -140,6 +144,11 @@ class Recorder:
             _PLACE * tensor.sparse_dim() + prod(tensor.shape[tensor.sparse_dim() :]) * tensor.element_size()
         )
 
+    def is_weight(self, tensor: Any) -> bool:
+        """Whether a tensor is a parameter, or was computed by the last backward pass."""
+        index = self._index(_memory_of(tensor))
+        return index is not None and (self._blocks[index][1] == _PARAMETER or index in self._gradients)
+
     def classify(self, tensor: Any, category: str) -> None:
         """Say what the memory of a tensor is for."""
         index = self._index(_memory_of(tensor))
@@ -171,6 +180,9 @@ class Recorder:
         """Begin a phase of a step."""
         if phase == _BACKWARD and self.phase != _BACKWARD:
             self._forward.update(self._alive)
+            self._gradients = range(len(self._blocks), sys.maxsize)
+        elif self.phase == _BACKWARD and phase != _BACKWARD:
+            self._gradients = range(self._gradients.start, len(self._blocks))
         self.phase = phase
 
     def mark(self) -> Mark:

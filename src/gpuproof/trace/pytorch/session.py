@@ -8,13 +8,11 @@ import gc
 import resource
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import torch
-import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from gpuproof.trace.document import CATEGORIES, Input, Memory, Note, Trace, TraceFailure
@@ -22,18 +20,14 @@ from gpuproof.trace.notes import PREVENTED, Notes
 from gpuproof.trace.pytorch.amp import Precision, emulate_autocast, emulate_gradient_scaling
 from gpuproof.trace.pytorch.changes import apply_changes
 from gpuproof.trace.pytorch.cuda_functions import answer_for
-from gpuproof.trace.pytorch.distributed import emulate_process_group, ring_bytes
+from gpuproof.trace.pytorch.distributed import emulate_process_group
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu, is_gpu
-from gpuproof.trace.pytorch.fsdp import ShardedModels
 from gpuproof.trace.pytorch.libraries import watch_libraries
 from gpuproof.trace.pytorch.loader import watch_loaders
 from gpuproof.trace.pytorch.modules import (
-    SingleGpu,
-    gradient_buckets,
     make_parameters_fake,
     move_parameters_in_place,
     open_attention_layers,
-    save_attention_of_gpus,
     use_no_grad_for_inference,
 )
 from gpuproof.trace.pytorch.operators import OperatorLog
@@ -45,6 +39,7 @@ from gpuproof.trace.pytorch.steps.repeated_calls import RepeatedCalls
 from gpuproof.trace.pytorch.steps.trained_parameters import TrainedParameters
 from gpuproof.trace.pytorch.steps.training_steps import TrainingSteps, parameters_of
 from gpuproof.trace.pytorch.tensor_types import replace_tensor_types
+from gpuproof.trace.pytorch.wrappers import Wrappers
 from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
@@ -105,15 +100,14 @@ class TorchSession:
         self.gpu = FakeGpu(self.recorder, fake, self.notes)
         self._log = OperatorLog(self.recorder, fake, self.notes, self.gpu)
         self._precision = Precision()
-        self._compiled = self._checkpointing = False
-        self._strategy, self._world = "none", target.count
-        self._sharded = ShardedModels(self.notes, self._wrapped)
-        self._buckets: list[Any] = []
+        self._world = target.count
+        self._wrappers = Wrappers(self.gpu, self.notes, self._world)
         self._scaled = batch_scale != 1
         self._models: dict[int, Any] = {}
         self._parameters = TrainedParameters(self.gpu.is_on_gpu, self._models.values)
         self._training = TrainingSteps(
-            *(self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training, self._parameters)
+            *(self.recorder, self._log, self.gpu, self._wanted_steps, self._end_training, self._parameters),
+            *(self.notes, self._begin_training),
         )
         self._repeated = RepeatedCalls(
             *(self.recorder, fake, self.gpu, lambda: self._training.count),
@@ -151,7 +145,7 @@ class TorchSession:
         use_no_grad_for_inference()
         emulate_process_group(self.recorder, self._world)
         self._loader = watch_loaders(self.recorder, batch_scale, self._before_batch)
-        watch_libraries(self.notes, saved)
+        watch_libraries(self.notes, saved, self._training.search.declared)
         open_attention_layers()
         watch_packed_sequences(self.gpu)
         watch_checks(self.gpu)
@@ -163,7 +157,12 @@ class TorchSession:
             self._repeat_calls()
         register_module_forward_pre_hook(self._before_call)
         register_module_forward_hook(self._after_call, always_call=True)
-        self._replace_functions()
+        self._wrappers.install()
+
+        def set_default_device(device: Any) -> None:
+            self.gpu.default_on_gpu = is_gpu(device)
+
+        torch.set_default_device = set_default_device
 
     def _repeat_calls(self) -> None:
         """Let calls of a model without gradients that only repeat others not run."""
@@ -179,53 +178,14 @@ class TorchSession:
 
         torch.nn.Module.__call__ = call  # type: ignore[method-assign]
 
-    def _replace_functions(self) -> None:
-        def compile_(model: Any = None, **_: Any) -> Any:
-            self._compiled = True
-            return model if model is not None else (lambda function: function)
-
-        def wrap(strategy: str) -> Callable[..., Any]:
-            session = self
-
-            class Wrapped(SingleGpu):
-                def __init__(self, module: Any, *_: Any, **__: Any) -> None:
-                    super().__init__(module)
-                    session._wrapped(strategy, module)
-
-            return Wrapped
-
-        def set_default_device(device: Any) -> None:
-            self.gpu.default_on_gpu = is_gpu(device)
-
-        torch.compile = compile_  # type: ignore[assignment]
-        torch.nn.Module.compile = lambda self, *_, **__: compile_()  # type: ignore[method-assign,assignment]
-        torch.nn.DataParallel = torch.nn.parallel.DataParallel = wrap("data-parallel")  # type: ignore[misc,assignment]
-        torch.nn.parallel.DistributedDataParallel = wrap("ddp")  # type: ignore[misc,assignment]
-        checkpoint = torch.utils.checkpoint.checkpoint
-
-        def noted(function: Any, *args: Any, **kwargs: Any) -> Any:
-            self._checkpointing = True
-
-            def run(*inner: Any, **names: Any) -> Any:
-                # The backward pass recomputes it within a function of PyTorch, for which the mode is off.
-                with nullcontext() if torch._C._len_torch_function_stack() else self.gpu:
-                    return function(*inner, **names)
-
-            return checkpoint(run, *args, **kwargs)
-
-        torch.utils.checkpoint.checkpoint = checkpoint_wrapper.torch_utils_checkpoint = noted  # type: ignore[assignment]
-        save_attention_of_gpus()
-        self._sharded.install()
-        torch.set_default_device = set_default_device
-
-    def _wrapped(self, strategy: str, module: Any) -> None:
-        self._strategy = strategy
-        if strategy == "ddp":
-            self._buckets += gradient_buckets(module, self.gpu)
-
     def _wanted_steps(self) -> int:
         # Without a data loader, this trace at another batch size is the same as the one at the script's own.
         return 1 if self._scaled and not self.recorder.batches else self._steps
+
+    def _begin_training(self, mark: Mark) -> None:
+        self._base = mark
+        self._models.clear()
+        self._parameters.forget()
 
     def _end_training(self) -> None:
         if not self._inference:
@@ -329,12 +289,12 @@ class TorchSession:
                 (type(optimizer).__name__ for optimizer in self._training.optimizers.values()), None
             ),
             precision=self._precision_name(parameters),
-            compiled=self._compiled,
-            checkpointing=self._checkpointing,
-            strategy=self._strategy,
+            compiled=self._wrappers.compiled,
+            checkpointing=self._wrappers.checkpointing,
+            strategy=self._wrappers.strategy,
             world_size=self._world,
-            sharding=self._sharded.sharding(),
-            collective_bytes=self._sent(start, last, parameters),
+            sharding=self._wrappers.sharding(),
+            collective_bytes=last.sent - start.sent + self._wrappers.bytes_sent(parameters),
             input=self._input(memory, last.batches - start.batches),
             assumptions=self._assumptions(marks),
             side_effects=[note for note in self.notes.list() if note.code in PREVENTED],
@@ -342,23 +302,6 @@ class TorchSession:
             seconds=time.perf_counter() - self._started,
             peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
-
-    def _sent(self, start: Mark, last: Mark, parameters: list[Any]) -> float:
-        """Bytes that this GPU sends in a step: what the script sends itself, and what the strategy does with gradients."""
-        sent = last.sent - start.sent
-        if self._strategy == "none" or self._world == 1:
-            return sent
-        gradients = sum(
-            parameter.numel() * parameter.element_size()
-            for parameter in parameters
-            if parameter.requires_grad
-        )
-        # FSDP gathers the parameters twice and scatters the gradients once: half of a reduction each.
-        sharding = self._sharded.sharding() if self._strategy == "fsdp" else None
-        reductions = (
-            1.0 if self._strategy != "fsdp" else 1 + (sharding.reduce_factor if sharding else 1.0) / 2
-        )
-        return sent + ring_bytes(gradients, self._world) * reductions
 
     def _all_parameters(self) -> list[Any]:
         found = {
@@ -393,7 +336,7 @@ class TorchSession:
 
     def _assumptions(self, marks: list[Mark]) -> list[Note]:
         notes = [note for note in self.notes.list() if note.code not in PREVENTED]
-        if self._compiled:
+        if self._wrappers.compiled:
             notes.append(
                 Note("compile", "torch.compile was left out: the operators are those of eager mode.")
             )

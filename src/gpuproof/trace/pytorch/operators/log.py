@@ -32,6 +32,8 @@ from gpuproof.trace.pytorch.recorder import Call, Recorder
 aten = torch.ops.aten
 _DEVICE = torch.ops.prim.device.default
 _FLOAT, _INT = 0.5, 1
+_CLEARING = ("zero_", "_foreach_zero_", "fill_")
+"""What `zero_grad` calls."""
 _LSTM_STATES = 5
 
 
@@ -52,6 +54,8 @@ class OperatorLog(TorchDispatchMode):
         self._fake = fake
         self._notes = notes
         self.in_optimizer = False
+        self.has_used_weights = False
+        """Whether an operator of an optimizer, or of a script that has none, took a parameter or a gradient."""
         self._results = OperatorResults(fake)
         self._by_value: dict[Any, Callable[..., Any]] = {
             aten._local_scalar_dense.default: self._scalar,
@@ -113,6 +117,8 @@ class OperatorLog(TorchDispatchMode):
                 result, known = self._results.call(func, args, kwargs, inputs)
             if on_gpu:
                 self._record(func, args, inputs, result, known)
+                if self.in_optimizer and not self.has_used_weights:
+                    self.has_used_weights = self._uses_weights(func, inputs)
         finally:
             self._gpu.inside -= 1
         return result
@@ -156,6 +162,12 @@ class OperatorLog(TorchDispatchMode):
             recorder.use_temporarily(workspace)
         if effect.call is not None:
             recorder.call(effect.call)
+
+    def _uses_weights(self, func: Any, inputs: list[Any]) -> bool:
+        name = func.overloadpacket.__name__
+        if name in _CLEARING or kernels_of(name, func.is_view, 1) == 0:
+            return False
+        return any(map(self._recorder.is_weight, inputs))
 
     def _effect(self, func: Any, args: Any, inputs: list[Any], outputs: list[Any], result: Any) -> Effect:
         recorder = self._recorder

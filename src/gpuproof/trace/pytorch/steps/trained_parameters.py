@@ -47,6 +47,12 @@ class TrainedParameters:
             if parameter.grad is not None:
                 self._with_gradient[id(parameter)] = parameter
 
+    def forget(self) -> None:
+        """Forget the steps so far: they were no training."""
+        self._steps.clear()
+        self._optimized.clear()
+        self._with_gradient.clear()
+
     def findings(self) -> list[Note]:
         """What is certainly not meant, with the place where the optimizer was created or makes its step."""
         names = {

@@ -10,17 +10,24 @@ from typing import Any
 import torch
 import torch.optim.optimizer as optimizers
 
+from gpuproof.trace.notes import Notes
 from gpuproof.trace.pytorch.fake_gpu import FakeGpu
 from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.pytorch.steps.rate_search import RateSearch
 from gpuproof.trace.pytorch.steps.trained_parameters import TrainedParameters
+
+_MOST_STEPS_OF_SEARCH = 1000
+_MOST_PASSES = 300
+"""Backward passes without an optimizer, and without a change of the weights, after which none is expected."""
 
 
 class TrainingSteps:
     """The training steps of a script so far.
 
     With several optimizers, a step ends when the last one of a cycle has stepped. Without any, it ends before the first call of a model
-    that follows a backward pass: the script has changed the weights itself in between.
+    that follows a backward pass, if the script has changed the weights itself in between; if it has not, the pass warms up the GPU, and
+    counts only if nothing else follows. Steps that search the learning rate count only if no others follow.
 
     Args:
         recorder: makes the marks.
@@ -29,8 +36,11 @@ class TrainingSteps:
         wanted: returns how many steps to record.
         complete: called when these were made.
         parameters: learns of optimizers and their steps.
+        notes: takes what was taken for no training.
+        begin: called with the end of what was before the training.
 
     Attributes:
+        search: knows which steps search a learning rate.
         optimizers: that have stepped.
         on_host: whether one of them changed parameters that are not on the GPU.
     """
@@ -43,6 +53,8 @@ class TrainingSteps:
         wanted: Callable[[], int],
         complete: Callable[[], None],
         parameters: TrainedParameters,
+        notes: Notes,
+        begin: Callable[[Mark], None],
     ) -> None:
         self._recorder = recorder
         self._log = log
@@ -50,8 +62,12 @@ class TrainingSteps:
         self._wanted = wanted
         self._complete = complete
         self._parameters = parameters
+        self._notes = notes
+        self._begin = begin
+        self.search = RateSearch()
         self._marks: list[tuple[int, Mark]] = []
         self._updates: list[Mark] = []
+        self._passes: list[Mark] = []
         self._has_optimizer = self._updating = False
         self.optimizers: dict[int, Any] = {}
         self.on_host = False
@@ -84,28 +100,31 @@ class TrainingSteps:
         """A model is about to be called."""
         if self._updating:
             self._end_update()
-            if len(self._updates) >= self._wanted():
+            is_last = len(self._updates) >= self._wanted() or len(self._passes) >= _MOST_PASSES
+            if is_last and not self._has_optimizer:
                 self._complete()
 
     @property
     def count(self) -> int:
         """How many steps there were, those of several optimizers each by itself."""
-        return len(self._marks) + len(self._updates)
+        return len(self._marks) + len(self._updates) + len(self._passes)
 
     def marks(self) -> list[Mark]:
         """The ends of all steps so far."""
         if self._updating:
             self._end_update()
         if not self._marks:
-            return self._updates
+            return self._updates or self._passes[: self._wanted()]
         order = [key for key, _ in self._marks]
         again = next((index for index in range(1, len(order)) if order[index] == order[0]), None)
         last = order[-1] if again is None else order[again - 1]
         if again is None and len(set(order)) > 1:
             return [self._marks[-1][1]]
-        return [mark for key, mark in self._marks if key == last]
+        found = [mark for key, mark in self._marks if key == last]
+        return found[: self._wanted()] if self.search.is_active else found
 
     def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        self._follow_rate(optimizer)
         if not self._has_closure(args, kwargs):
             self._parameters.before_step(optimizer)
         self._log.in_optimizer = True
@@ -148,17 +167,33 @@ class TrainingSteps:
         self._recorder.enter("other")
         self.optimizers.setdefault(id(optimizer), optimizer)
         self._marks.append((id(optimizer), self._recorder.mark()))
+        if self.search.is_active and len(self._marks) < _MOST_STEPS_OF_SEARCH:
+            return
         if len(self.marks()) >= self._wanted():
             self._complete()
+
+    def _follow_rate(self, optimizer: Any) -> None:
+        """Forget the steps before this one if they have searched a learning rate, and it does not."""
+        was_search = self.search.is_active
+        self.search.add(optimizer)
+        if not was_search or self.search.is_active:
+            return
+        steps = len(self._marks)
+        text = f"The {steps} steps before search the learning rate, which grows in each of them: the plan is for the steps after them."
+        self._notes.add("rate-search", text)
+        self._begin(self._marks[-1][1])
+        self._marks.clear()
+        self.optimizers.clear()
 
     def _after_backward(self) -> None:
         if not self._has_optimizer and self._recorder.has_calls:
             self._updating = self._log.in_optimizer = True
+            self._log.has_used_weights = False
 
     def _end_update(self) -> None:
         self._updating = self._log.in_optimizer = False
         self._recorder.enter("other")
-        self._updates.append(self._recorder.mark())
+        (self._updates if self._log.has_used_weights else self._passes).append(self._recorder.mark())
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
