@@ -1,1 +1,1 @@
-"""Facts that several rules share: images, inference handlers, instance types, launchers, ranks, script contract."""
+"""Facts that several rules share: AWS's instances and images, the contract with scripts, distribution, the frameworks."""

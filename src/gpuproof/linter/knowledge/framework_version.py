@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name
+from gpuproof.linter.knowledge.aws.images import image_name
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from gpuproof.findings import Severity
 from gpuproof.linter.internal_errors import ErrorLog
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit
 

@@ -104,14 +104,14 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.kept_folders import (
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.contract.kept_folders import (
     find_keepers,
     has_checkpoint_location,
     is_kept,
     kept_folders,
 )
-from gpuproof.linter.knowledge.script_contract import hidden_imports
+from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -90,8 +90,8 @@ from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
-from gpuproof.linter.knowledge.lifecycle import (
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.lifecycle import (
     LifecycleScript,
     may_stop,
     scripts_of_module,

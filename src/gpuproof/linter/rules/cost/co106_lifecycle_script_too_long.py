@@ -82,7 +82,7 @@ from collections.abc import Iterable
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.lifecycle import (
+from gpuproof.linter.knowledge.aws.lifecycle import (
     LIMIT_MINUTES,
     LifecycleScript,
     scripts_of_module,

@@ -189,10 +189,15 @@ from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.aws.instances import find_instance, gpus_per_host, hourly_price, hourly_text
 from gpuproof.linter.knowledge.device_use import may_use_device
-from gpuproof.linter.knowledge.instances import find_instance, gpus_per_host, hourly_price, hourly_text
-from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher
-from gpuproof.linter.knowledge.multi_gpu import GpuLimit, may_use_several_gpus, requested_gpus, trains_model
+from gpuproof.linter.knowledge.distribution.launchers import format_distribution, has_no_launcher
+from gpuproof.linter.knowledge.distribution.multi_gpu import (
+    GpuLimit,
+    may_use_several_gpus,
+    requested_gpus,
+    trains_model,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 

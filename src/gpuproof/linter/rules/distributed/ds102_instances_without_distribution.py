@@ -127,15 +127,15 @@ from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.launchers import (
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.distribution.launchers import (
     connects_hosts,
     format_distribution,
     has_no_launcher,
     host_count,
     shards_input,
 )
-from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
+from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -54,7 +54,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -57,8 +57,8 @@ Quiet: the number of hosts is defined elsewhere
 from gpuproof.findings import Severity
 from gpuproof.linter.fixing.edits import remove_keyword
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -49,8 +49,8 @@ from pathlib import Path
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import enabled_launchers
+from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.util.csv_table import read_rows

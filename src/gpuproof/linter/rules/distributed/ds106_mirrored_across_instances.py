@@ -78,8 +78,8 @@ from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.launchers import format_distribution, host_count, shards_input
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.distribution.launchers import format_distribution, host_count, shards_input
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

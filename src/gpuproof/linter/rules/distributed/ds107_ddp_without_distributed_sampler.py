@@ -113,8 +113,8 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_ca
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
-from gpuproof.linter.knowledge.launchers import shards_input
-from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.knowledge.distribution.launchers import shards_input
+from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -111,7 +111,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import insert_line
-from gpuproof.linter.knowledge.ranks import uses_distribution_library
+from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

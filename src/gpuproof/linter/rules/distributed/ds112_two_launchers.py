@@ -45,7 +45,7 @@ Quiet: the model parallel library is started by MPI
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.launchers import enabled_launchers
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

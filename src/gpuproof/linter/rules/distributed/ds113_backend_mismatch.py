@@ -85,10 +85,10 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.device_use import touches_device
-from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.ranks import process_group_inits
+from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -104,8 +104,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
-from gpuproof.linter.knowledge.multi_gpu import requested_gpus
-from gpuproof.linter.knowledge.ranks import (
+from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
+from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
     runs_on_every_rank,

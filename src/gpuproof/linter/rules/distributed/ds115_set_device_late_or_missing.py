@@ -87,7 +87,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses, script_uses
-from gpuproof.linter.knowledge.ranks import (
+from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
     runs_several_processes_per_host,

@@ -131,10 +131,10 @@ Quiet: torchrun counts the GPUs
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import gpus_per_host, host_text
-from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count, processes_per_host
-from gpuproof.linter.knowledge.multi_gpu import requested_gpus
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count, processes_per_host
+from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -62,7 +62,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -141,14 +141,14 @@ from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host, host_text
-from gpuproof.linter.knowledge.launchers import (
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
+from gpuproof.linter.knowledge.distribution.launchers import (
     enabled_launchers,
     format_distribution,
     host_count,
     launcher_name,
 )
-from gpuproof.linter.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

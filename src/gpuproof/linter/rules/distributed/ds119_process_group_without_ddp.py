@@ -101,7 +101,7 @@ from gpuproof.linter.analysis.call import calls_named, passed_arguments
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
-from gpuproof.linter.knowledge.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

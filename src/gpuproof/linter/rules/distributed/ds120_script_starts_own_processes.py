@@ -96,9 +96,9 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.launchers import enabled_launchers
-from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers
+from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -106,14 +106,14 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import (
+from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.distribution.launchers import (
     enabled_launchers,
     format_distribution,
     format_spread_ranks,
     host_count,
 )
-from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

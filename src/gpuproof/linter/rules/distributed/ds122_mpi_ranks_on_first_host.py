@@ -91,8 +91,8 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import counts_all_ranks, format_spread_ranks, host_count
+from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.distribution.launchers import counts_all_ranks, format_spread_ranks, host_count
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.util.humanize import pluralize

@@ -134,9 +134,13 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher, launcher_name
-from gpuproof.linter.knowledge.ranks import always_runs, process_group_inits
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.distribution.launchers import (
+    format_distribution,
+    has_no_launcher,
+    launcher_name,
+)
+from gpuproof.linter.knowledge.distribution.ranks import always_runs, process_group_inits
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -102,9 +102,9 @@ from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import format_distribution, has_no_launcher
-from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.distribution.launchers import format_distribution, has_no_launcher
+from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.span import Span

@@ -88,8 +88,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.multi_gpu import requested_gpus
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.torch import is_lightning_module, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -71,9 +71,9 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import SdkVersion, huggingface_versions, sdk_versions
-from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.aws.images import SdkVersion, huggingface_versions, sdk_versions
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instances import find_instance
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

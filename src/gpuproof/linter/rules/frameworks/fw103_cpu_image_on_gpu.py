@@ -36,9 +36,9 @@ Quiet: the SDK selects the image for the instance
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
-from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import find_instance, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -66,8 +66,8 @@ Quiet: the URI contains the job's region
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name
-from gpuproof.linter.knowledge.instance_references import region_of, replace_text
+from gpuproof.linter.knowledge.aws.images import image_name
+from gpuproof.linter.knowledge.aws.instance_references import region_of, replace_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

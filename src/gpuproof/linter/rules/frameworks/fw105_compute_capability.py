@@ -59,8 +59,8 @@ Quiet: the content of a custom image is unknown
 from gpuproof.catalogue.model import Gpu
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import framework_and_cuda
-from gpuproof.linter.knowledge.instances import find_instance, use_of
+from gpuproof.linter.knowledge.aws.images import framework_and_cuda
+from gpuproof.linter.knowledge.aws.instances import find_instance, use_of
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

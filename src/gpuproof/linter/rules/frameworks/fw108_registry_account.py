@@ -52,8 +52,8 @@ Quiet: a region that is not in the list
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
-from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

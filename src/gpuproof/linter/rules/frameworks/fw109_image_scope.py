@@ -61,8 +61,8 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs import sdk_v2
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
-from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -106,9 +106,9 @@ from gpuproof.catalogue.model import Gpu, HostAmi, HostService, Instance
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import framework_and_cuda, image_name
-from gpuproof.linter.knowledge.instance_references import replace_text
-from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.aws.images import framework_and_cuda, image_name
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instances import find_instance
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -99,7 +99,7 @@ Quiet: another AMI boots the new instance, and a filter that every version match
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.amis import Selected, mismatch, of_module, of_resource
+from gpuproof.linter.knowledge.aws.amis import Selected, mismatch, of_module, of_resource
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.span import Span

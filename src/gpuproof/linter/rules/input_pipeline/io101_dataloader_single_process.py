@@ -98,8 +98,8 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_ca
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import add_keyword
+from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
 from gpuproof.linter.knowledge.device_use import touches_device
-from gpuproof.linter.knowledge.instances import find_instance, largest_job
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -48,7 +48,7 @@ from difflib import get_close_matches
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instance_references import ec2_type, replace_text
+from gpuproof.linter.knowledge.aws.instance_references import ec2_type, replace_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -55,7 +55,7 @@ Quiet: an EC2 type on EC2
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instance_references import ec2_type, replace_text
+from gpuproof.linter.knowledge.aws.instance_references import ec2_type, replace_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -68,7 +68,7 @@ Quiet: unknown types (see IN101), and types defined elsewhere
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.aws.instances import find_instance
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -115,9 +115,9 @@ Quiet: the script chooses what exists
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
-from gpuproof.linter.knowledge.instances import find_instance, use_of
-from gpuproof.linter.knowledge.required_gpu import line_that_needs_gpu
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.instances import find_instance, use_of
+from gpuproof.linter.knowledge.distribution.required_gpu import line_that_needs_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

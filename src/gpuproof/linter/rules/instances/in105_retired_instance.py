@@ -43,8 +43,8 @@ from gpuproof.catalogue.model import Instance, JobKind
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instance_references import ec2_type, replace_text
-from gpuproof.linter.knowledge.instances import find_instance, use_of
+from gpuproof.linter.knowledge.aws.instance_references import ec2_type, replace_text
+from gpuproof.linter.knowledge.aws.instances import find_instance, use_of
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

@@ -61,8 +61,8 @@ Quiet: the lists only contain GPU types
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instance_references import region_of
-from gpuproof.linter.knowledge.instances import find_instance, use_of
+from gpuproof.linter.knowledge.aws.instance_references import region_of
+from gpuproof.linter.knowledge.aws.instances import find_instance, use_of
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

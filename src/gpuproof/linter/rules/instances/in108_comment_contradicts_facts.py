@@ -54,8 +54,8 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import find_instance
-from gpuproof.linter.knowledge.launchers import host_count
+from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.distribution.launchers import host_count
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -39,8 +39,8 @@ Quiet: the SDK selects the matching image
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
-from gpuproof.linter.knowledge.instances import find_instance
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.instances import find_instance
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

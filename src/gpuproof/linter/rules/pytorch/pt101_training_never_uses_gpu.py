@@ -91,8 +91,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, largest_job
 from gpuproof.linter.knowledge.device_use import may_use_device
-from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text, largest_job
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

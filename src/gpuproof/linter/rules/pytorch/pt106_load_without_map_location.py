@@ -138,9 +138,9 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import moves_name, script_uses
 from gpuproof.linter.fixing.edits import add_keyword, replace_node
-from gpuproof.linter.knowledge.inference_handlers import is_handler
-from gpuproof.linter.knowledge.instances import gpus_per_host
-from gpuproof.linter.knowledge.ranks import (
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
+from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
     process_group_inits,
     runs_on_every_rank,

@@ -99,9 +99,9 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
 from gpuproof.linter.knowledge.device_use import may_use_device
-from gpuproof.linter.knowledge.inference_handlers import is_handler
-from gpuproof.linter.knowledge.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -207,9 +207,9 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.kept_folders import find_keepers, is_kept, kept_folders
-from gpuproof.linter.knowledge.model_saves import SavedPath, find_saves
-from gpuproof.linter.knowledge.processing_mounts import is_under
+from gpuproof.linter.knowledge.contract.kept_folders import find_keepers, is_kept, kept_folders
+from gpuproof.linter.knowledge.contract.model_saves import SavedPath, find_saves
+from gpuproof.linter.knowledge.contract.processing_mounts import is_under
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -162,10 +162,10 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_fu
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.kept_folders import find_keepers, kept_folders
-from gpuproof.linter.knowledge.multi_gpu import trainer_runs
-from gpuproof.linter.knowledge.processing_mounts import may_open_to_write
-from gpuproof.linter.knowledge.script_contract import training_jobs
+from gpuproof.linter.knowledge.contract.kept_folders import find_keepers, kept_folders
+from gpuproof.linter.knowledge.contract.processing_mounts import may_open_to_write
+from gpuproof.linter.knowledge.contract.script_contract import training_jobs
+from gpuproof.linter.knowledge.distribution.multi_gpu import trainer_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

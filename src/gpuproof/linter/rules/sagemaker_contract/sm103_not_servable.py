@@ -84,7 +84,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.container_env import MODEL_DIR
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import keras_saves
+from gpuproof.linter.knowledge.contract.script_contract import keras_saves
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

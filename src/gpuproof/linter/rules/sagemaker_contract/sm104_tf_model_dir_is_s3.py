@@ -104,7 +104,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import keras_saves, training_jobs
+from gpuproof.linter.knowledge.contract.script_contract import keras_saves, training_jobs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

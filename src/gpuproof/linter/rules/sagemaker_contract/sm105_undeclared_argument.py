@@ -134,7 +134,7 @@ from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import command_line
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import (
+from gpuproof.linter.knowledge.contract.script_contract import (
     accepts_flag,
     flag_of,
     passed_hyperparameters,

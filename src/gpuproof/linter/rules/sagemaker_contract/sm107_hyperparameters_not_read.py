@@ -127,7 +127,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import (
+from gpuproof.linter.knowledge.contract.script_contract import (
     hidden_imports,
     passed_hyperparameters,
     receives_hyperparameters,

@@ -83,7 +83,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import passed_hyperparameters, training_jobs
+from gpuproof.linter.knowledge.contract.script_contract import passed_hyperparameters, training_jobs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

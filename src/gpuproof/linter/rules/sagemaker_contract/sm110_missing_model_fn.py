@@ -83,7 +83,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.inference_handlers import PARAMETERS, defines_name
+from gpuproof.linter.knowledge.contract.inference_handlers import PARAMETERS, defines_name
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span

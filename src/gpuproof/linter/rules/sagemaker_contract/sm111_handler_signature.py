@@ -85,7 +85,11 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.knowledge.inference_handlers import PARAMETERS, is_handler, positional_parameters
+from gpuproof.linter.knowledge.contract.inference_handlers import (
+    PARAMETERS,
+    is_handler,
+    positional_parameters,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Edit, Fix

@@ -72,7 +72,7 @@ import ast
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.inference_handlers import is_handler, is_placeholder
+from gpuproof.linter.knowledge.contract.inference_handlers import is_handler, is_placeholder
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span

@@ -74,8 +74,13 @@ from gpuproof.linter.analysis.container_env import PROCESSING_DIR
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.processing_mounts import OWN_MOUNTS, created_folders, is_under, mounted_folders
-from gpuproof.linter.knowledge.script_contract import path_literals
+from gpuproof.linter.knowledge.contract.processing_mounts import (
+    OWN_MOUNTS,
+    created_folders,
+    is_under,
+    mounted_folders,
+)
+from gpuproof.linter.knowledge.contract.script_contract import path_literals
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

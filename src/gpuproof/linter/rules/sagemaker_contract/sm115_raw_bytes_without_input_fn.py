@@ -65,7 +65,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_within
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.inference_handlers import defines_name, first_parameter, is_handler
+from gpuproof.linter.knowledge.contract.inference_handlers import defines_name, first_parameter, is_handler
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -75,7 +75,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.knowledge.inference_handlers import is_handler, loads_model
+from gpuproof.linter.knowledge.contract.inference_handlers import is_handler, loads_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

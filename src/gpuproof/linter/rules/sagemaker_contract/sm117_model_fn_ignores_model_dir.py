@@ -69,7 +69,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_within
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import reached, uses
-from gpuproof.linter.knowledge.inference_handlers import (
+from gpuproof.linter.knowledge.contract.inference_handlers import (
     first_parameter,
     is_handler,
     is_placeholder,

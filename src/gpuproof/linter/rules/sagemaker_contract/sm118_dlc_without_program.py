@@ -69,7 +69,7 @@ Quiet: the request contains the command
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.images import image_name, is_aws_container
+from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -84,7 +84,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_within, local_function
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.inference_handlers import (
+from gpuproof.linter.knowledge.contract.inference_handlers import (
     first_parameter,
     is_handler,
     loads_model,

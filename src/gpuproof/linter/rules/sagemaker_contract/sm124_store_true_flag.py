@@ -81,7 +81,7 @@ from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.evaluation.evaluate import command_line
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.script_contract import (
+from gpuproof.linter.knowledge.contract.script_contract import (
     flag_of,
     has_positionals,
     passed_hyperparameters,

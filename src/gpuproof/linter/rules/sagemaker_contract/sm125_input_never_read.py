@@ -83,13 +83,13 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.processing_mounts import (
+from gpuproof.linter.knowledge.contract.processing_mounts import (
     OWN_MOUNTS,
     is_under,
     mentions_folder,
     mentions_parent,
 )
-from gpuproof.linter.knowledge.script_contract import hidden_imports
+from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -43,7 +43,7 @@ Quiet: an algorithm of SageMaker has no script
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.instances import gpus_per_host
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.rules.sagemaker_contract.sm123_entry_point_not_found import check as missing_entry_point

@@ -64,7 +64,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.knowledge.instance_references import replace_text
+from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.placeholders import find_placeholder
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule

@@ -148,8 +148,12 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.launchers import host_count
-from gpuproof.linter.knowledge.strategies import is_conditional, scope_around, strategy_across_hosts
+from gpuproof.linter.knowledge.distribution.launchers import host_count
+from gpuproof.linter.knowledge.distribution.strategies import (
+    is_conditional,
+    scope_around,
+    strategy_across_hosts,
+)
 from gpuproof.linter.knowledge.tensorflow import has_keras_3, targets_old_tensorflow
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project

@@ -100,8 +100,8 @@ from gpuproof.linter.analysis.call import Call, calls_to, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.launchers import enabled_launchers, host_count
-from gpuproof.linter.knowledge.strategies import PARAMETER_SERVER, is_conditional
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
+from gpuproof.linter.knowledge.distribution.strategies import PARAMETER_SERVER, is_conditional
 from gpuproof.linter.knowledge.tensorflow import tensorflow_is_at_least
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

@@ -120,7 +120,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import find_uses, reached, uses
-from gpuproof.linter.knowledge.inference_handlers import is_handler
+from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule

@@ -7,7 +7,7 @@ import ast
 from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.launchers import enabled_launchers
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers
 
 _DISTRIBUTE = ("tensorflow.distribute", "tensorflow.distribute.experimental")
 MULTI_WORKER = frozenset(f"{package}.MultiWorkerMirroredStrategy" for package in _DISTRIBUTE)

@@ -20,8 +20,8 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.inference_handlers import PARAMETERS
-from gpuproof.linter.knowledge.processing_mounts import is_under
+from gpuproof.linter.knowledge.contract.inference_handlers import PARAMETERS
+from gpuproof.linter.knowledge.contract.processing_mounts import is_under
 
 _CHECKPOINT_KEYS = ("checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig")
 _LOCAL_PATHS = ("checkpoint_local_path", "LocalPath", "local_path")

@@ -12,7 +12,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.knowledge.ranks import always_runs
+from gpuproof.linter.knowledge.distribution.ranks import always_runs
 
 _FAILS = frozenset(
     {

@@ -160,7 +160,7 @@ def sdk_versions(framework: str, scope: str) -> tuple[SdkVersion, ...]:
         framework: `pytorch` or `tensorflow`; the result is empty for others.
         scope: `training` or `inference`.
     """
-    path = Path(__file__).parents[1] / "data" / "sdk_image_versions.csv"
+    path = Path(__file__).parents[2] / "data" / "sdk_image_versions.csv"
     rows = [row for row in read_rows(path) if (row["framework"], row["scope"]) == (framework, scope)]
     return tuple(SdkVersion(row["version"], row["alias"], tuple(row["py_versions"].split())) for row in rows)
 
@@ -188,7 +188,7 @@ def huggingface_versions(framework: str, scope: str) -> tuple[HuggingFaceVersion
         framework: `pytorch` or `tensorflow`.
         scope: `training` or `inference`.
     """
-    path = Path(__file__).parents[1] / "data" / "huggingface_image_versions.csv"
+    path = Path(__file__).parents[2] / "data" / "huggingface_image_versions.csv"
     return tuple(
         HuggingFaceVersions(
             (row["transformers"], row["transformers_alias"]),
