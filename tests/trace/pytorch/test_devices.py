@@ -90,7 +90,7 @@ def test_a_batch_that_stays_on_the_cpu_is_noted_with_its_line(
 TYPES = """
 import torch
 
-norm = torch.nn.RMSNorm(64).to("cuda", torch.bfloat16)
+norm = torch.nn.RMSNorm(64).cuda()
 optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
 x = torch.ones(8, 64, device="cuda", dtype=torch.bfloat16)
 for _ in range(2):

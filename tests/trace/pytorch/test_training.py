@@ -506,3 +506,27 @@ def test_selective_checkpointing_saves_the_attention_that_the_gpu_would_compute(
     assert trace.checkpointing
     forward = [op for op in trace.operators if "attention" in op.name and "backward" not in op.name]
     assert sum(operator.calls for operator in forward) == computed
+
+
+RMS_NORM = """
+import torch
+
+norm = torch.nn.RMSNorm(512).to("cuda", torch.{dtype})
+optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
+for _ in range(2):
+    x = torch.ones(1024, 512, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    optimizer.zero_grad()
+    norm(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_an_rms_norm_is_one_kernel_unless_its_weights_have_another_type(tmp_path: Path) -> None:
+    kernels: list[int] = []
+    for dtype in ("bfloat16", "float32"):
+        trace = trace_of(tmp_path, RMS_NORM.replace("{dtype}", dtype))
+        forward = [operator for operator in trace.operators if operator.phase == "forward"]
+        kernels.append(
+            sum(op.kernels * op.calls for op in forward if op.name not in ("aten.ones_like", "aten.sum"))
+        )
+    assert kernels[0] == 1 < kernels[1]

@@ -125,6 +125,7 @@ class FakeGpu(TorchFunctionMode):
             functional.dropout: self._dropout,
             torch.dropout: self._dropout,
             functional.scaled_dot_product_attention: self._attention,
+            functional.rms_norm: self._rms_norm,
         }
 
         self._answered = {*self._handlers, *_FACTORIES, *_LIKE, *_FROM_DATA} - {torch.from_numpy}
@@ -346,6 +347,13 @@ class FakeGpu(TorchFunctionMode):
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=0.0, is_causal=causal, **rest
         )
+
+    def _rms_norm(self, x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+        """One kernel since PyTorch 2.9, unless types differ; like that of layer norm, it keeps its input and a number for each row."""
+        has_kernel = hasattr(torch.ops.aten, "_fused_rms_norm_backward")
+        if has_kernel and (weight is None or weight.dtype == x.dtype):
+            return torch.native_layer_norm(x, shape, weight, None, eps or 0.0)[0]
+        return torch.nn.functional.rms_norm(x, shape, weight, eps)
 
     def _as_float32(self, value: Any) -> Any:
         if isinstance(value, FakeTensor) and value.dtype in (torch.float16, torch.bfloat16):
