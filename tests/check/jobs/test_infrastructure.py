@@ -154,6 +154,8 @@ def test_user_data_in_a_folder_of_its_own_reaches_the_script(tmp_path: Path) -> 
     assert found == [("aws_instance.gpu", "train.py")]
     assert "SM126" not in codes()
     assert "IN102" not in codes()
+    (idle,) = [hit.finding for hit in check_here().hits if hit.finding.code == "DS101"]
+    assert "Use g5.xlarge" in (idle.remedy or "")
 
 
 def test_a_job_definition_in_a_request_file_is_linked(tmp_path: Path) -> None:

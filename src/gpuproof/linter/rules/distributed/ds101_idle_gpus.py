@@ -278,6 +278,8 @@ def _remedy(job: JobDefinition, project: Project, name: str | None) -> str:
         else ()
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
+    if one and instance and not instance.on_sagemaker:
+        one = one.removeprefix("ml.")
     price = hourly_price(project, one, "training") if one else None
     smaller = (
         f"use {one}{f' ({hourly_text(price)})' if price else ''}, or "
