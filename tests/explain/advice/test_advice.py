@@ -362,3 +362,32 @@ def test_a_module_that_is_missing_while_a_package_is_built_is_a_matter_of_isolat
     )
     assert found.code == "module-not-found"
     assert "--no-build-isolation" in found.remedy
+
+
+def test_a_driver_that_is_too_old_on_an_endpoint_names_the_ami_version(catalogue: Catalogue) -> None:
+    line = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."
+    found = explained(Context(catalogue=catalogue).on_instance("ml.g4dn.xlarge"), line)
+    assert "InferenceAmiVersion" in found.remedy
+    assert (
+        "InferenceAmiVersion"
+        not in explained(Context(catalogue=catalogue).on_instance("g4dn.xlarge"), line).remedy
+    )
+
+
+def test_the_ami_version_has_the_cuda_that_the_container_requires(catalogue: Catalogue) -> None:
+    line = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.9, please update your driver"
+    found = explained(Context(catalogue=catalogue).on_instance("ml.g5.xlarge"), line)
+    assert "al2023-ami-sagemaker-inference-gpu-4-1" in found.remedy
+    assert "gpu-3-1" not in found.remedy
+
+
+def test_a_driver_that_the_container_complains_about_explains_what_fails_later(context: Context) -> None:
+    (found,) = explain_lines(
+        [
+            "This container was built for NVIDIA Driver Release 575.51 or later, but",
+            "version 470.256.02 was detected and compatibility mode is UNAVAILABLE.",
+            "Internal: CUDA driver version is insufficient for CUDA runtime version",
+        ],
+        context,
+    )
+    assert found.code == "container-driver-too-old"

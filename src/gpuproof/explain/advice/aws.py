@@ -143,7 +143,12 @@ def hosting_driver(groups: Mapping[str, str], context: Context) -> Advice | None
     default = default_host(rows, "endpoint", instance.family) if instance else None
     needed = version_key(groups.get("needed_driver", "0"))[0]
     newer = default.driver + 1 if default else 0
-    fitting = [host for host in named_hosts(rows, "endpoint") if host.driver >= max(needed, newer)]
+    cuda = version_key(groups.get("needed", "0"))
+    fitting = [
+        host
+        for host in named_hosts(rows, "endpoint")
+        if host.driver >= max(needed, newer) and version_key(host.cuda) >= cuda
+    ]
     if not fitting:
         return None
     known = ", ".join(f"{host.version} (driver {host.driver})" for host in fitting)
@@ -154,6 +159,13 @@ def hosting_driver(groups: Mapping[str, str], context: Context) -> Advice | None
         else "",
         f"{where} InferenceAmiVersion in the production variant (SDK: inference_ami_version in deploy): {known}.",
     )
+
+
+def endpoint_host(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """`hosting_driver`, for errors that happen on any machine: only if the instance type is one of SageMaker."""
+    if not (context.instance_type or "").startswith("ml."):
+        return None
+    return hosting_driver(groups, context)
 
 
 def efa_here(_: Mapping[str, str], context: Context) -> Advice | None:
@@ -204,6 +216,7 @@ ADVICE: dict[str, AdviceFunction] = {
     "image_versions": image_versions,
     "endpoint_driver": endpoint_driver,
     "hosting_driver": hosting_driver,
+    "endpoint_host": endpoint_host,
     "efa_here": efa_here,
     "ami": ami,
 }
