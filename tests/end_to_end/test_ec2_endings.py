@@ -154,7 +154,10 @@ def test_a_followed_run_ends_an_instance_that_gives_no_sign_of_life(
 ) -> None:
     project = Project(account, tmp_path / "project", {"GPUPROOF_FIRST_REPORT_SECONDS": "5"})
     project.write(WAITING, JOB)
-    account.faults("access-denied,service=s3,operation=PutObject,name=*/hosts/*")
+    account.faults(
+        "access-denied,service=s3,operation=PutObject,name=*/hosts/*",
+        "access-denied,service=logs,operation=CreateLogStream",
+    )
     try:
         printed = project.run("run", "--on", "ec2", "--no-check", code=1)
     finally:

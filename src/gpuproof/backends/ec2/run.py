@@ -84,6 +84,7 @@ class EC2Run(RemoteRun):
         self._now = now
         self._patience = patience or Patience()
         self._stop_requested: float | None = None
+        self._heard = False
         self._instances: Mapping[str, Mapping[str, Any]] | None = {}
         self._reports: Mapping[str, HostReport] = {}
 
@@ -328,7 +329,7 @@ class EC2Run(RemoteRun):
         launched = record.document["instances_started"] or launch.launching or launch.created
         since = self._patience.exceeded_since(self._reports, now, launched, self._stop_requested)
         living = () if since is None else self._living(record)
-        if since is None or not living:
+        if since is None or not living or self._has_output():
             return ()
         # EC2 does not keep them for long.
         consoles = read_consoles(self._regional, launch, self._reports)
@@ -337,6 +338,13 @@ class EC2Run(RemoteRun):
         with suppress(AwsRefused, AwsUnreachable):  # it has ended nevertheless
             self._write_launch(self._launch)
         return (silence_notice(living, now - since, self.cli_name, next(iter(consoles.values()), ())),)
+
+    def _has_output(self) -> bool:
+        """Whether a host has printed something: it works, even if its reports do not reach the bucket."""
+        if not self._heard:
+            with suppress(AwsRefused):  # a user who may not read logs only has the reports
+                self._heard = bool(self.logs.log_streams(LOG_GROUP, f"{self.id}/"))
+        return self._heard
 
     def _record_instances(self) -> None:
         """Write the ids of instances that were found by their tag: EC2 forgets instances that have ended."""

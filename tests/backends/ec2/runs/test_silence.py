@@ -64,6 +64,14 @@ def test_an_instance_that_has_reported_a_phase_is_left_alone(ec2: Any, phase: st
     assert (snapshot.notices, ec2.states(launch)) == ((), ["running"])
 
 
+def test_an_instance_whose_output_arrives_is_left_alone(ec2: Any) -> None:
+    # It may not write to the bucket of the runs, but it works.
+    launch = ec2.launch()
+    ec2.log(launch, "epoch 1")
+    snapshot = ec2.look_at(launch, patience=PATIENCE, now=late(3000)).describe()
+    assert (snapshot.notices, ec2.states(launch)) == ((), ["running"])
+
+
 def test_an_instance_that_boots_is_left_alone(ec2: Any) -> None:
     launch = ec2.launch()
     ec2.look_at(launch, patience=PATIENCE, now=late(800)).describe()
