@@ -37,6 +37,8 @@ _CONTAINERS = (list, tuple, set, frozenset, dict, deque)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 _NO_STATE = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"}
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_EMPTY = frozenset(name for name, value in vars(torch.nn.Module()).items() if value == {}) - _NO_STATE
+"""Attributes of every module that most modules leave empty."""
 
 
 @dataclass
@@ -248,17 +250,30 @@ def _state_of(module: Any) -> Any:
     """Everything of a module that may decide what a call does, as a value to compare; None if that cannot be known."""
     seen: dict[int, Any] = {}
     found: list[Any] = []
-    for part in module.modules():
+    parts, known = [module], {id(module)}
+    for part in parts:
         attributes = part.__dict__
         if any(attributes.get(name) for name in _HOOKS):
             return None  # a hook is the script's own code
         found.append(id(part))
         for name, value in attributes.items():
-            if name not in _NO_STATE:
+            if name not in _NO_STATE and (value or name not in _EMPTY):
                 found.append((name, _compared(value, _DEPTH, seen)))
         for tensors in (attributes["_parameters"], attributes["_buffers"]):
-            found += [_compared(tensor, 0, seen) for tensor in tensors.values()]
+            found += [tensor if tensor is None else _of_tensor(tensor) for tensor in tensors.values()]
+        children = attributes["_modules"].values()
+        found.append([*map(id, children)])
+        for child in children:
+            if child is not None and id(child) not in known:
+                known.add(id(child))
+                parts.append(child)
     return found
+
+
+def _of_tensor(tensor: Any) -> Any:
+    # What is on the GPU has no values, so none that change.
+    version = None if isinstance(tensor, FakeTensor) else tensor._version
+    return id(tensor), tensor.shape, tensor.dtype, version
 
 
 def _compared(value: Any, depth: int, seen: dict[int, Any]) -> Any:
@@ -266,9 +281,7 @@ def _compared(value: Any, depth: int, seen: dict[int, Any]) -> Any:
     if isinstance(value, _CONSTANTS):
         return value
     if isinstance(value, torch.Tensor):
-        # What is on the GPU has no values, so none that change.
-        version = None if isinstance(value, FakeTensor) else value._version
-        return id(value), value.shape, value.dtype, version
+        return _of_tensor(value)
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = id(value)
