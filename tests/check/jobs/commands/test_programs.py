@@ -2,7 +2,8 @@
 
 import pytest
 
-from gpuproof.linter.jobs.commands.programs import Launcher, Start, read_text, read_words
+from gpuproof.linter.jobs.commands.launchers import Launcher
+from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 
 
 def only(text: str) -> Start:

@@ -1,4 +1,4 @@
-"""What a command starts: the script behind wrappers and launchers, its arguments, and how many processes it becomes."""
+"""What a command starts: the script behind wrappers and launchers, and its arguments."""
 
 from __future__ import annotations
 
@@ -8,30 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
+from gpuproof.linter.jobs.commands.launchers import (
+    LAUNCHERS,
+    MODULES,
+    PYTHON,
+    SHELLS,
+    Launcher,
+    is_program,
+    read_launch,
+)
 from gpuproof.linter.jobs.commands.shell import Shell, commands
 
 StartKind = Literal["python", "module", "shell", "make", "unknown"]
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """A program that starts a script several times.
-
-    Args:
-        name: `torchrun`, `accelerate`, `deepspeed`, `mpi` or `srun`.
-        processes: processes on each host; None for one per GPU, or if it is unknown.
-        total: processes on all hosts together, where the launcher counts those.
-        hosts: hosts that it connects; None if it is unknown.
-        option: the option that sets the number of processes, for messages: `--nproc_per_node`.
-        is_known: False if the numbers depend on variables or files.
-    """
-
-    name: str
-    processes: int | None = None
-    total: int | None = None
-    hosts: int | None = None
-    option: str = ""
-    is_known: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,16 +77,6 @@ def read_words(words: Sequence[str]) -> Iterator[Start]:
 
 
 _MAX_DEPTH = 8
-_LAUNCHERS = {
-    "torchrun": "torchrun",
-    "accelerate": "accelerate",
-    "accelerate-launch": "accelerate",
-    "deepspeed": "deepspeed",
-    "mpirun": "mpi",
-    "mpiexec": "mpi",
-    "horovodrun": "mpi",
-    "srun": "srun",
-}
 _WRAPPERS = frozenset(
     [
         "sudo",
@@ -143,40 +121,7 @@ _WRAPPERS = frozenset(
     ]
 )
 """Programs that run the command after their own options."""
-_PYTHON = re.compile(r"(.*/)?(python[\d.]*|pypy[\d.]*)(\.exe)?|\$\(which python[\d.]*\)|\$\{?PYTHON\w*\}?")
-_SHELLS = re.compile(r"(.*/)?(bash|sh|zsh|dash|ksh)|source|\.")
 _PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-_MODULES = {
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-    "accelerate.launch": "accelerate",
-    "deepspeed.launcher.runner": "deepspeed",
-    "deepspeed.launcher.launch": "deepspeed",
-    "mpi4py": "",
-    "torch.utils.bottleneck": "",
-    "cProfile": "",
-    "pdb": "",
-    "ipdb": "",
-    "debugpy": "",
-    "coverage": "",
-    "memory_profiler": "",
-    "kernprof": "",
-}
-"""Modules that run the script after their options, with the launcher that they are."""
-_FLAGS = {
-    "torchrun": "standalone no_python m module run_path use_env virtual_local_rank h",
-    "accelerate": "multi_gpu cpu tpu use_deepspeed use_fsdp use_megatron_lm use_parallelism_config quiet q m module no_python"
-    " debug same_network use_xpu mps mpirun_no_rank ipex use_tp dynamo_use_fullgraph dynamo_use_dynamic enable_cpu_affinity"
-    " no_tpu_cluster tpu_use_cluster tpu_use_sudo downcast_bf16 fp8_opt h",
-    "deepspeed": "no_local_rank no_python module m force_multi save_pid no_ssh no_ssh_check bind_cores_to_rank h",
-    "mpi": "allow-run-as-root tag-output oversubscribe bind-to-none bynode byslot q quiet v verbose display-map prtemapper",
-    "srun": "exclusive label l unbuffered u overlap kill-on-bad-exit K no-kill k multi-prog oversubscribe s verbose v quiet Q"
-    " container-remap-root container-mount-home no-container-mount-home pty exact",
-    "python": "",
-}
-"""Options of launchers that take no value. Sources: torch/distributed/run.py of torch 2.9, accelerate/commands/launch.py of
-accelerate 1.12, deepspeed/launcher/runner.py of deepspeed 0.18, mpirun(1) of Open MPI 4.1, srun(1) of Slurm 24.05."""
 
 
 @dataclass(frozen=True)
@@ -212,16 +157,16 @@ def _of_words(words: list[str], context: _Context) -> Iterator[Start]:
     if match := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", program, re.DOTALL):
         environment = {**context.environment, match.group(1): match.group(2)}
         yield from replace(context, environment=environment).inner(rest)
-    elif _PYTHON.fullmatch(program):
+    elif PYTHON.fullmatch(program):
         yield from _python(rest, context)
-    elif _SHELLS.fullmatch(program):
+    elif SHELLS.fullmatch(program):
         yield from _shell(program, rest, context)
-    elif name in _LAUNCHERS:
+    elif name in LAUNCHERS:
         if name == "accelerate":
             if rest[:1] != ["launch"]:
                 return
             rest = rest[1:]
-        yield from _launched(_LAUNCHERS[name], rest, context)
+        yield from _launched(LAUNCHERS[name], rest, context)
     elif name in ("make", "gmake"):
         yield context.start("make", _option(rest, "f", "file") or "Makefile", rest)
     elif name == "sbatch":
@@ -235,7 +180,7 @@ def _of_words(words: list[str], context: _Context) -> Iterator[Start]:
     elif re.fullmatch(r".*\.(sh|bash|sbatch|slurm)", name):
         yield context.start("shell", program, rest)
     elif name in _WRAPPERS or context.launcher is not None:
-        index = next((i for i, word in enumerate(rest) if _is_program(word)), None)
+        index = next((i for i, word in enumerate(rest) if is_program(word)), None)
         if index is not None:
             yield from context.inner(rest[index:])
 
@@ -246,17 +191,6 @@ def _starts_in_folder(program: str) -> bool:
     return bool(slash) and "$" in folder and "$" not in rest
 
 
-def _is_program(word: str) -> bool:
-    """Whether a word after a wrapper's options is the program that it runs."""
-    name = PurePosixPath(word).name
-    return (
-        bool(_PYTHON.fullmatch(word))
-        or (bool(_SHELLS.fullmatch(word)) and word not in (".", "source"))
-        or name in (*_LAUNCHERS, "make")
-        or bool(re.fullmatch(r"[\w./${}-]+\.(py|sh|bash)", word))
-    )
-
-
 def _python(rest: list[str], context: _Context) -> Iterator[Start]:
     index = 0
     while index < len(rest):
@@ -264,8 +198,8 @@ def _python(rest: list[str], context: _Context) -> Iterator[Start]:
         if word == "-m" or (word.startswith("-m") and len(word) > 2):
             module = word[2:] or (rest[index + 1] if index + 1 < len(rest) else "")
             following = rest[index + (2 if word == "-m" else 1) :]
-            if module in _MODULES:
-                yield from _launched(_MODULES[module] or "python", following, context)
+            if module in MODULES:
+                yield from _launched(MODULES[module] or "python", following, context)
             elif module:
                 yield context.start("module", module, following)
             return
@@ -301,120 +235,16 @@ def _shell(program: str, rest: list[str], context: _Context) -> Iterator[Start]:
 
 def _launched(kind: str, rest: list[str], context: _Context) -> Iterator[Start]:
     """The script that a launcher starts after its own options."""
-    flags = _FLAGS[kind].replace("-", "_").split()
-    options: dict[str, str] = {}
-    index, is_module, runs_program = 0, False, kind in ("mpi", "srun", "python")
-    while index < len(rest):
-        word = rest[index]
-        if word == "--":
-            index += 1
-            break
-        if not word.startswith("-") or word == "-":
-            break
-        name, equals, value = word.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        is_module = is_module or (kind != "python" and name in ("m", "module"))
-        runs_program = runs_program or name == "no_python"
-        takes_value = not equals and name not in flags and kind != "python"
-        if takes_value and kind in ("mpi", "srun"):
-            # Their options are too many to list: a program that follows an option is no value of it.
-            takes_value = (
-                index + 1 < len(rest) and not _is_program(rest[index + 1]) and rest[index + 1][:1] != "-"
-            )
-        if takes_value and name in ("x", "export") and index + 1 < len(rest):
-            options.setdefault(name, rest[index + 1])
-        elif takes_value and index + 1 < len(rest):
-            options[name] = rest[index + 1]
-        elif equals:
-            options[name] = value
-        index += 2 if takes_value else 1
-    if index >= len(rest):
+    launch = read_launch(kind, rest)
+    if not launch.words:
         return
-    launcher = None if kind == "python" else _launcher(kind, options)
-    if runs_program:
-        found = next((i for i, other in enumerate(rest[index:], index) if _is_program(other)), None)
+    if launch.runs_program:
+        found = next((i for i, other in enumerate(launch.words) if is_program(other)), None)
         if found is not None:
-            yield from context.inner(rest[found:], launcher)
+            yield from context.inner(launch.words[found:], launch.launcher)
         return
-    inner = replace(context, launcher=launcher or context.launcher)
-    yield inner.start("module" if is_module else "python", rest[index], rest[index + 1 :])
-
-
-def _launcher(kind: str, options: Mapping[str, str]) -> Launcher | None:
-    def number(*names: str) -> tuple[int | None, str]:
-        for name in names:
-            if name in options:
-                text = options[name]
-                return (int(text), name) if text.isdigit() else (None, name)
-        return None, ""
-
-    match kind:
-        case "torchrun":
-            processes, name = number("nproc_per_node", "nproc")
-            hosts, given = number("nnodes")
-            is_open = bool(given) and hosts is None
-            if not name:
-                processes = 1
-            return Launcher(
-                "torchrun",
-                processes,
-                None,
-                None if is_open else hosts or 1,
-                "--nproc_per_node",
-                is_known=processes is not None or options.get(name) in ("gpu", "auto"),
-            )
-        case "accelerate":
-            total, name = number("num_processes", "n")
-            hosts, given = number("num_machines")
-            has_file = "config_file" in options
-            known_hosts = None if (given and hosts is None) or (has_file and not given) else hosts or 1
-            return Launcher(
-                "accelerate",
-                None,
-                total,
-                known_hosts,
-                "--num_processes",
-                is_known=total is not None or not (name or has_file),
-            )
-        case "deepspeed":
-            processes, name = number("num_gpus")
-            named = re.fullmatch(r"localhost:(\d+(?:,\d+)*)", options.get("include", options.get("i", "")))
-            if named is not None:
-                gpus = named.group(1).split(",")
-                return Launcher("deepspeed", len(gpus), None, 1, "--include")
-            hosts, given = number("num_nodes")
-            several = {"hostfile", "H", "include", "i", "exclude", "e"} & set(options)
-            return Launcher(
-                "deepspeed",
-                processes,
-                None,
-                None if several or given else 1,
-                "--num_gpus",
-                is_known=(processes is not None or not name) and not several,
-            )
-        case "mpi":
-            total, name = number("np", "n", "c")
-            several = {"host", "H", "hostfile", "machinefile", "hosts", "f"} & set(options)
-            return Launcher(
-                "mpi", None, total, None if several else 1, f"-{name or 'np'}", is_known=total is not None
-            )
-        case "srun":
-            each, name = number("ntasks_per_node")
-            total, given = number("ntasks", "n")
-            hosts, _ = number("nodes", "N")
-            if not name and not given:
-                # The allocation decides.
-                return None
-            return Launcher(
-                "srun",
-                each,
-                total,
-                hosts,
-                f"--{(name or 'ntasks').replace('_', '-')}",
-                is_known=each is not None or total is not None,
-            )
-        case _:
-            return None
+    inner = replace(context, launcher=launch.launcher or context.launcher)
+    yield inner.start("module" if launch.is_module else "python", launch.words[0], launch.words[1:])
 
 
 def _option(words: Sequence[str], short: str, long: str) -> str | None:

@@ -14,7 +14,7 @@ from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition
 
 if TYPE_CHECKING:
-    from gpuproof.linter.jobs.commands.programs import Launcher
+    from gpuproof.linter.jobs.commands.launchers import Launcher
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
 _OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {

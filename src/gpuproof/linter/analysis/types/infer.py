@@ -1,71 +1,26 @@
-"""Infers the types of expressions by following them to their origin: tensors, modules, data loaders, clients."""
+"""Infers the types of expressions by following them to their origin."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Literal
+from dataclasses import replace
 
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within, local_function, origin_call
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.call import Call, calls_named, local_function, origin_call
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
+from gpuproof.linter.analysis.flow.creations import returned_values
 from gpuproof.linter.analysis.known_types import (
-    DATASET_MAKERS,
     DATASET_METHODS,
-    ESTIMATORS,
     MOVERS,
-    NO_MODULES,
-    TENSOR_FACTORIES,
     TENSOR_METHODS,
-    TORCH_MODULES,
     WRAPPERS,
 )
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
+from gpuproof.linter.analysis.types.libraries import is_keras, moved_to, moves_inside, type_of_named
+from gpuproof.linter.analysis.types.loops import find_iterated, is_direct
+from gpuproof.linter.analysis.types.model import UNKNOWN_TYPE, InferredType, TypeKind
 from gpuproof.linter.analysis.usage import moves_name
 
-Device = Literal["cpu", "gpu"]
-"""`gpu` means moved to some device, which may be a CPU if the script finds no GPU."""
-
-
-class TypeKind(StrEnum):
-    """Types that rules distinguish."""
-
-    TENSOR = "tensor"
-    MODULE = "module"
-    """A `torch.nn.Module`, possibly wrapped in DDP."""
-    OPTIMIZER = "optimizer"
-    LOADER = "loader"
-    """A `torch.utils.data.DataLoader`."""
-    BATCH = "batch"
-    """A batch of a loader: a list, tuple or mapping of tensors."""
-    TF_DATASET = "tf_dataset"
-    KERAS_MODEL = "keras_model"
-    STRATEGY = "strategy"
-    """A `tf.distribute` strategy."""
-    ESTIMATOR = "estimator"
-    SDK_MODEL = "sdk_model"
-    """A model of the SageMaker SDK that can be deployed."""
-    PREDICTOR = "predictor"
-    CLIENT = "client"
-    """A boto3 client or resource."""
-
-
-@dataclass(frozen=True)
-class InferredType:
-    """The inferred type of an expression.
-
-    Args:
-        kind: the type; None if unknown.
-        device: for tensors, batches and modules, the device that they are certainly on; None if unknown.
-    """
-
-    kind: TypeKind | None = None
-    device: Device | None = None
-
-
-UNKNOWN_TYPE = InferredType()
 MAX_DEPTH = 12
 MAX_STEPS = 500
 """Expressions that are followed to find the type of one; where they branch, they grow exponentially with the depth."""
@@ -173,26 +128,15 @@ def _of_returned_item(module: Module, binding: Binding, depth: int) -> InferredT
     if made is None or isinstance(made.node, ast.ClassDef):
         return UNKNOWN_TYPE
     items: list[ast.expr] = []
-    for value in _returned(made):
+    for value in returned_values(made):
         if not isinstance(value, ast.Tuple) or binding.index >= len(value.elts):
             return UNKNOWN_TYPE
         items.append(value.elts[binding.index])
     return _common_type([type_of(made.module, item, depth + 3) for item in items]) if items else UNKNOWN_TYPE
 
 
-def _returned(function: Definition) -> list[ast.expr]:
-    """The values that a function returns."""
-    return [
-        child.value
-        for child in ast.walk(function.node)
-        if isinstance(child, ast.Return)
-        and child.value is not None
-        and function.module.function_of(child) is function.node
-    ]
-
-
 def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
-    iterated = _iterated(module, binding.value)
+    iterated = find_iterated(module, binding.value)
     inner = type_of(module, iterated.value, depth + 1)
     if inner.kind is TypeKind.LOADER:
         whole = binding.index is None and not iterated.counted
@@ -200,43 +144,10 @@ def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
         if iterated.counted and binding.index == 0:
             return UNKNOWN_TYPE
         return InferredType(
-            TypeKind.BATCH
-            if whole or (iterated.counted and _is_direct(module, binding))
-            else TypeKind.TENSOR,
+            TypeKind.BATCH if whole or (iterated.counted and is_direct(module, binding)) else TypeKind.TENSOR,
             "cpu",
         )
     return UNKNOWN_TYPE
-
-
-@dataclass(frozen=True)
-class _Iterated:
-    value: ast.expr | None
-    counted: bool = False
-
-
-def _iterated(module: Module, node: ast.expr | None) -> _Iterated:
-    """The iterated expression in `enumerate(tqdm(loader))`."""
-    counted = False
-    for _ in range(4):
-        made = module.origin(node)
-        if not isinstance(made, ast.Call) or not made.args:
-            break
-        name = (
-            module.qualified(made.func) or (made.func.id if isinstance(made.func, ast.Name) else "")
-        ).split(".")[-1]
-        if name not in ("enumerate", "tqdm", "trange", "iter", "track"):
-            break
-        counted = counted or name == "enumerate"
-        node = made.args[0]
-    return _Iterated(node, counted)
-
-
-def _is_direct(module: Module, binding: Binding) -> bool:
-    """Whether a name is an item of the loop's own tuple: `batch` of `for i, batch in`, not `x` of `for i, (x, y) in`."""
-    parent = module.parent(binding.node)
-    return isinstance(parent, (ast.Tuple, ast.List)) and isinstance(
-        module.parent(parent), (ast.For, ast.AsyncFor)
-    )
 
 
 def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -264,7 +175,7 @@ def _served(function: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) 
 
 def _of_model_fn(module: Module, depth: int) -> InferredType:
     load = module.functions.get("model_fn")
-    returned = _returned(Definition(module, load)) if load is not None else []
+    returned = returned_values(Definition(module, load)) if load is not None else []
     return (
         _common_type([type_of(module, value, depth + 3) for value in returned]) if returned else UNKNOWN_TYPE
     )
@@ -297,60 +208,14 @@ def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Inferr
 def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
     call = origin_call(module, node) or Call(node, module)
     if call.name is not None:
-        named = _of_named(call, depth)
+        wraps = call.name.endswith(WRAPPERS) and bool(node.args)
+        named = type_of(module, node.args[0], depth + 1) if wraps else type_of_named(call)
         if named.kind is not None:
             return named
     if isinstance(node.func, ast.Name):
         return _of_own(module, node, depth)
     if call.receiver is not None:
         return _of_method(module, call, type_of(module, call.receiver, depth + 1))
-    return UNKNOWN_TYPE
-
-
-def _of_named(call: Call, depth: int) -> InferredType:
-    name, module = call.name or "", call.module
-    last = name.rpartition(".")[2]
-    if name.startswith("torch.optim.") and last[:1].isupper() and "lr_scheduler" not in name:
-        return InferredType(TypeKind.OPTIMIZER)
-    if name.endswith("data.DataLoader") or name == "DataLoader":
-        return InferredType(TypeKind.LOADER)
-    if name in TENSOR_FACTORIES:
-        return InferredType(TypeKind.TENSOR, _device_of(call))
-    if name.endswith(WRAPPERS) and call.node.args:
-        return type_of(module, call.node.args[0], depth + 1)
-    if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
-        return InferredType(TypeKind.MODULE, "cpu")
-    if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
-        moved = not call.argument("device_map").is_absent
-        return InferredType(TypeKind.MODULE, None if moved else "cpu")
-    if name.startswith("tensorflow.data.") and last.startswith(DATASET_MAKERS):
-        return InferredType(TypeKind.TF_DATASET)
-    if last in (
-        "image_dataset_from_directory",
-        "text_dataset_from_directory",
-        "timeseries_dataset_from_array",
-    ):
-        return InferredType(TypeKind.TF_DATASET)
-    if name.startswith("tensorflow.distribute.") and last.endswith("Strategy"):
-        return InferredType(TypeKind.STRATEGY)
-    if _is_keras(name) and (
-        last in ("Sequential", "Model", "load_model", "clone_model") or ".applications." in name
-    ):
-        return InferredType(TypeKind.KERAS_MODEL)
-    if name.startswith("sagemaker."):
-        return _of_sdk(last)
-    if name in ("boto3.client", "boto3.resource"):
-        return InferredType(TypeKind.CLIENT)
-    return UNKNOWN_TYPE
-
-
-def _of_sdk(last: str) -> InferredType:
-    if last in ESTIMATORS:
-        return InferredType(TypeKind.ESTIMATOR)
-    if last.endswith("Predictor") and last[:1].isupper():
-        return InferredType(TypeKind.PREDICTOR)
-    if last.endswith("Model") and last[:1].isupper():
-        return InferredType(TypeKind.SDK_MODEL)
     return UNKNOWN_TYPE
 
 
@@ -366,11 +231,11 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
             base in ("torch.nn.Module", "torch.jit.ScriptModule") or base.startswith("torch.nn.")
             for base in bases
         ):
-            return InferredType(TypeKind.MODULE, None if _moves_inside(module, owner) else "cpu")
-        if any(_is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
+            return InferredType(TypeKind.MODULE, None if moves_inside(module, owner) else "cpu")
+        if any(is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
             return InferredType(TypeKind.KERAS_MODEL)
         return UNKNOWN_TYPE
-    returns = _returned(made)
+    returns = returned_values(made)
     return (
         _common_type([type_of(module, return_, depth + 3) for return_ in returns])
         if returns
@@ -378,19 +243,10 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
     )
 
 
-def _moves_inside(module: Module, owner: ast.ClassDef) -> bool:
-    """Whether a model may move itself or its input in its methods, so that it may not be on the CPU."""
-    calls = calls_within(calls_named(module, "to", "cuda", "device"), owner)
-    return bool(calls) or any(
-        node.arg in ("device", "device_map") and module.tree.is_within(node, owner)
-        for node in module.nodes(ast.keyword)
-    )
-
-
 def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredType:
     match receiver.kind:
         case TypeKind.TENSOR | TypeKind.MODULE | TypeKind.BATCH if call.method in MOVERS:
-            return replace(receiver, device=_moved_to(module, call, receiver))
+            return replace(receiver, device=moved_to(module, call, receiver))
         case TypeKind.TENSOR | TypeKind.MODULE if call.method == "cpu":
             return replace(receiver, device="cpu")
         case TypeKind.TENSOR if call.method in TENSOR_METHODS:
@@ -415,33 +271,7 @@ def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredTy
             return UNKNOWN_TYPE
 
 
-def _moved_to(module: Module, call: Call, receiver: InferredType) -> Device | None:
-    if call.method == "cuda":
-        return "gpu"
-    target = call.expression("device", 0)
-    if target is None:
-        return receiver.device
-    if (module.qualified(target) or "").startswith("torch.") and (
-        module.qualified(target) or ""
-    ) != "torch.device":
-        # `.to(torch.float16)` changes the dtype, not the device.
-        return receiver.device
-    text = evaluate(module, target).text
-    return "cpu" if text == "cpu" else "gpu"
-
-
-def _device_of(call: Call) -> Device | None:
-    device = call.argument("device")
-    if device.is_absent:
-        return "cpu"
-    return "cpu" if device.text == "cpu" else None if device.is_unknown and call.is_open else "gpu"
-
-
 def _moved_in_place(module: Module, name: ast.Name) -> bool:
     """Whether `model.to(device)` or `model.cuda()` is called on the variable anywhere: modules move in place."""
     moves = [call for call in calls_named(module, "to", "cuda") if isinstance(call.receiver, ast.Name)]
     return moves_name(module, name, moves)
-
-
-def _is_keras(name: str) -> bool:
-    return name.startswith(("keras.", "tensorflow.keras.", "tf_keras.", "tensorflow.python.keras."))
