@@ -42,7 +42,7 @@ _EXCEPTION = re.compile(
 _LAST_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w+: .+")
 """An exception of any name, which only counts in the last line."""
 _ERROR_LINE = re.compile(
-    r"(?!ERROR: pip's dependency resolver)(?:\[?(?:ERROR|FATAL|CRITICAL|Error|error|fatal|FAILED|E)\]?(?::| -| {1,2}\|)|[\w./+-]+: (?:fatal )?(?:error|ERROR)[: ]|"
+    r"(?!ERROR: pip's dependency resolver)(?:\[?(?:ERROR|FATAL|CRITICAL|Error|error|fatal|FAILED|E)\]?(?::| -| {1,2}\|)|[\w./+-]+: (?:fatal )?(?:error|ERROR|fatal)[: ]|"
     r"(?:ERROR|FATAL|CRITICAL)\s+[\w.:/-]+:|make(?:\[\d+\])?: \*\*\*|CMake Error|(?:Failed|Unable|Could not|Cannot) (?:to )?\w+ |\[[EF]:\w+|[│╷] ?Error:)\s*\S.{2,}"
 )
 """A line of the level error of any program, which only counts at the end of a log."""
