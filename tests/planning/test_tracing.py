@@ -10,7 +10,9 @@ import pytest
 
 from gpuproof.planning import tracing
 from gpuproof.planning.tracing import NotTraceable, TraceRequest, trace_script, trace_two_batch_sizes
+from gpuproof.trace.document import Trace, TraceFailure, read_trace
 from support.cli_sandbox import until
+from support.traced_scripts import run_tracer
 
 pytestmark = pytest.mark.slow
 
@@ -114,3 +116,24 @@ def test_the_second_trace_ends_with_the_first_where_it_would_say_nothing(tmp_pat
     traced = trace_two_batch_sizes(request(tmp_path, script, timeout=1200.0))
     assert traced.larger is None
     assert "no DataLoader" in traced.reason
+
+
+EVALUATES = LOADER.replace(
+    "optimizer = ", "for _ in range(30):\n    model(torch.zeros(20, 8).cuda())\noptimizer = "
+)
+
+
+def test_a_script_that_uses_its_model_long_before_it_has_a_loader_has_two_sizes(tmp_path: Path) -> None:
+    traced = trace_two_batch_sizes(request(tmp_path, EVALUATES))
+    assert traced.larger is not None
+    assert (traced.trace.input.samples, traced.larger.input.samples) == (20, 40)
+
+
+def test_a_second_trace_that_probably_says_nothing_waits_for_the_first(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(EVALUATES)
+    options = ["--batch-scale", "2", "--timeout", "5", "--output"]
+    for first in (tmp_path / "missing", tmp_path / "train.py"):
+        run_tracer([*options, f"{first}.json", "--after", str(first), "--", "train.py"], tmp_path, {"torch"})
+    assert isinstance(waited := read_trace((tmp_path / "missing.json").read_text()), TraceFailure)
+    assert waited.code == "timeout"
+    assert isinstance(read_trace((tmp_path / "train.py.json").read_text()), Trace)

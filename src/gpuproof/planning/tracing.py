@@ -28,6 +28,7 @@ _HOST_HALF = ("agent", "gpu", "runtime", "trace", "util")
 _GRACE_S = 60.0
 """After the script's own time limit, which the child keeps unless it hangs in native code: also for importing PyTorch before."""
 _LAST_LINES = 20
+_TRACE = "trace.json"
 _LOOK_S = 0.5
 
 
@@ -137,7 +138,8 @@ def trace_two_batch_sizes(request: TraceRequest) -> TracedSizes:
     with _scratch(request) as scratch, ThreadPoolExecutor(1) as pool:
         (scratch / "second").mkdir()
         unneeded = Event()
-        second = pool.submit(_trace, request, 2, scratch / "second", unneeded)
+        # On a busy machine, it takes no time of the first one where it is probably not needed.
+        second = pool.submit(_trace, request, 2, scratch / "second", unneeded, after=scratch / _TRACE)
         try:
             first = _trace(request, 1, scratch)
         except BaseException:
@@ -196,16 +198,22 @@ def _copy_host_half(folder: Path, packages: tuple[str, ...]) -> None:
         shutil.copytree(_PACKAGE / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def _trace(request: TraceRequest, batch_scale: int, scratch: Path, unneeded: Event | None = None) -> Trace:
-    """Trace a script in a child, which is ended once its trace is not needed."""
-    output, log = scratch / "trace.json", scratch / "output.txt"
+def _trace(
+    request: TraceRequest,
+    batch_scale: int,
+    scratch: Path,
+    unneeded: Event | None = None,
+    after: Path | None = None,
+) -> Trace:
+    """Trace a script in a child, which is ended once its trace is not needed, and may wait for another trace to tell that."""
+    output, log = scratch / _TRACE, scratch / "output.txt"
     written = scratch / "written"
     ml = written / "ml"
     ml.mkdir(parents=True)
     contract = create_contract(request.contract, request.script, request.gpus, ml)
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            _command(request, batch_scale, output, written),
+            _command(request, batch_scale, output, written, after),
             env=_environment(request, scratch, contract),
             cwd=request.folder,
             stdin=subprocess.DEVNULL,
@@ -234,7 +242,9 @@ def _wait(process: subprocess.Popen[bytes], seconds: float, unneeded: Event | No
     return None
 
 
-def _command(request: TraceRequest, batch_scale: int, output: Path, written: Path) -> list[str]:
+def _command(
+    request: TraceRequest, batch_scale: int, output: Path, written: Path, after: Path | None
+) -> list[str]:
     options: dict[str, object] = {
         "output": output,
         "scratch": written,
@@ -247,6 +257,8 @@ def _command(request: TraceRequest, batch_scale: int, output: Path, written: Pat
         "data": request.data,
         "launcher": request.launcher,
     }
+    if after is not None:
+        options["after"] = after
     if request.change is not None:
         options["change"] = request.change
     gpu = request.gpu

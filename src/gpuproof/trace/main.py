@@ -123,10 +123,14 @@ def _session(options: argparse.Namespace, target: TargetGpu, tensorflow: bool, c
     inference = options.mode == "inference"
     if options.mode == "training" and only_predicts(script):
         inference = True
+    own: dict[str, Any] = {}
     if tensorflow:
         from gpuproof.trace.tensorflow.session import TensorFlowSession as Session
     else:
         from gpuproof.trace.pytorch.session import TorchSession as Session
+
+        if options.after is not None:
+            own["wait"] = partial(_wait_for, Path(options.after))
 
     return Session(
         target,
@@ -136,7 +140,13 @@ def _session(options: argparse.Namespace, target: TargetGpu, tensorflow: bool, c
         serving=options.mode == "serving",
         complete=complete,
         change=options.change,
+        **own,
     )
+
+
+def _wait_for(file: Path) -> None:
+    while not file.exists():
+        time.sleep(_CHECK_S)
 
 
 def _uses_tensorflow(options: argparse.Namespace, output: Path) -> bool:
@@ -207,6 +217,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--request", help="file with the body of a request, when serving")
     parser.add_argument("--content-type", default="application/json", help="of that body")
     parser.add_argument("--batch-scale", type=int, default=1)
+    parser.add_argument(
+        "--after",
+        help="file that is waited for if another batch size seems to change nothing: the first trace",
+    )
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds")
     parser.add_argument("--max-memory", type=int, default=4 << 30, help="bytes")
     parser.add_argument("--gpu-name", default=default.name)

@@ -36,6 +36,7 @@ class LoaderUse:
         length: batches of one pass, if it is known.
         seconds: of the batches so far.
         batches: so far, of the loader that gave the last batch.
+        exists: whether the script has created a loader.
     """
 
     workers: int = 0
@@ -43,6 +44,7 @@ class LoaderUse:
     length: int | None = None
     seconds: float = 0.0
     batches: int = 0
+    exists: bool = False
 
 
 def watch_loaders(recorder: Recorder, scale: int, before_batch: Callable[[], None]) -> LoaderUse:
@@ -72,6 +74,7 @@ def watch_loaders(recorder: Recorder, scale: int, before_batch: Callable[[], Non
         )
         options.update(zip(names, rest))  # noqa: B905 - Python 3.9; `rest` may be shorter
         workers = options.get("num_workers", 0)
+        use.exists = True
         options.update(_FORCED)
         sampler = options.get("batch_sampler")
         if scale != 1 and sampler is not None and _can_be_scaled(sampler):

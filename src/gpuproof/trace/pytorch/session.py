@@ -44,6 +44,9 @@ from gpuproof.trace.target import TargetGpu
 
 _INPUT = CATEGORIES.index("input")
 
+_CALLS_WITHOUT_LOADER = 20
+"""Of a model, after which a script is not expected to create a loader."""
+
 _NO_STEP = TraceFailure(
     "no-step",
     "The script ended before an optimizer made a step, and called no model on the GPU.",
@@ -73,6 +76,7 @@ class TorchSession:
         serving: steps are the requests that `end_request` ends.
         complete: called when enough steps were recorded.
         change: of the script, by the names that `apply_changes` takes; None for none.
+        wait: called once if the script uses its model without a data loader, whose batches are all that `batch_scale` changes.
     """
 
     places_models = True
@@ -88,6 +92,7 @@ class TorchSession:
         serving: bool = False,
         complete: Callable[[], None],
         change: str | None = None,
+        wait: Callable[[], None] = lambda: None,
     ) -> None:
         self._started = time.perf_counter()
         self._steps = steps
@@ -103,6 +108,7 @@ class TorchSession:
         self._world = target.count
         self._wrappers = Wrappers(self.gpu, self.notes, self._world)
         self._scaled = batch_scale != 1
+        self._wait, self._calls_without_loader = wait, 0
         self._models: dict[int, Any] = {}
         self._parameters = TrainedParameters(self.gpu.is_on_gpu, self._models.values)
         self._training = TrainingSteps(
@@ -194,6 +200,10 @@ class TorchSession:
     def _before_call(self, module: Any, *_: Any) -> None:
         if self._depth == 0 and not self._serving:
             self._training.before_call()
+            if self._scaled and not self._loader.exists:
+                self._calls_without_loader += 1
+                if self._calls_without_loader == _CALLS_WITHOUT_LOADER:
+                    self._wait()
         self._depth += 1
 
     def _after_call(self, module: Any, *_: Any) -> None:
