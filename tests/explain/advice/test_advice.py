@@ -391,3 +391,15 @@ def test_a_driver_that_the_container_complains_about_explains_what_fails_later(c
         context,
     )
     assert found.code == "container-driver-too-old"
+
+
+def test_a_frame_in_module_py_is_no_prefix_of_a_checkpoint(context: Context) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py", line 2215, in load_state_dict',
+        "RuntimeError: Error(s) in loading state_dict for Net:",
+        "\tsize mismatch for fc.weight: copying a param with shape torch.Size([10, 8]) from checkpoint",
+    )
+    assert found.code == "torch-state-dict"
+    assert "keys start with" not in found.cause
