@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -117,7 +116,11 @@ def launch_settings(
 
 def new_cluster_key(job: AnyJob) -> str:
     """A random secret with which the agents of the job's hosts prove to each other that they belong together; empty for one host."""
-    return secrets.token_hex(32) if job.instance_count > 1 else ""
+    if job.instance_count < 2:
+        return ""
+    import secrets  # loads OpenSSL, which a job of one host does without
+
+    return secrets.token_hex(32)
 
 
 def _suggestions(job: AnyJob, uses: Sequence[ScriptUse], gpus: int) -> Iterator[str]:

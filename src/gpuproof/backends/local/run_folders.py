@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ class RunFolders:
         """Create the folder of a new run; its id is the job's name, the time and a random suffix."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         while True:
-            suffix = f"{stamp}-{secrets.token_hex(2)}"
+            suffix = f"{stamp}-{os.urandom(2).hex()}"  # `secrets` would load OpenSSL, which delays the script
             run_id = f"{job_name[: _NAME_LIMIT - len(suffix) - 1].rstrip('-')}-{suffix}"
             paths = self.paths(run_id)
             try:
