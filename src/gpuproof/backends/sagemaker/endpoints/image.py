@@ -145,5 +145,5 @@ def _ami(
     if host.driver >= version_key(floor.minimum)[0]:
         return host.version, ()
     return host.version, (
-        f"{needs}: it runs with CUDA's compatibility libraries, which AWS's images contain",
+        f"{needs}: it runs only with CUDA's compatibility libraries in the image, as AWS's have",
     )
