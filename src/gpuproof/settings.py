@@ -22,6 +22,7 @@
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -230,8 +231,6 @@ def _made(folder: Path | None, own: str, below_home: str, what: str) -> Path:
             f"{own}={value} cannot be written: {problem}.",
             remedy=f"Set {own} to a folder that you can write to.",
         )
-    import tempfile  # for a home that cannot be written; most commands start faster without it
-
     shared = Path(tempfile.gettempdir()) / f"gpuproof-{os.getuid()}"
     spare = shared / Path(below_home).name
     # Another user may have created a folder or a link of that name before.
