@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from gpuproof.linter.jobs.commands.launchers import Launcher
 
 _SHARDED = re.compile(r"^ShardedByS3Key$")
+_HOSTS_TEXT = re.compile(
+    r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resource_?config|current_host|OMPI_|PMIX?_RANK", re.IGNORECASE
+)
+_HOSTS_ATTRIBUTES = frozenset({"current_host", "hosts"})
+_WHOLE = re.compile(r"^(vars|asdict)$")
+"""Functions that read all command-line arguments."""
 _OF_GPUPROOF: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "torchrun": ("torch_distributed",),
@@ -152,6 +159,42 @@ def host_count(job: JobDefinition) -> int | None:
         return 1
     number = job.instance_count.number
     return int(number) if number is not None else None
+
+
+def reads_hosts(script: Module) -> bool:
+    """Whether a script reads which hosts there are or which one it runs on, by which it may share the work.
+
+    `add_argument("--hosts", default=json.loads(os.environ["SM_HOSTS"]))` alone, as in AWS's examples, reads nothing.
+    """
+    return script.loader.cached("reads hosts", script.unit, lambda: _reads_hosts(local_modules(script)))
+
+
+def _reads_hosts(modules: list[Module]) -> bool:
+    read = {node.attr for module in modules for node in module.nodes(ast.Attribute)}
+    if read & _HOSTS_ATTRIBUTES or any(uses(module, _WHOLE, "call") for module in modules):
+        return True
+    for module in modules:
+        for use in find_uses(module, "string"):
+            if not _HOSTS_TEXT.search(use.text):
+                continue
+            declared = next(
+                (
+                    call
+                    for call in calls_named(module, "add_argument")
+                    if module.tree.is_within(use.node, call.node)
+                ),
+                None,
+            )
+            if declared is None or read & _destinations(declared):
+                return True
+    return False
+
+
+def _destinations(declared: Call) -> set[str]:
+    """The attributes that hold a command-line argument."""
+    named = declared.argument("dest").text
+    flags = [declared.argument(position=place).text or "" for place in range(len(declared.node.args))]
+    return {named} if named else {flag.lstrip("-").replace("-", "_") for flag in flags}
 
 
 def shards_input(job: JobDefinition) -> bool:

@@ -85,6 +85,28 @@ Quiet: torchrun is its launcher
     trainer = Trainer(model=AutoModelForSequenceClassification.from_pretrained("distilbert/distilbert-base-uncased"))
     trainer.train()
 
+Bad: the hosts are declared, as in AWS's examples, and nothing reads them
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.xlarge")  # <-
+    # file: train.py
+    import argparse
+    import json
+    import os
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hosts", type=list, default=json.loads(os.environ["SM_HOSTS"]))
+    parser.add_argument("--current-host", default=os.environ["SM_CURRENT_HOST"])
+    parser.add_argument("--epochs", type=int, default=3)
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 1).cuda()
+    for epoch in range(args.epochs):
+        for x in torch.utils.data.DataLoader([]):
+            model(x.cuda()).sum().backward()
+
 Quiet: the script creates its own process group
 
     # file: launch.py
@@ -119,13 +141,10 @@ Quiet: each host gets a share of the data
         model(x.cuda()).sum().backward()
 """
 
-import re
-
 from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
 from gpuproof.linter.knowledge.distribution.launchers import (
@@ -133,6 +152,7 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     format_distribution,
     has_no_launcher,
     host_count,
+    reads_hosts,
     shards_input,
 )
 from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
@@ -141,10 +161,8 @@ from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
 
-_HOSTS_TEXT = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resource_?config|current_host", re.IGNORECASE)
 _CONNECT_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "trl", "tokenizers"})
 """Libraries that use several GPUs of one host at most, unless a launcher tells them of others."""
-_HOSTS_NAME = re.compile(r"^(current_host|hosts)$")
 
 
 @rule.job
@@ -157,7 +175,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     apart = not connects_hosts(job)
     if not apart and (not has_no_launcher(job) or may_use_several_gpus(script)):
         return
-    if not (trains_model(script) or trainer_runs(script)) or _reads_hosts(script):
+    if not (trains_model(script) or trainer_runs(script)) or reads_hosts(script):
         return
     if set(unseen_imports(script)) - _CONNECT_NOTHING or shards_input(job):
         return
@@ -194,8 +212,3 @@ def _connect(launcher: str, count: int) -> str:
         launcher, "-H"
     )
     return f"Start {launcher} with {option} of the job's hosts (SM_HOSTS), or use one instance."
-
-
-def _reads_hosts(script: Module) -> bool:
-    """Whether the script reads the names of the hosts, by which it may share the work."""
-    return script_uses(script, _HOSTS_TEXT, "string") or script_uses(script, _HOSTS_NAME, "attribute")

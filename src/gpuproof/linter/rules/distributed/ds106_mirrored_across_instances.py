@@ -79,7 +79,12 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
-from gpuproof.linter.knowledge.distribution.launchers import format_distribution, host_count, shards_input
+from gpuproof.linter.knowledge.distribution.launchers import (
+    format_distribution,
+    host_count,
+    reads_hosts,
+    shards_input,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -89,8 +94,7 @@ _OTHERS = re.compile(
     r"(^|\.)(MultiWorkerMirroredStrategy|CollectiveAllReduceStrategy|ParameterServerStrategy\w*|RunConfig)$"
     r"|^(horovod|smdistributed|herring)\."
 )
-_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST")
-_NAMES = re.compile(r"^(train_distribute|current_host)$")
+_NAMES = re.compile(r"^train_distribute$")
 
 
 @rule.job
@@ -102,8 +106,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     uses = any(calls_to(module, "tensorflow.distribute.MirroredStrategy") for module in modules)
     connects = (
         script_uses(script, _OTHERS, "call", "name")
-        or script_uses(script, _TEXTS, "string")
-        or script_uses(script, _NAMES, "keyword", "attribute")
+        or reads_hosts(script)
+        or script_uses(script, _NAMES, "keyword")
     )
     if not uses or connects or shards_input(job):
         return

@@ -112,7 +112,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.distribution.launchers import shards_input
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
@@ -145,7 +145,7 @@ def check(module: Module, project: Project) -> Hits:
             remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
         )
         return
-    if script_uses(module, _SPLITS, "call", "name") or script_uses(module, _KEYWORDS, "keyword"):
+    if _splits_data(module) or script_uses(module, _KEYWORDS, "keyword"):
         return
     if uses_distribution_library(module) or _seeds_by_rank(module):
         return
@@ -222,4 +222,20 @@ def _seeds_by_rank(module: Module) -> bool:
         isinstance(node, ast.Name) and "rank" in node.id and "local" not in node.id
         for node in nodes
         for node in ast.iter_child_nodes(node)
+    )
+
+
+def _splits_data(script: Module) -> bool:
+    """Whether something may give each rank its own data; `text.partition(":")` splits a text."""
+    return any(
+        _SPLITS.search(use.text)
+        and not (
+            isinstance(use.node, ast.Call)
+            and use.text.endswith("partition")
+            and any(
+                isinstance(given, ast.Constant) and isinstance(given.value, str) for given in use.node.args
+            )
+        )
+        for module in local_modules(script)
+        for use in find_uses(module, "call", "name")
     )

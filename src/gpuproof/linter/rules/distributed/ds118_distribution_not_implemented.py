@@ -147,6 +147,7 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     format_distribution,
     host_count,
     launcher_name,
+    reads_hosts,
 )
 from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.linter.project import Project
@@ -157,8 +158,6 @@ rule = Rule("DS118", "distribution-not-implemented", Severity.WARNING, when="lin
 _TAKES_PART = re.compile(
     r"^tensorflow\.(compat\.v1\.)?(estimator|distribute)(\.|$)|(^|\.)(train_and_evaluate|\w*Strategy|Server|MonitoredTrainingSession)$"
 )
-_TEXTS = re.compile(r"TF_CONFIG|SM_HOSTS|SM_CURRENT_HOST|resource_?config|OMPI_|PMIX?_RANK", re.IGNORECASE)
-_HOSTS = re.compile(r"^(hosts|current_host)$")
 _TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
 
 
@@ -176,8 +175,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if (
         may_use_several_gpus(script)
         or script_uses(script, _TAKES_PART, "call", "name")
-        or script_uses(script, _TEXTS, "string")
-        or script_uses(script, _HOSTS, "attribute")
+        or reads_hosts(script)
         or unseen_imports(script)
         or not trains_model(script)
     ):

@@ -32,6 +32,40 @@ Bad: the author's home folder is a default
     parser.add_argument("--train", default="/home/ada/flowers/train")  # <-
     parser.add_argument("--test", default=os.environ["SM_CHANNEL_TEST"])
 
+Bad: a channel is declared and another file is read; its copy and the metrics create nothing
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit({"train": "s3://b/d"})
+    # file: src/train.py
+    import argparse
+    import os
+    import pandas as pd
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train", default=os.environ["SM_CHANNEL_TRAIN"])
+    args = parser.parse_args()
+    frame = pd.read_csv("data/train.csv")  # <-
+    frame.copy().to_csv("metrics.csv")
+
+Quiet: only where there is no channel
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit({"train": "s3://b/d"})
+    # file: src/train.py
+    import os
+    import pandas as pd
+
+    def load():
+        if "SM_CHANNEL_TRAIN" in os.environ:
+            return pd.read_csv(os.environ["SM_CHANNEL_TRAIN"] + "/train.csv")
+        return pd.read_csv("data/train.csv")
+
+    frame = load()
+
 Good:
 
     # file: launch.py
@@ -79,11 +113,14 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.script_contract import passed_hyperparameters, training_jobs
+from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -120,10 +157,11 @@ _HOME = re.compile(
 )
 _CHANNELS = re.compile(r"SM_CHANNEL|SM_INPUT|/opt/ml/input")
 _CREATES = re.compile(
-    r"(^|\.)(urlretrieve|urlopen|download\w*|extractall|unpack\w*|copytree|copy2?|savez\w*|to_(csv|parquet|pickle|json)|os\.system"
-    r"|np\.save|numpy\.save)$|^(boto3|s3fs|awswrangler|shutil|subprocess|requests|wget|gdown)\.|_download$"
+    r"(^|\.)(urlretrieve|urlopen|download\w*|extractall|unpack\w*|copytree|copy2|os\.system|chdir|symlink\w*)$|^(boto3|s3fs|awswrangler|shutil|subprocess|requests|wget|gdown)\.|_download$"
 )
 """Calls that may create the data."""
+_WRITES = re.compile(r"(^|\.)(savez\w*|to_(csv|parquet|pickle|json))$|^numpy\.save$")
+"""Calls that create one file."""
 _DOWNLOAD = re.compile(r"^download$")
 
 
@@ -133,11 +171,10 @@ def check(module: Module, project: Project) -> Hits:
     if not jobs or any(job.module is module for job in jobs):
         return
     yield from _home_folders(module, jobs)
-    if (
-        script_uses(module, _CHANNELS, "string")
-        or script_uses(module, _CREATES, "call")
-        or script_uses(module, _DOWNLOAD, "keyword")
-    ):
+    if script_uses(module, _CREATES, "call") or _downloads(module):
+        return
+    has_channels, written = script_uses(module, _CHANNELS, "string"), _written(module)
+    if None in written:
         return
     for call in calls_to(module, *_READERS):
         path = call.argument(position=0)
@@ -149,6 +186,11 @@ def check(module: Module, project: Project) -> Hits:
             or _is_tried(module, call)
         ):
             continue
+        if name in written:
+            continue
+        # A script that reads channels may read this file on another machine only, unless it certainly runs the line.
+        if has_channels and not (path.is_known and always_runs(module, call.node)):
+            continue
         if path.certainty == "default" and any(_may_be_passed(job, call) for job in jobs):
             continue
         yield rule.hit(
@@ -158,6 +200,26 @@ def check(module: Module, project: Project) -> Hits:
             f'os.environ["SM_CHANNEL_TRAIN"], "{name.rstrip("/").rpartition("/")[2]}").',
             severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
         )
+
+
+def _written(script: Module) -> set[str | None]:
+    """The files that the script writes itself; None for those that are unknown."""
+    return {
+        Call(use.node, module).argument(position=0).text
+        for module in local_modules(script)
+        for use in find_uses(module, "call")
+        if _WRITES.search(use.text) and isinstance(use.node, ast.Call)
+    }
+
+
+def _downloads(script: Module) -> bool:
+    """Whether a dataset may download itself: `download=True`."""
+    return any(
+        _DOWNLOAD.search(use.text) and evaluate(module, use.node.value).flag is not False
+        for module in local_modules(script)
+        for use in find_uses(module, "keyword")
+        if isinstance(use.node, ast.keyword)
+    )
 
 
 def _home_folders(module: Module, jobs: list[JobDefinition]) -> Hits:

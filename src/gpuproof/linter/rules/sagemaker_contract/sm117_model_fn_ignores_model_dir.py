@@ -16,6 +16,18 @@ Bad:
     def predict_fn(data, model):
         return model(data)
 
+Bad: a variable that names no folder
+
+    import os
+    import torch
+
+    def model_fn(model_dir):  # <-
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "4")))
+        return torch.jit.load("weights/model.pt", map_location="cpu")
+
+    def predict_fn(data, model):
+        return model(data)
+
 Good:
 
     import os
@@ -67,8 +79,9 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_within
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import reached, uses
+from gpuproof.linter.analysis.usage import find_uses, reached, uses
 from gpuproof.linter.knowledge.contract.inference_handlers import (
     first_parameter,
     is_handler,
@@ -83,6 +96,7 @@ from gpuproof.linter.source.span import Span
 rule = Rule("SM117", "model-fn-ignores-model-dir", Severity.WARNING, needs=("model_fn",))
 
 _FOLDER = re.compile(r"/opt/ml|MODEL_DIR|MODEL_PATH")
+_FOLDER_NAME = re.compile(r"MODEL|DIR|PATH|FOLDER|HOME|ROOT|BASE|ARTIFACT|WEIGHT|CHECKPOINT", re.IGNORECASE)
 _VARIABLES = re.compile(r"^os\.(environ|getenv)\b")
 
 
@@ -95,7 +109,7 @@ def check(module: Module, project: Project) -> Hits:
     if name is None or name.startswith("_") or function.args.kwarg or any(uses_of(function, name)):
         return
     code = reached(module, function)
-    if uses(module, _FOLDER, "string", within=code) or uses(module, _VARIABLES, "name", "call", within=code):
+    if uses(module, _FOLDER, "string", within=code) or _reads_folder(module, code):
         return
     if any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return
@@ -118,3 +132,23 @@ def check(module: Module, project: Project) -> Hits:
 def _shorten(call: Call) -> str:
     text = " ".join(call.module.text(call.node).split())
     return text if len(text) <= 50 else f"{text[:47]}..."
+
+
+def _reads_folder(module: Module, code: list[ast.AST]) -> bool:
+    """Whether an environment variable that is read may name the model's folder: not one such as LOG_LEVEL."""
+    for use in find_uses(module, "name", "call", within=code):
+        if not _VARIABLES.search(use.text):
+            continue
+        around = module.enclosing(use.node, ast.Call, ast.Subscript)
+        read = use.node if isinstance(use.node, ast.Call) else around
+        key = (
+            read.slice
+            if isinstance(read, ast.Subscript)
+            else read.args[0]
+            if isinstance(read, ast.Call) and read.args
+            else None
+        )
+        name = evaluate(module, key).text if key is not None else None
+        if name is None or _FOLDER_NAME.search(name):
+            return True
+    return False

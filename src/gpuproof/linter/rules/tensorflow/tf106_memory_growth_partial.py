@@ -26,6 +26,14 @@ Good:
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
 
+Bad: all of them are visible
+
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices(gpus, "GPU")
+    tf.config.experimental.set_memory_growth(gpus[0], True)  # <-
+
 Quiet: only that one is visible
 
     import tensorflow as tf
@@ -51,7 +59,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
@@ -76,7 +84,9 @@ def check(module: Module, project: Project) -> Hits:
     ]
     if len(calls) != 1 or is_test(module):
         return
-    if calls_named(module, "set_visible_devices") or uses(module, _VISIBLE, "string"):
+    if uses(module, _VISIBLE, "string") or not all(
+        map(_shows_all, calls_named(module, "set_visible_devices"))
+    ):
         return
     call, job = calls[0], largest_job(project, module)
     gpus = gpus_per_host(project, job) if job is not None else None
@@ -105,3 +115,12 @@ def check(module: Module, project: Project) -> Hits:
         severity=rule.severity if gpus else lowered(rule.severity),
         fix=fix,
     )
+
+
+def _shows_all(call: Call) -> bool:
+    """Whether a call makes every GPU visible, or is about other devices."""
+    kind = call.argument("device_type", 1)
+    listed = origin_call(call.module, call.expression("devices", 0))
+    if listed is not None and listed.method == "list_physical_devices":
+        return True
+    return kind.is_known and kind.text != "GPU"

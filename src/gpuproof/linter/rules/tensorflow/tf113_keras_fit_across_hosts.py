@@ -192,7 +192,9 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _has_several_hosts(job: JobDefinition) -> bool:
-    if (host_count(job) or 1) < 2 or not job.environment.at(_LEGACY).is_absent:
+    legacy = job.environment.at(_LEGACY)
+    is_off = legacy.is_unset or (legacy.is_known and str(legacy.value).lower() in ("0", "false", ""))
+    if (host_count(job) or 1) < 2 or not is_off:
         return False
     script = job.script
     return script is None or not (
