@@ -199,3 +199,11 @@ def test_causes_that_a_message_lists_are_quoted(context: Context) -> None:
         context, HEADER, *SCRIPT, *PACKAGE, text, "   1. bar is not installed.", "   2. torch is older."
     )
     assert "Likely causes: 1. bar is not installed. 2. torch is older." in found.remedy
+
+
+def test_what_the_script_raises_itself_is_not_explained_but_shown(context: Context) -> None:
+    frame = ('  File "/opt/ml/code/train.py", line 3, in load', "    raise ValueError('no rows')")
+    found = report(context, HEADER, *frame, "ValueError: no rows")
+    assert found.cause_unknown
+    assert found.unrecognized is not None
+    assert "train.py, line 3 raised it" in (found.unrecognized.here or "")

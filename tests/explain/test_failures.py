@@ -65,8 +65,9 @@ def test_a_warning_without_a_failure_is_no_error_and_not_ok_either(context: Cont
 
 
 def test_a_warning_does_not_explain_an_exception_of_another_kind(context: Context) -> None:
-    found = explain_lines([PROXY, *OWN_ERROR], context)
-    assert shape(found) == [("exception-own", "error", []), ("nccl-warning", "warning", [])]
+    report = make_report([scan_lines([PROXY, *OWN_ERROR])], context)
+    assert shape(list(report.explanations)) == [("nccl-warning", "warning", [])]
+    assert report.cause_unknown
 
 
 def test_full_memory_stays_the_cause_although_nccl_warned_before(context: Context) -> None:

@@ -118,6 +118,12 @@ def own_advice(raised: Raised) -> str:
     return " ".join(part for part in sentences if _ADVICE.search(part))
 
 
+def is_own(raised: Raised) -> bool:
+    """Whether the user's own code raised it on purpose: its message says all that there is to know."""
+    frame = raised.raiser
+    return frame is not None and not frame.package and frame.source.startswith("raise")
+
+
 def where(raised: Raised) -> str:
     """Which code raised the exception, and the user's line that led to it."""
     frame, users = raised.raiser, raised.users_frame

@@ -187,7 +187,8 @@ def _explain_kind(raised: Raised, origin: Raised | None, line: int, log: str | N
         as_of=error.as_of,
         is_symptom=not kind.is_recognized,
     )
-    return _Exception(ExplainedError(error, explanation), kind.is_recognized or bool(advice))
+    recognized = (kind.is_recognized or bool(advice)) and not exceptions.is_own(raised)
+    return _Exception(ExplainedError(error, explanation), recognized)
 
 
 def _below(exception: ExplainedError, errors: Sequence[ExplainedError]) -> list[Explanation]:
