@@ -256,6 +256,10 @@ class EmulatedAccount:
         iam = self.client("iam", "us-east-1")
         with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)
+            policy = {
+                "Statement": [{"Effect": "Allow", "Action": "sagemaker:DeleteEndpoint", "Resource": "*"}]
+            }
+            iam.put_role_policy(RoleName="scheduler", PolicyName="delete", PolicyDocument=json.dumps(policy))
         self.client("scheduler", region).create_schedule(
             Name=name,
             ScheduleExpression="at(2030-01-01T00:00:00)",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.remote.iam.policy import Scope, role_policy
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan, ModelSource
 from gpuproof.backends.sagemaker.endpoints.planner import EndpointPlanner
 from gpuproof.backends.sagemaker.endpoints.server_files import IN_MODEL, server_files
@@ -134,6 +135,8 @@ class EndpointSandbox:
         iam = self.emulator.client("iam")
         name = f"scheduler-{self.name}"
         made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(SCHEDULER_TRUST))
+        policy = role_policy(Scope(backend="scheduler"))
+        iam.put_role_policy(RoleName=name, PolicyName="gpuproof", PolicyDocument=json.dumps(policy))
         return made["Role"]["Arn"]
 
     def log(self) -> str:

@@ -52,13 +52,15 @@ def create_roles(iam: Any) -> None:
     Args:
         iam: an IAM client.
     """
-    from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
+    from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES, Scope, role_policy
 
     existing = {role["RoleName"] for role in iam.list_roles(MaxItems=1000)["Roles"]}
     profile = ROLE_NAMES["ec2"]
     for name, backend in ((NAME, "sagemaker"), (ROLE_NAMES["scheduler"], "scheduler"), (profile, "ec2")):
         if name not in existing:
             _create_role(iam, name, SERVICES[backend])
+            policy = role_policy(Scope(backend=backend, account=ACCOUNT))
+            iam.put_role_policy(RoleName=name, PolicyName="gpuproof", PolicyDocument=json.dumps(policy))
     if not iam.list_instance_profiles_for_role(RoleName=profile)["InstanceProfiles"]:
         with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_instance_profile(InstanceProfileName=profile)

@@ -18,6 +18,7 @@ from support.emulator_jobs import Account
 pytestmark = pytest.mark.slow
 
 DELETE_MODEL = "arn:aws:scheduler:::aws-sdk:sagemaker:deleteModel"
+RATE = {"ScheduleExpression": "rate(5 minutes)"}
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6-gpu"
 
 
@@ -62,6 +63,42 @@ def test_a_rate_repeats_and_reports_what_sagemaker_rejects(aws: Account) -> None
     assert aws.emulator.run_schedules(start + 400) == []
     (again,) = aws.emulator.run_schedules(start + 700)
     assert "Could not find model" in again["error"]
+    aws.client("scheduler").delete_schedule(Name=name)
+
+
+def test_a_rate_runs_from_its_start_date_to_its_end_date_and_is_deleted_then(aws: Account) -> None:
+    start = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    dates = {"StartDate": start, "EndDate": start + timedelta(minutes=12)}
+    name = _schedule(aws, _model(aws), **RATE, **dates, ActionAfterCompletion="DELETE")
+    runs = [aws.emulator.run_schedules(start + timedelta(minutes=minute)) for minute in (-1, 0, 4, 5, 10)]
+    assert [len(found) for found in runs] == [0, 1, 0, 1, 1]
+    assert _scheduled(aws, name)
+    assert aws.emulator.run_schedules(start + timedelta(minutes=13)) == []
+    assert not _scheduled(aws, name)
+
+
+def test_a_moved_rate_runs_at_its_new_start(aws: Account) -> None:
+    client, start = aws.client("scheduler"), datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    dates = {"StartDate": start, "EndDate": start + timedelta(days=1)}
+    name = _schedule(aws, _model(aws), **RATE, **dates)
+    stored = client.get_schedule(Name=name)
+    assert (stored["StartDate"], stored["EndDate"]) == (dates["StartDate"], dates["EndDate"])
+    later = {key: date + timedelta(hours=2) for key, date in dates.items()}
+    members = ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target")
+    client.update_schedule(**{member: stored[member] for member in members}, **later)
+    assert aws.emulator.run_schedules(start + timedelta(hours=1)) == []
+    assert len(aws.emulator.run_schedules(start + timedelta(hours=2))) == 1
+    client.delete_schedule(Name=name)
+
+
+def test_a_role_without_the_permission_is_refused(aws: Account) -> None:
+    model, moment = _model(aws), datetime.now(UTC) + timedelta(hours=1)
+    name = _schedule(aws, model, moment)
+    _allow(aws, "sagemaker:DeleteEndpoint")
+    (run,) = aws.emulator.run_schedules(moment)
+    assert "is not authorized to perform: sagemaker:DeleteModel" in run["error"]
+    assert _exists(aws, model)
+    _allow(aws, "sagemaker:Delete*")
     aws.client("scheduler").delete_schedule(Name=name)
 
 
@@ -115,7 +152,10 @@ def test_a_rejected_call_is_reported_and_not_repeated(aws: Account) -> None:
         ({"ScheduleExpression": "at(2099-13-01T00:00:00)"}, "Invalid Schedule Expression"),
         ({"ScheduleExpressionTimezone": "Mars/Olympus"}, "Invalid ScheduleExpressionTimezone"),
         ({"FlexibleTimeWindow": {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 5}}, "FlexibleTimeWindow"),
-        ({"EndDate": datetime(2099, 1, 1, tzinfo=UTC)}, "does not support EndDate"),
+        ({"ScheduleExpression": "at(2020-01-01T00:00:00)"}, "in the past"),
+        ({**RATE, "StartDate": datetime(2020, 1, 1, tzinfo=UTC)}, "cannot be earlier than 5 minutes ago"),
+        ({**RATE, "EndDate": datetime(2020, 1, 1, tzinfo=UTC)}, "EndDate you specify must be in the future"),
+        ({**RATE, "ActionAfterCompletion": "DELETE"}, "without an EndDate"),
         ({"target": {"Arn": "arn:aws:sqs:us-east-1:123456789012:q"}}, "does not support the target"),
         (
             {"target": {"Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:doSomething"}},
@@ -191,9 +231,18 @@ def _scheduler_role(aws: Account) -> str:
     }
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     try:
-        return iam.create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+        role = iam.create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)["Role"]["Arn"]
     except iam.exceptions.EntityAlreadyExistsException:
         return iam.get_role(RoleName="scheduler")["Role"]["Arn"]
+    _allow(aws, "sagemaker:Delete*")
+    return role
+
+
+def _allow(aws: Account, action: str) -> None:
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]}
+    aws.client("iam").put_role_policy(
+        RoleName="scheduler", PolicyName="delete", PolicyDocument=json.dumps(policy)
+    )
 
 
 def _exists(aws: Account, model: str) -> bool:

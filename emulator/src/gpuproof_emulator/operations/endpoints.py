@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpuproof_emulator.execution.endpoints import scalable_targets
 from gpuproof_emulator.execution.endpoints.registry import ALL_RETAINED, NO_RETAINED, instances_of
 from gpuproof_emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof_emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
@@ -121,6 +122,7 @@ def update_endpoint(call: OperationCall) -> dict[str, Any]:
         raise AwsError(
             "ValidationException", "ExcludeRetainedVariantProperties requires RetainAllVariantProperties."
         )
+    _check_scaled_types(call, endpoint, config)
     retained = ALL_RETAINED - excluded if call.request.get("RetainAllVariantProperties") else NO_RETAINED
     with call.context.store.locked():
         # The new instances start before the old ones end.
@@ -182,6 +184,7 @@ def delete_endpoint(call: OperationCall) -> dict[str, Any]:
         )
     call.endpoints.delete(endpoint)
     call.context.store.remove(endpoint)
+    scalable_targets.deregister(call.context.clients, call.region, endpoint.name)
     return {}
 
 
@@ -250,6 +253,29 @@ def _set_updating(call: OperationCall, endpoint: Resource) -> None:
         endpoint.document.pop("FailureReason", None)
 
 
+def _check_scaled_types(call: OperationCall, endpoint: Resource, config: Resource) -> None:
+    """Reject another instance type for a variant that is a scalable target.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+    """
+    current = call.context.store.get(ENDPOINT_CONFIG, call.region, endpoint.document["EndpointConfigName"])
+    old, new = (_types(item) if item else {} for item in (current, config))
+    changed = [name for name, kind in old.items() if new.get(name, kind) != kind]
+    if not changed:
+        return
+    scaled = scalable_targets.scaled_variants(call.context.clients, call.region, endpoint.name)
+    if found := sorted(set(changed) & set(scaled)):
+        raise AwsError(
+            "ValidationException",
+            f"Cannot change the instance type of the variant {found[0]}, which is registered for automatic scaling."
+            " Deregister it first.",
+        )
+
+
+def _types(config: Resource) -> dict[str, str | None]:
+    return {item["VariantName"]: item.get("InstanceType") for item in config.document["ProductionVariants"]}
+
+
 def _check_counts(
     call: OperationCall,
     endpoint: Resource,
@@ -257,8 +283,7 @@ def _check_counts(
     changes: list[dict[str, Any]],
 ) -> None:
     config = call.context.store.get(ENDPOINT_CONFIG, call.region, endpoint.document["EndpointConfigName"])
-    configured = config.document["ProductionVariants"] if config else ()
-    types = {item["VariantName"]: item.get("InstanceType") for item in configured}
+    types = _types(config) if config else {}
     for change in changes:
         name, count = change["VariantName"], change.get("DesiredInstanceCount")
         if count is None:
@@ -268,5 +293,5 @@ def _check_counts(
                 "ValidationException", "DesiredInstanceCount can be 0 only for asynchronous endpoints."
             )
         more = count - variants[name].get("CurrentInstanceCount", 1)
-        if more > 0 and types.get(name):
-            check_quota_and_capacity(call, "endpoint", endpoint.name, types[name], more)
+        if more > 0 and (instance_type := types.get(name)):
+            check_quota_and_capacity(call, "endpoint", endpoint.name, instance_type, more)

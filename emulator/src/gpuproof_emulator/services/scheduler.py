@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
 from gpuproof_emulator.context import Context
-from gpuproof_emulator.execution.schedules.expression import parse_expression
+from gpuproof_emulator.execution.schedules.expression import Expression, parse_expression
 from gpuproof_emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof_emulator.execution.schedules.target import parse_target
 from gpuproof_emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
 from gpuproof_emulator.service_model import operation_model, validate
 
 _CHANGES = ("CreateSchedule", "UpdateSchedule")
-_UNSUPPORTED = ("KmsKeyArn", "StartDate", "EndDate")
+_EARLIEST_START_S = 300
 _DEFAULT_GROUP = "default"
 
 
@@ -51,17 +52,41 @@ def handle(
 
 
 def _check(document: dict[str, Any]) -> None:
-    for name in _UNSUPPORTED:
-        if document.get(name) is not None:
-            raise _unsupported(name)
+    if document.get("KmsKeyArn") is not None:
+        raise _unsupported("KmsKeyArn")
     if document["FlexibleTimeWindow"]["Mode"] != "OFF":
         raise _unsupported(f"FlexibleTimeWindow.Mode={document['FlexibleTimeWindow']['Mode']}")
     expression = parse_expression(document["ScheduleExpression"], document.get("ScheduleExpressionTimezone"))
-    if document.get("ActionAfterCompletion") == "DELETE" and expression.once is None:
+    _check_times(expression, document)
+    parse_target(document["Target"])
+
+
+def _check_times(expression: Expression, document: dict[str, Any]) -> None:
+    """Reject times in the past.
+
+    Source: https://github.com/getmoto/moto/pull/8172 (StartDate), https://github.com/DefangLabs/pulumi-defang/pull/425 (at).
+    """
+    moment = time.time()
+    if expression.once is not None:
+        if expression.once < moment:
+            raise AwsError(
+                "ValidationException",
+                f"Invalid Schedule Expression {document['ScheduleExpression']}: the time is in the past.",
+            )
+        return
+    start, end = document.get("StartDate"), document.get("EndDate")
+    if document.get("ActionAfterCompletion") == "DELETE" and end is None:
         raise _unsupported(
             "ActionAfterCompletion=DELETE for rate(…), which never completes without an EndDate"
         )
-    parse_target(document["Target"])
+    if start is not None and start < moment - _EARLIEST_START_S:
+        raise AwsError(
+            "ValidationException", "The StartDate you specify cannot be earlier than 5 minutes ago."
+        )
+    if end is not None and end <= max(moment, start or 0.0):
+        raise AwsError(
+            "ValidationException", "The EndDate you specify must be in the future and after the StartDate."
+        )
 
 
 def _check_stored(context: Context, region: str, operation: str, document: dict[str, Any]) -> None:

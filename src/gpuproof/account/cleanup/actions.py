@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gpuproof.account.cleanup.resource import Action, Kind, Resource
 from gpuproof.backends.api_call import ApiCall
-from gpuproof.backends.sagemaker.endpoints.requests import scaling_undo
+from gpuproof.backends.sagemaker.endpoints.scaling import scaling_undo
 from gpuproof.util.humanize import join_words
 
 _MOST_KEYS = 1000

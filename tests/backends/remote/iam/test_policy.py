@@ -149,9 +149,16 @@ def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
 
 def test_the_schedules_role_deletes_endpoints_of_gpuproof_and_nothing_else() -> None:
     scope = Scope(backend="scheduler", account="123456789012", region="eu-west-1")
-    (one,) = statements(role_policy(scope))
-    assert one["Action"] == ["sagemaker:DeleteEndpoint"]
-    assert one["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:endpoint": "false"}}
+    found = {
+        action: statement for statement in statements(role_policy(scope)) for action in statement["Action"]
+    }
+    # AWS deletes a scaled endpoint only for who may deregister its targets.
+    scaling = {
+        f"application-autoscaling:{name}" for name in ("DeregisterScalableTarget", "DescribeScalableTargets")
+    }
+    assert set(found) == {"sagemaker:DeleteEndpoint", *scaling}
+    condition = {"Null": {"aws:ResourceTag/gpuproof:endpoint": "false"}}
+    assert found["sagemaker:DeleteEndpoint"]["Condition"] == condition
     (trust,) = statements(trust_policy(scope))
     assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}

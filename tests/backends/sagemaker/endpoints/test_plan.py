@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ from botocore.validate import ParamValidator
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.remote.bucket import BucketPlan
+from gpuproof.backends.remote.deletion_schedule import schedule_name
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan, ModelSource
+from gpuproof.backends.sagemaker.endpoints.requests import schedule_of
+from gpuproof.backends.sagemaker.endpoints.scaling import scaling_calls
 from gpuproof.backends.sagemaker.endpoints.verdict import read_verdict
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Price
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.models.endpoint import EndpointJob
+from gpuproof.units import Duration
 
 LOCAL = ModelSource(Path("/tmp/model.tar.gz"), None, "a model")
 REMOTE = ModelSource(None, "s3://data/model.tar.gz", "a model")
@@ -25,13 +30,16 @@ STORED = {
     "Arn": "arn:aws:scheduler:us-east-1:123456789012:schedule/default/gpuproof-digits",
     "Name": "gpuproof-digits",
     "GroupName": "default",
-    "ScheduleExpression": "at(2026-11-23T14:00:00)",
+    "ScheduleExpression": "rate(5 minutes)",
+    "StartDate": datetime(2027, 1, 15, 7, tzinfo=UTC),
+    "EndDate": datetime(2027, 1, 16, 7, tzinfo=UTC),
     "ScheduleExpressionTimezone": "UTC",
     "Description": "",
     "State": "ENABLED",
     "Target": {
         "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint",
         "RoleArn": "arn:aws:iam::123456789012:role/old",
+        "Input": '{"EndpointName": "digits"}',
     },
     "FlexibleTimeWindow": {"Mode": "OFF"},
     "ActionAfterCompletion": "DELETE",
@@ -51,9 +59,11 @@ def plan(
     replaces: str | None = None,
     stored_schedule: dict[str, Any] | None = None,
     price: Price | None = None,
+    scaling: tuple[ApiCall, ...] = (),
+    changes_type: bool = False,
     **keys: Any,
 ) -> EndpointPlan:
-    job = endpoint(**keys)
+    job = endpoint(**{"ttl": Duration(7200), **keys})
     catalogue = Catalogue.load()
     instance = catalogue.instance(job.instance_type) if job.instance_type else None
     image = choose_endpoint_image(job, "pytorch", None, instance, catalogue, "us-east-1")
@@ -71,9 +81,11 @@ def plan(
         price=price,
         require_gpu=True,
         schedule_role="arn:aws:iam::123456789012:role/gpuproof-scheduler",
-        delete_at=1_800_000_000,
+        planned_at=1_800_000_000 - 7200,
         replaces=replaces,
         stored_schedule=stored_schedule,
+        scaling=scaling,
+        changes_type=changes_type,
     )
 
 
@@ -110,12 +122,17 @@ def test_every_request_fits_the_model_of_the_api_and_so_does_its_undo(found: End
             validate(call.undo)
 
 
-def test_the_schedule_deletes_the_endpoint_once_and_then_itself() -> None:
+def test_the_schedule_deletes_the_endpoint_again_and_again_for_a_day() -> None:
     found = request(plan(), "create_schedule")
-    assert found["ScheduleExpression"] == "at(2027-01-15T08:00:00)"
+    assert found["ScheduleExpression"] == "rate(5 minutes)"
+    assert (found["StartDate"], found["EndDate"]) == ("2027-01-15T08:00:00Z", "2027-01-16T08:00:00Z")
     assert found["ActionAfterCompletion"] == "DELETE"
     assert found["Target"]["Arn"] == "arn:aws:scheduler:::aws-sdk:sagemaker:deleteEndpoint"
     assert found["Target"]["Input"] == '{"EndpointName": "digits"}'
+
+
+def test_a_late_retry_cannot_delete_a_new_endpoint_of_the_same_name() -> None:
+    assert request(plan(), "create_schedule")["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
 
 
 def test_the_schedule_is_created_before_the_endpoint_costs_money() -> None:
@@ -123,16 +140,79 @@ def test_the_schedule_is_created_before_the_endpoint_costs_money() -> None:
     assert operations.index("create_schedule") < operations.index("create_endpoint")
 
 
-def test_an_update_moves_the_schedule_after_it_and_the_undo_restores_every_member() -> None:
+def test_an_update_moves_the_schedule_before_it_and_the_undo_restores_every_member() -> None:
     found = plan(replaces="digits-old", stored_schedule=STORED)
     operations = [call.operation for call in found.calls]
-    assert operations.index("update_endpoint") < operations.index("update_schedule")
+    assert operations.index("update_schedule") < operations.index("update_endpoint")
     assert "create_schedule" not in operations
-    assert found.schedule is not None
-    assert found.schedule.undo is not None
-    assert found.schedule.undo.request == {
-        key: STORED[key] for key in STORED if key not in ("Arn", "Description")
-    }
+    undo = schedule_of("digits").restore(STORED, STORED["StartDate"].timestamp() - 1)
+    assert undo.request == {key: STORED[key] for key in STORED if key not in ("Arn", "Description")}
+
+
+def test_a_schedule_whose_old_time_has_passed_returns_to_now() -> None:
+    """EventBridge Scheduler refuses times in the past."""
+    now = STORED["StartDate"].timestamp() + 600
+    undo = schedule_of("digits").restore(STORED, now)
+    assert undo.request["StartDate"] == "2027-01-15T07:10:00Z"
+    assert undo.request["Target"]["RoleArn"] == STORED["Target"]["RoleArn"]
+
+
+def test_a_new_endpoint_without_ttl_deletes_the_schedule_of_an_earlier_one() -> None:
+    operations = [call.operation for call in plan(stored_schedule=STORED, ttl=None).calls]
+    assert operations.index("delete_schedule") < operations.index("create_endpoint")
+
+
+def test_an_update_without_ttl_leaves_the_schedule_alone() -> None:
+    found = plan(replaces="digits-old", stored_schedule=STORED, ttl=None)
+    assert not any(call.service == "scheduler" for call in found.calls)
+
+
+def test_names_of_schedules_do_not_collide() -> None:
+    """Names of endpoints have up to 63 characters, those of schedules up to 64."""
+    names = [schedule_name("a" * 59 + end) for end in ("-one", "-two")]
+    assert len({*names}) == 2
+    assert all(len(name) <= 64 for name in names)
+    assert schedule_name("digits") == "gpuproof-digits"
+
+
+def test_another_schedule_of_that_name_is_not_the_endpoints() -> None:
+    schedule = schedule_of("digits")
+    assert schedule.is_stored_as(STORED)
+    other = {**STORED["Target"], "Input": '{"EndpointName": "letters"}'}
+    assert not schedule.is_stored_as({**STORED, "Target": other})
+    stopping = {**STORED["Target"], "Arn": "arn:aws:scheduler:::aws-sdk:sagemaker:deleteModel"}
+    assert not schedule.is_stored_as({**STORED, "Target": stopping})
+
+
+SCALED = scaling_calls(endpoint(max_instances=4))
+
+
+def test_an_update_of_a_scaled_endpoint_keeps_its_number_of_instances() -> None:
+    found = request(plan(replaces="digits-old", scaling=SCALED), "update_endpoint")
+    assert found["RetainAllVariantProperties"] is True
+    excluded = {item["VariantPropertyType"] for item in found["ExcludeRetainedVariantProperties"]}
+    assert "DesiredInstanceCount" not in excluded
+    assert "RetainAllVariantProperties" not in request(plan(replaces="digits-old"), "update_endpoint")
+
+
+def test_an_update_to_another_type_ends_the_scaling_before_it_and_starts_it_again() -> None:
+    found = plan(replaces="digits-old", scaling=SCALED, changes_type=True)
+    operations = [call.operation for call in found.calls]
+    expected = [
+        "deregister_scalable_target",
+        "update_endpoint",
+        "register_scalable_target",
+        "put_scaling_policy",
+    ]
+    assert [operation for operation in operations if operation in expected] == expected
+    assert "RetainAllVariantProperties" not in request(found, "update_endpoint")
+
+
+def test_an_asynchronous_endpoint_is_scaled_by_its_queue() -> None:
+    found = request(plan(async_output="s3://results/x", max_instances=4), "put_scaling_policy")
+    metric = found["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+    assert metric["MetricName"] == "ApproximateBacklogSizePerInstance"
+    assert metric["Dimensions"] == [{"Name": "EndpointName", "Value": "digits"}]
 
 
 def test_the_server_is_found_in_the_archive_or_in_the_additional_source() -> None:
@@ -244,5 +324,5 @@ def test_the_highest_cost_counts_the_instances_that_it_may_scale_to_until_the_tt
     assert plan(price=price, ttl="90m").max_usd == pytest.approx(1.5 * price.usd_per_hour)
     scaled = plan(price=price, ttl="1h", instance_count=2, max_instances=4)
     assert scaled.max_usd == pytest.approx(4 * price.usd_per_hour)
-    assert plan(price=price).max_usd is None  # nothing deletes it
+    assert plan(price=price, ttl=None).max_usd is None  # nothing deletes it
     assert plan(ttl="1h").max_usd is None

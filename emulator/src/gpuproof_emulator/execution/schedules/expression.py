@@ -29,16 +29,22 @@ class Expression:
     once: float | None
     every: float = 0.0
 
-    def next_run(self, created: float, last: float | None) -> float | None:
+    def next_run(
+        self, created: float, last: float | None, start: float | None = None, end: float | None = None
+    ) -> float | None:
         """When it is due next, in seconds since the epoch; None if it is complete.
 
         Args:
             created: when the schedule was created.
             last: when it ran last; None if it has not.
+            start: its StartDate, when a rate runs first; one-time schedules ignore it.
+            end: its EndDate, after which a rate does not run; one-time schedules ignore it.
         """
         if self.once is not None:
             return self.once if last is None else None
-        return (created if last is None else last) + self.every
+        first = created + self.every if start is None else start
+        following = first if last is None else last + self.every
+        return None if end is not None and following > end else following
 
 
 def parse_expression(text: str, timezone: str | None = None) -> Expression:

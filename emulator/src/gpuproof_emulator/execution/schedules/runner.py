@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import threading
 import time
@@ -83,7 +84,10 @@ class ScheduleRunner:
             due = sorted(
                 (each for each in self._next_runs() if each.time <= moment), key=lambda each: each.time
             )
-            return [self._run(each, moment) for each in due]
+            # One whose EndDate has passed is complete, although it was due before.
+            reports = [self._run(each, moment) for each in due if moment <= _end_of(each.schedule)]
+            self._delete_complete(moment)
+            return reports
 
     def _loop(self) -> None:
         while not self._stopped:
@@ -103,7 +107,10 @@ class ScheduleRunner:
                 )
             except AwsError:
                 continue  # stored by an earlier version
-            following = expression.next_run(schedule.creation_date, self._runs.get(_key(schedule)))
+            last = self._runs.get(_key(schedule))
+            following = expression.next_run(
+                schedule.creation_date, last, schedule.start_date, schedule.end_date
+            )
             if following is not None:
                 _, retry, _ = self._attempts.get(_key(schedule), (0, following, 0.0))
                 yield _Due(schedule, region, max(following, retry))
@@ -124,12 +131,21 @@ class ScheduleRunner:
                 file=sys.stderr,
                 flush=True,
             )
-        complete = schedule.schedule_expression.startswith("at(")
-        if complete and schedule.action_after_completion == "DELETE":
-            scheduler = self._context.clients.get("scheduler", due.region)
-            with contextlib.suppress(scheduler.exceptions.ResourceNotFoundException):
-                scheduler.delete_schedule(Name=schedule.name, GroupName=schedule.group_name)
+        if schedule.schedule_expression.startswith("at("):
+            self._complete(schedule, due.region)
         return {**report, "error": error}
+
+    def _delete_complete(self, moment: float) -> None:
+        for schedule, region in list(_stored_schedules()):
+            if moment > _end_of(schedule):
+                self._complete(schedule, region)
+
+    def _complete(self, schedule: Any, region: str) -> None:
+        if schedule.action_after_completion != "DELETE":
+            return
+        scheduler = self._context.clients.get("scheduler", region)
+        with contextlib.suppress(scheduler.exceptions.ResourceNotFoundException):
+            scheduler.delete_schedule(Name=schedule.name, GroupName=schedule.group_name)
 
     def _call(self, target: Target, region: str) -> tuple[str, bool]:
         """Call a target; returns the error, and whether to call it again. Errors of the request are not retried."""
@@ -137,6 +153,8 @@ class ScheduleRunner:
 
         try:
             target.call(self._context.clients, region)
+        except AwsError as error:
+            return str(error), False
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             return str(error), status >= 500 or error.response["Error"]["Code"] in _RETRIED
@@ -171,6 +189,13 @@ def _stored_schedules() -> Iterator[tuple[Any, str]]:
                 yield schedule, region
 
 
+def _end_of(schedule: Any) -> float:
+    """When a recurring schedule ends, in seconds since the epoch; infinite for others."""
+    if schedule.end_date is None or schedule.schedule_expression.startswith("at("):
+        return math.inf
+    return float(schedule.end_date)
+
+
 def _key(schedule: Any) -> str:
-    """A schedule with its expression: one that gets another expression runs again."""
-    return f"{schedule.arn} {schedule.schedule_expression}"
+    """A schedule with its times: one that is moved runs again."""
+    return f"{schedule.arn} {schedule.schedule_expression} {schedule.start_date}"

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof_emulator.clients import Clients
+from gpuproof_emulator.execution.endpoints.scalable_targets import scaled_variants
+from gpuproof_emulator.execution.schedules.role import check_permission
 from gpuproof_emulator.protocol import AwsError
 from gpuproof_emulator.routing import OperationName
 from gpuproof_emulator.service_model import operation_model, validate
@@ -28,19 +30,28 @@ class Target:
     Args:
         operation: such as `DeleteEndpoint`.
         request: the operation's input.
+        role: the ARN of the role that makes the call.
     """
 
     operation: str
     request: dict[str, Any]
+    role: str
 
     def call(self, clients: Clients, region: str) -> None:
         """Call the operation.
 
         Raises:
+            AwsError: the role has no permission.
             botocore.exceptions.ClientError: SageMaker rejects it.
         """
         from botocore import xform_name
 
+        check_permission(clients, self.role, f"{_SERVICE}:{self.operation}")
+        if self.operation == "DeleteEndpoint" and scaled_variants(
+            clients, region, self.request["EndpointName"]
+        ):
+            # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-delete-with-scaling.html
+            check_permission(clients, self.role, "application-autoscaling:DeregisterScalableTarget")
         getattr(clients.get(_SERVICE, region), xform_name(self.operation))(**self.request)
 
 
@@ -68,7 +79,7 @@ def parse_target(target: Mapping[str, Any]) -> Target:
     except ValueError as error:
         raise AwsError("ValidationException", f"Target.Input is not JSON: {error}") from error
     validate(model, request)
-    return Target(operation, request)
+    return Target(operation, request, target["RoleArn"])
 
 
 def _unsupported(what: str) -> AwsError:

@@ -29,6 +29,16 @@ class SchedulingCalls(AwsSession):
         ids = [f"endpoint/{endpoint}/variant/{variant}" for variant in variants]
         return list(self._scalable_targets({"ResourceIds": ids}, f"endpoint {endpoint}"))
 
+    def scaling_policies(self, resource: str) -> list[dict[str, Any]]:
+        """The scaling policies of a variant.
+
+        Args:
+            resource: its ResourceId, such as `endpoint/NAME/variant/AllTraffic`.
+        """
+        request = {**_VARIANTS, "ResourceId": resource}
+        operation = "describe_scaling_policies"
+        return list(self._items("application-autoscaling", operation, "ScalingPolicies", request, resource))
+
     def _scalable_targets(
         self, request: dict[str, Any], subject: str | None = None
     ) -> Iterator[dict[str, Any]]:

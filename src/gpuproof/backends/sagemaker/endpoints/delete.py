@@ -17,10 +17,9 @@ from gpuproof.backends.sagemaker.endpoints.requests import (
     VARIANT,
     config_undo,
     model_undo,
-    scaling_undo,
-    schedule_name,
-    schedule_undo,
+    schedule_of,
 )
+from gpuproof.backends.sagemaker.endpoints.scaling import scaling_undo
 from gpuproof.errors import GPUproofError, UsageError
 
 
@@ -50,7 +49,7 @@ class Deletion:
             *((f"endpoint {self.endpoint}",) if self.exists else ()),
             *(f"endpoint configuration {name}" for name in self.configs),
             *(f"model {name}" for name, _ in self.models),
-            *((f"schedule {schedule_name(self.endpoint)}",) if self.schedule else ()),
+            *((f"schedule {schedule_of(self.endpoint).name}",) if self.schedule else ()),
             *(f"automatic scaling of the variant {name}" for name in self.scaled),
         )
 
@@ -71,7 +70,8 @@ def plan_deletion(aws: Aws, endpoint: str) -> Deletion:
     is_own = found is None or ENDPOINT_TAG in aws.tags(found["EndpointArn"])
     configs = tuple(own_configs(aws, endpoint))
     models = tuple(own_models(aws, endpoint))
-    schedule = aws.schedule(schedule_name(endpoint)) is not None
+    own, stored = schedule_of(endpoint), aws.schedule(schedule_of(endpoint).name)
+    schedule = stored is not None and own.is_stored_as(stored)
     variants = [variant["VariantName"] for variant in (found or {}).get("ProductionVariants", ())]
     if found is None and (configs or models):
         # The scaling of an endpoint may outlive it, if its schedule or another command deletes it.
@@ -121,7 +121,7 @@ def delete_endpoint(
         # Its schedule may still delete it, and it needs its configuration and its model.
         return problems
     if deletion.schedule:
-        call(schedule_undo(name))
+        call(schedule_of(name).delete())
     for config in deletion.configs:
         call(config_undo(config))
     for model, bucket in deletion.models:

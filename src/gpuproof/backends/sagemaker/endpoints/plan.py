@@ -16,11 +16,10 @@ from gpuproof.backends.sagemaker.endpoints.requests import (
     config_call,
     endpoint_call,
     model_call,
-    scaling_calls,
-    schedule_call,
-    schedule_update,
+    schedule_of,
     update_call,
 )
+from gpuproof.backends.sagemaker.endpoints.scaling import scaling_calls, scaling_undo
 from gpuproof.backends.sagemaker.endpoints.server_files import CHANNEL, server_environment
 from gpuproof.catalogue.model import Price
 from gpuproof.jobs.models.endpoint import EndpointJob
@@ -60,9 +59,11 @@ class EndpointPlan(Displayed):
         price: of an instance; None if unknown.
         require_gpu: whether the deployment fails unless the model is on the GPU.
         replaces: the configuration of the endpoint that is updated; None for a new endpoint.
+        scaling: the calls that would register the automatic scaling that the endpoint has already; empty if it has none.
+        changes_type: whether the update changes the type of the instances.
         schedule_role: the ARN of the schedule's role; None without `--ttl`.
-        delete_at: when the schedule deletes it, in seconds since the epoch.
-        stored_schedule: the description of the schedule that the endpoint has already; None if it has none.
+        planned_at: when this was planned, in seconds since the epoch.
+        stored_schedule: the description of the schedule that deletes an endpoint of this name; None if there is none.
         warnings: what the user should know before.
     """
 
@@ -79,8 +80,10 @@ class EndpointPlan(Displayed):
     price: Price | None
     require_gpu: bool
     replaces: str | None = None
+    scaling: tuple[ApiCall, ...] = ()
+    changes_type: bool = False
     schedule_role: str | None = None
-    delete_at: float | None = None
+    planned_at: float = 0.0
     stored_schedule: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = field(default=())
 
@@ -155,18 +158,14 @@ class EndpointPlan(Displayed):
             )
             for path, key in self.uploads
         ]
-        scaling = scaling_calls(self.name, self.job.scaling) if self.job.scaling else ()
-        schedule = (self.schedule,) if self.schedule is not None else ()
-        before, after = (schedule, ()) if self.replaces is None else ((), schedule)
         return (
             *self.bucket.calls,
             *uploads,
             self.create_model,
             self.create_config,
-            *before,
+            *(call for call in (self.schedule, self.end_scaling) if call is not None),
             self.start,
-            *after,
-            *scaling,
+            *self.start_scaling,
         )
 
     @property
@@ -181,18 +180,46 @@ class EndpointPlan(Displayed):
 
     @property
     def schedule(self) -> ApiCall | None:
-        """CreateSchedule, or UpdateSchedule if the endpoint has a schedule already; None without `--ttl`."""
-        if self.schedule_role is None or self.delete_at is None:
-            return None
-        call = schedule_call(self.name, self.delete_at, self.schedule_role, self.partition)
-        return call if self.stored_schedule is None else schedule_update(call, self.stored_schedule)
+        """What the deployment would do about its schedule if it were executed when it was planned."""
+        return self.schedule_at(self.planned_at)
+
+    def schedule_at(self, now: float) -> ApiCall | None:
+        """CreateSchedule, UpdateSchedule if there is a schedule of this name already, or DeleteSchedule: an older schedule
+        would delete a new endpoint without `--ttl`. None if nothing has to be done.
+
+        Args:
+            now: seconds since the epoch, from which `--ttl` counts.
+        """
+        schedule, stored = schedule_of(self.name), self.stored_schedule
+        if self.schedule_role is None or self.job.ttl is None:
+            return schedule.delete() if stored is not None and self.replaces is None else None
+        start = now + self.job.ttl.seconds
+        if stored is None:
+            return schedule.create(start, self.schedule_role, self.partition)
+        return schedule.move(stored, start, self.schedule_role, self.partition)
 
     @property
     def start(self) -> ApiCall:
         """CreateEndpoint or UpdateEndpoint."""
         if self.replaces is not None:
-            return update_call(self.name, self.deployment)
+            keeps_count = bool(self.scaling) and not self.changes_type
+            return update_call(self.name, self.deployment, keeps_count=keeps_count)
         return endpoint_call(self.name, self.deployment, self.tags)
+
+    @property
+    def end_scaling(self) -> ApiCall | None:
+        """DeregisterScalableTarget before an update to another type of instance, which is refused otherwise.
+
+        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+        """
+        return scaling_undo(self.name) if self.scaling and self.changes_type else None
+
+    @property
+    def start_scaling(self) -> tuple[ApiCall, ...]:
+        """What starts the automatic scaling, or starts it again."""
+        if self.job.scaling is None and self.changes_type and self.job.serverless is None:
+            return self.scaling
+        return scaling_calls(self.job)
 
     @property
     def tags(self) -> dict[str, str]:

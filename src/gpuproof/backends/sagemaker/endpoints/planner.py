@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.bucket import plan_bucket
+from gpuproof.backends.remote.deletion_schedule import format_start, starts_at
 from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, EndpointPlan, ModelSource
-from gpuproof.backends.sagemaker.endpoints.requests import schedule_name
+from gpuproof.backends.sagemaker.endpoints.requests import schedule_of
+from gpuproof.backends.sagemaker.endpoints.scaling import existing_scaling, instance_type_of
 from gpuproof.backends.sagemaker.endpoints.server_files import server_files
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.catalogue import Catalogue
@@ -87,7 +90,7 @@ class EndpointPlanner:
         role = find_role(self._aws, in_job=job.role)
         bucket = plan_bucket(self._aws, in_job=job.bucket)
         replaces = self._existing_config(job, update=update)
-        stored_schedule = None if job.ttl is None else self._aws.schedule(schedule_name(job.name))
+        stored_schedule, schedule_note = self._stored_schedule(job, replaces)
         schedule_role = None if job.ttl is None else find_schedule_role(self._aws, job.schedule_role)
         price = None
         if job.instance_type is not None:
@@ -107,8 +110,10 @@ class EndpointPlanner:
             price=price,
             require_gpu=require,
             replaces=replaces,
+            scaling=() if replaces is None else existing_scaling(self._aws, job.name),
+            changes_type=replaces is not None and instance_type_of(self._aws, replaces) != job.instance_type,
             schedule_role=schedule_role,
-            delete_at=None if job.ttl is None else self._clock() + job.ttl.seconds,
+            planned_at=self._clock(),
             stored_schedule=stored_schedule,
             warnings=tuple(
                 text
@@ -117,24 +122,42 @@ class EndpointPlanner:
                     *image.notes,
                     role.note,
                     bucket.note,
-                    self._kept_schedule(job) if replaces is not None else None,
+                    schedule_note,
                 )
                 if text
             ),
         )
 
-    def _kept_schedule(self, job: EndpointJob) -> str | None:
-        """When the schedule of an endpoint that is updated without `--ttl` deletes it; None if it has none."""
-        if job.ttl is not None:
-            return None
+    def _stored_schedule(
+        self, job: EndpointJob, replaces: str | None
+    ) -> tuple[dict[str, Any] | None, str | None]:
+        """The schedule that deletes an endpoint of this name, and a note about it.
+
+        Raises:
+            UsageError: the schedule of that name deletes something else.
+        """
+        schedule = schedule_of(job.name)
         try:
-            found = self._aws.schedule(schedule_name(job.name))
-        except (AwsRefused, AwsUnreachable):
-            return None  # the update does not need it
-        if found is None:
-            return None
-        moment = found["ScheduleExpression"].removeprefix("at(").removesuffix(")").replace("T", " ")
-        return f"its schedule still deletes {job.name} at {moment} UTC; --ttl moves it"
+            stored = self._aws.schedule(schedule.name)
+        except (AwsRefused, AwsUnreachable) as error:
+            if job.ttl is not None:
+                raise
+            return None, f"whether a schedule deletes {job.name} is unknown: {error.message}"
+        if stored is None:
+            return None, None
+        if not schedule.is_stored_as(stored):
+            if job.ttl is None:
+                return None, None
+            raise UsageError(
+                f"The schedule {schedule.name} exists already, and does not delete the endpoint {job.name}.",
+                remedy="Use another name (--name), or delete that schedule.",
+            )
+        if job.ttl is not None:
+            return stored, None
+        if replaces is None:
+            return stored, f"the schedule of an earlier {job.name} is deleted, which would delete this one"
+        moment = format_start(starts_at(stored))
+        return stored, f"its schedule still deletes {job.name} at {moment}; --ttl moves it"
 
     def _instance(self, job: EndpointJob, region: str) -> tuple[Instance | None, list[str]]:
         """The catalogue's facts about the instance type; None for serverless endpoints and unknown types.

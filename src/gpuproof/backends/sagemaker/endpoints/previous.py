@@ -14,6 +14,7 @@ from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, ENDPOINTS, PREVIOUS_TAG
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
 from gpuproof.backends.sagemaker.endpoints.requests import config_undo, model_undo, update_call
+from gpuproof.backends.sagemaker.endpoints.scaling import existing_scaling, instance_type_of, scaling_undo
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.errors import UsageError
 
@@ -69,16 +70,24 @@ def roll_back_endpoint(
             f"The endpoint {endpoint} has no previous configuration.",
             remedy="`gpuproof deploy --rollback` undoes an update by `gpuproof deploy`.",
         )
-    call = update_call(endpoint, previous)
-    progress.step(call.what)
     arn, current = found["EndpointArn"], found["EndpointConfigName"]
-    with DeferredInterrupt():
-        execute(aws, call)
-        # Before the end of the update, which an interrupt does not stop.
-        aws.add_tags(arn, {PREVIOUS_TAG: current})
+    scaling = existing_scaling(aws, endpoint)
+    changes_type = instance_type_of(aws, previous) != instance_type_of(aws, current)
+    call = update_call(endpoint, previous, keeps_count=bool(scaling) and not changes_type)
+    progress.step(call.what)
     try:
+        with DeferredInterrupt():
+            if scaling and changes_type:
+                Remover(aws, progress, sleep).call(scaling_undo(endpoint))
+            execute(aws, call)
+            # Before the end of the update, which an interrupt does not stop.
+            aws.add_tags(arn, {PREVIOUS_TAG: current})
         EndpointWait(aws, endpoint, None, progress, sleep).until_in_service(previous)
     except DeploymentFailed:
         aws.add_tags(arn, {PREVIOUS_TAG: previous})
         raise
+    finally:
+        if changes_type:
+            for registration in scaling:
+                execute(aws, registration)
     return previous

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.services.s3_transfer import ByteCounter
 from gpuproof.backends.progress import SubmitProgress
+from gpuproof.backends.remote.deletion_schedule import format_start, starts_at
 from gpuproof.backends.remote.execute import execute, redacted, step_of
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed, GpuNotUsed
 from gpuproof.backends.sagemaker.endpoints.plan import PREVIOUS_TAG, EndpointPlan
 from gpuproof.backends.sagemaker.endpoints.previous import remove_older
 from gpuproof.backends.sagemaker.endpoints.removal import Remover
-from gpuproof.backends.sagemaker.endpoints.requests import model_undo, scaling_calls, update_call
+from gpuproof.backends.sagemaker.endpoints.requests import model_undo, schedule_of, update_call
 from gpuproof.backends.sagemaker.endpoints.verdict import EndpointVerdict, ask_verdict, send
 from gpuproof.backends.sagemaker.endpoints.wait import EndpointWait
 from gpuproof.backends.transaction import Remaining, Step, Transaction, Undo
@@ -49,6 +51,7 @@ class Deployment:
     Args:
         progress: told about each step.
         sleep: waits for a number of seconds.
+        clock: the time in seconds since the epoch.
     """
 
     def __init__(
@@ -57,15 +60,17 @@ class Deployment:
         aws: Aws,
         progress: SubmitProgress,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
         self._aws = aws
         self._progress = progress
         self._sleep = sleep
+        self._clock = clock
         self._remover = Remover(aws, progress, sleep)
         self._wait = EndpointWait(aws, plan.name, plan.job.instance_type, progress, sleep)
         self._notes: list[str] = []
-        self._has_schedule = False
+        self._delete_at: float | None = None
         self._transaction = Transaction(progress, describe=self._describe, sleep=sleep)
 
     def run(self, report: Callable[[Deployed], None] = lambda _: None) -> Deployed:
@@ -85,8 +90,8 @@ class Deployment:
             # From here on, the endpoint stays: an interrupt waits until that is reported.
             transaction.commit()
             self._finish()
-            plan, delete_at = self._plan, self._plan.delete_at if self._has_schedule else None
-            deployed = Deployed(plan.name, plan.deployment, verdict, delete_at, tuple(self._notes))
+            name, config = self._plan.name, self._plan.deployment
+            deployed = Deployed(name, config, verdict, self._delete_at, tuple(self._notes))
             report(deployed)
             return deployed
 
@@ -98,17 +103,15 @@ class Deployment:
             *files
         )  # the model's undo deletes them: `gpuproof delete` finds them by their model
         run(self._step(plan.create_config, lambda: aws.describe_endpoint_config(plan.deployment)))
-        # Before anything costs money.
-        if plan.schedule is not None and plan.replaces is None:
-            self._create_schedule(plan.schedule)
+        # Before anything costs money, and before an update: an earlier schedule could delete the endpoint at its end.
+        self._set_schedule()
+        if plan.end_scaling is not None:
+            run(self._end_scaling_step(plan.end_scaling))
         run(self._endpoint_step())
         self._wait.until_in_service(plan.deployment)
         verdict = self._first_requests()
-        if plan.schedule is not None and plan.replaces is not None:
-            self._create_schedule(plan.schedule)
-        if plan.job.scaling is not None:
-            for call in scaling_calls(plan.name, plan.job.scaling):
-                run(self._step(call))
+        for call in plan.start_scaling:
+            run(self._step(call))
         return verdict
 
     def _store_files(self) -> tuple[Undo, ...]:
@@ -168,13 +171,25 @@ class Deployment:
         self._delete_files()
         self._remover.call(model_undo(self._plan.deployment))
 
-    def _create_schedule(self, call: ApiCall) -> None:
-        stored = self._plan.stored_schedule
+    def _set_schedule(self) -> None:
+        """Create, move or delete the schedule; `--ttl` counts from here."""
+        plan, stored, now = self._plan, self._plan.stored_schedule, self._clock()
+        call = plan.schedule_at(now)
+        if call is None:
+            return
+        step = self._step(call, lambda: self._find_schedule(call))
+        if call.operation == "delete_schedule":
+            self._transaction.execute(Step(call.what, lambda: self._remover.call(call)))
+            return
+        if stored is not None:
+            # Its old time may have passed by then.
+            schedule, what = schedule_of(plan.name), call.undo.what if call.undo else call.what
+            undo = Undo(what, lambda: self._remover.call(schedule.restore(stored, self._clock())), what)
+            step = replace(step, undo=(undo,))
         try:
-            self._transaction.execute(self._step(call, lambda: self._find_schedule(call)))
-            self._has_schedule = True
+            self._transaction.execute(step)
         except GPUproofError as error:
-            if not self._plan.job.keep_without_schedule:
+            if not plan.job.keep_without_schedule:
                 verb = "created" if stored is None else "moved"
                 raise error.replaced(
                     f"The schedule that deletes the endpoint cannot be {verb}: {error.message}",
@@ -182,13 +197,25 @@ class Deployment:
                 ) from error
             kept = "will stay until you delete it: its schedule cannot be created"
             if stored is not None:
-                kept = f"keeps its old schedule, {stored['ScheduleExpression']}: it cannot be moved"
+                kept = f"keeps its old schedule, {format_start(starts_at(stored))}: it cannot be moved"
             self._notes.append(f"The endpoint {kept}: {error.message}")
+            return
+        assert plan.job.ttl is not None
+        self._delete_at = now + plan.job.ttl.seconds
 
     def _find_schedule(self, call: ApiCall) -> dict[str, Any] | None:
         found = self._aws.schedule(call.request["Name"])
-        same = found is not None and found["ScheduleExpression"] == call.request["ScheduleExpression"]
-        return found if same else None
+        wanted = datetime.fromisoformat(call.request["StartDate"]).timestamp()
+        return found if found is not None and starts_at(found) == wanted else None
+
+    def _end_scaling_step(self, call: ApiCall) -> Step[Any]:
+        what = f"start the automatic scaling of {self._plan.name} again"
+
+        def restore() -> None:
+            for registration in self._plan.scaling:
+                execute(self._aws, registration)
+
+        return Step(call.what, lambda: self._remover.call(call), (Undo(what, restore, what, needed=True),))
 
     def _first_requests(self) -> EndpointVerdict | None:
         """Send the sample request, and ask GPUproof's server for its verdict.
@@ -253,7 +280,8 @@ class Deployment:
         found = self._wait.settled()
         if found is None or found["EndpointConfigName"] == config:
             return
-        execute(self._aws, update_call(self._plan.name, config))
+        keeps_count = bool(self._plan.scaling) and not self._plan.changes_type
+        execute(self._aws, update_call(self._plan.name, config, keeps_count=keeps_count))
         self._wait.until_in_service(config)
 
     def _describe(self, left: Remaining) -> str:
