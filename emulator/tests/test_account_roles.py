@@ -11,7 +11,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.ec2.planning.profile import find_profile
-from gpuproof.backends.sagemaker.endpoints.planner import find_schedule_role
+from gpuproof.backends.remote.planning.schedule_role import find_schedule_role
 from gpuproof.backends.sagemaker.planning.role import find_role
 from support.aws_emulator import REGION, running_emulator
 from support.cli_sandbox import CliSandbox
@@ -31,7 +31,7 @@ def test_a_role_that_is_missing_in_an_earlier_state_is_created_at_the_next_start
             monkeypatch.setenv("AWS_ENDPOINT_URL", emulator.url)
             aws = Aws(session=emulator.session, region=REGION)
             assert find_role(aws).arn.endswith(":role/emulator")
-            assert find_schedule_role(aws, None).endswith(":role/gpuproof-scheduler")
+            assert find_schedule_role(aws, "a test").endswith(":role/gpuproof-scheduler")
             assert find_profile(aws).name == "gpuproof-ec2"
             profile = emulator.client("iam").get_instance_profile(InstanceProfileName="gpuproof-ec2")
             assert [role["RoleName"] for role in profile["InstanceProfile"]["Roles"]] == ["gpuproof-ec2"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpuproof.backends.remote.iam.policy import Scope, role_policy
 from support.archives import archive
 from support.aws_emulator import RunningEmulator, running_emulator
 from support.cli_sandbox import CliSandbox, until
@@ -102,7 +103,10 @@ def deploy(cli: CliSandbox, emulator: RunningEmulator, name: str, *words: str) -
 
 def schedule_role(emulator: RunningEmulator) -> str:
     trust = json.dumps(SCHEDULER_TRUST)
-    made = emulator.client("iam").create_role(RoleName="schedules", AssumeRolePolicyDocument=trust)
+    iam = emulator.client("iam")
+    made = iam.create_role(RoleName="schedules", AssumeRolePolicyDocument=trust)
+    policy = json.dumps(role_policy(Scope(backend="scheduler")))
+    iam.put_role_policy(RoleName="schedules", PolicyName="gpuproof", PolicyDocument=policy)
     return made["Role"]["Arn"]
 
 
@@ -186,7 +190,7 @@ def test_what_the_schedule_leaves_is_listed_and_deleted(cli: CliSandbox, emulato
     until(lambda: "endpoint" not in account_of(emulator), "the deletion of the endpoint")
     found = listed(cli)
     kinds = sorted(match["kind"] for match in found.values())
-    assert kinds == ["endpoint-config", "model"]
+    assert kinds == ["endpoint-config", "model", "schedule"]
     done(cli, "cleanup", "--gpuproof", "--delete", "--yes")
     assert account_of(emulator) == {}
 

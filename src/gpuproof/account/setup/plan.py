@@ -23,7 +23,7 @@ TAGS = {SETUP_TAG: "true"}
 PURPOSES = {
     "sagemaker": "training and processing jobs, endpoints and notebook instances on SageMaker",
     "ec2": "instances on EC2",
-    "scheduler": "the schedule of `gpuproof deploy --ttl`, which deletes an endpoint",
+    "scheduler": "schedules, which delete the endpoints of `gpuproof deploy --ttl` and terminate instances that nothing else has ended",
 }
 """What each role is for, by backend."""
 

@@ -18,6 +18,7 @@ class InterruptedRun:
         seconds: billed seconds of each of its instances.
         usd: its cost; None if unknown.
         on_demand_usd_per_hour: the on-demand price of all its instances together; None if unknown.
+        schedule: the schedule in AWS that terminates its instances if nothing else does; empty for none.
         lost_seconds: how much of its time was lost; None if unknown.
     """
 
@@ -88,6 +89,7 @@ class LaunchRecord:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     interrupted: tuple[InterruptedRun, ...] = ()
     continued_by: str = ""
+    schedule: str = ""
     lost_seconds: float | None = None
 
     def to_bytes(self) -> bytes:

@@ -28,6 +28,7 @@ from gpuproof.backends.ec2.plan_description import (
 from gpuproof.backends.ec2.planning.network import Network
 from gpuproof.backends.ec2.requests.launch_objects import NEW_INSTANCE, record_call, region_mark_call
 from gpuproof.backends.ec2.requests.run_instances import launch_call
+from gpuproof.backends.ec2.requests.termination_schedule import MARGIN_S, termination_call
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.ec2.target import EC2Target, InstanceProfile, Zone
 from gpuproof.backends.ec2.user_data import user_data
@@ -45,6 +46,7 @@ from gpuproof.jobs.models.machine import MachineJob
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.validators import is_s3
+from gpuproof.units import Duration
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
@@ -65,6 +67,8 @@ class EC2Plan(DisplayedPlan):
         max_duration: seconds after the boot at which the instance shuts down.
         warnings: what the user should know before the run starts.
         retries: how often it is started again after spot interruptions, and the attempts before.
+        schedule_role: the ARN of the role with which a schedule terminates instances that nothing else has ended; None if
+            there is none.
         cluster_key: the secret of the hosts' agents; empty on one host.
     """
 
@@ -83,6 +87,7 @@ class EC2Plan(DisplayedPlan):
     max_duration: float
     warnings: tuple[str, ...]
     retries: SpotRetries = field(default_factory=SpotRetries)
+    schedule_role: str | None = None
     cluster_key: str = ""
 
     @property
@@ -287,7 +292,8 @@ class EC2Plan(DisplayedPlan):
         record = self.record(target, zone)
         launched = replace(record, instances=(NEW_INSTANCE,) * self.job.instance_count)
         marks = () if target.region == self.region else (region_mark_call(record),)
-        return (record_call(record), *marks, self.launch_call(target, zone), record_call(launched))
+        schedule = () if self.schedule_role is None else (termination_call(launched, self.schedule_role),)
+        return (record_call(record), *marks, self.launch_call(target, zone), *schedule, record_call(launched))
 
     def max_cost_usd(self, target: EC2Target) -> float | None:
         """The highest possible cost on an instance type within the time limit of each attempt; None if its price is unknown.
@@ -327,6 +333,11 @@ class EC2Plan(DisplayedPlan):
         yield "volume", volume_text(target)
         yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
         yield "time limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
+        if self.schedule_role is not None:
+            yield (
+                "safety net",
+                f"a schedule in AWS ends it {Duration(int(MARGIN_S))} after that, if nothing else has",
+            )
         if self.spot:
             yield "spot", spot_text(job, self.retries, has_checkpoints=bool(self.checkpoints))
         for warning in self.warnings:

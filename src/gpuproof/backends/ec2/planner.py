@@ -14,7 +14,7 @@ from gpuproof.backends.ec2.planning.profile import find_profile
 from gpuproof.backends.ec2.planning.regions import RegionPlanner
 from gpuproof.backends.ec2.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.ec2.planning.volume import InputSize
-from gpuproof.backends.ec2.planning.warnings import job_warnings, max_runtime
+from gpuproof.backends.ec2.planning.warnings import NOT_COVERED, job_warnings, max_runtime
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import find_framework
@@ -24,11 +24,12 @@ from gpuproof.backends.remote.planning.job_files import (
     reject_secret_inputs,
     split_inputs,
 )
+from gpuproof.backends.remote.planning.schedule_role import find_schedule_role
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.remote.s3_layout import checkpoint_prefix, uri
 from gpuproof.backends.remote.upload.upload_plan import plan_uploads
 from gpuproof.catalogue import Catalogue
-from gpuproof.errors import InvalidJob
+from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.machine import MachineJob
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob
 
@@ -86,12 +87,14 @@ class Planner:
         bucket = plan_bucket(aws, in_job=job.ec2.bucket)
         run_id = new_run_id(job.name)
         checkpoints, checkpoint_warning = self._checkpoints(job, bucket, run_id, fresh)
+        schedule_role, schedule_warning = self._schedule_role()
         warnings = (
             *planned.warnings,
             *tree.notes,
             profile.note,
             bucket.note,
             checkpoint_warning,
+            schedule_warning,
             *job_warnings(job, planned.targets[0]),
         )
         plan = EC2Plan(
@@ -110,11 +113,19 @@ class Planner:
             max_duration=max_runtime(job),
             warnings=tuple(warning for warning in warnings if warning),
             retries=SpotRetries(job.ec2.retry_spot if job.resources.spot else 0),
+            schedule_role=schedule_role,
             cluster_key=new_cluster_key(job),
         )
         for target in plan.targets:
             plan.launch_call(target, target.zones[0])  # a job that exceeds EC2's limits is rejected
         return plan
+
+    def _schedule_role(self) -> tuple[str | None, str | None]:
+        """The role of the schedule that terminates the instances, and a warning if there is none."""
+        try:
+            return find_schedule_role(self._aws, "The schedule that terminates instances"), None
+        except UsageError as error:
+            return None, f"{NOT_COVERED} {error.message} {error.remedy or ''}".rstrip()
 
     def _checkpoints(
         self, job: Job, bucket: BucketPlan, run_id: str, fresh: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,9 +15,11 @@ from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.base import Event
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
+from gpuproof.backends.ec2.requests.termination_schedule import termination_schedule
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.consoles import read_consoles
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
@@ -31,6 +33,7 @@ from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.remote.follow import Snapshot
 from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.results import agent_reports
@@ -191,6 +194,17 @@ class EC2Run(RemoteRun):
             () if record.has_ended else self._end_silent(record),
         )
 
+    def wait(self) -> RunRecord:
+        """Block until it has ended and return its final record."""
+        record = super().wait()
+        self._delete_schedule()
+        return record
+
+    def follow(self, *, offset: int = 0, live: bool = False, host: str | None = None) -> Iterator[Event]:
+        """Yield its events until it has ended; see `RemoteRun.follow`."""
+        yield from super().follow(offset=offset, live=live, host=host)
+        self._delete_schedule()
+
     def stop(self, *, at_once: bool = False) -> None:
         """Request that its hosts stop the job, which have two minutes, upload its results and shut down.
 
@@ -269,6 +283,7 @@ class EC2Run(RemoteRun):
                 f"{self.id} has ended, but its instance {living[0]} still runs.",
                 remedy=f"gpuproof stop --now {self.cli_name}",
             )
+        self._delete_schedule()
         return delete_run(self._aws, self._launch)
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:  # noqa: ARG002
@@ -338,6 +353,13 @@ class EC2Run(RemoteRun):
         with suppress(AwsRefused, AwsUnreachable):  # it has ended nevertheless
             self._write_launch(self._launch)
         return (silence_notice(living, now - since, self.cli_name, next(iter(consoles.values()), ())),)
+    def _delete_schedule(self) -> None:
+        """Delete the schedule that would terminate its instances, once they are; otherwise it deletes itself, a day later."""
+        launch = self._launch
+        if not launch.schedule or self._instances is None or living_instances(launch, self._instances):
+            return
+        with suppress(AwsRefused, AwsUnreachable):
+            execute(self._regional, termination_schedule(launch).delete())
 
     def _has_output(self) -> bool:
         """Whether a host has printed something: it works, even if its reports do not reach the bucket."""

@@ -147,7 +147,7 @@ def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
     assert scheduler["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
 
 
-def test_the_schedules_role_deletes_endpoints_of_gpuproof_and_nothing_else() -> None:
+def test_the_schedules_role_deletes_endpoints_and_instances_of_gpuproof_and_nothing_else() -> None:
     scope = Scope(backend="scheduler", account="123456789012", region="eu-west-1")
     found = {
         action: statement for statement in statements(role_policy(scope)) for action in statement["Action"]
@@ -156,7 +156,9 @@ def test_the_schedules_role_deletes_endpoints_of_gpuproof_and_nothing_else() -> 
     scaling = {
         f"application-autoscaling:{name}" for name in ("DeregisterScalableTarget", "DescribeScalableTargets")
     }
-    assert set(found) == {"sagemaker:DeleteEndpoint", *scaling}
+    assert set(found) == {"sagemaker:DeleteEndpoint", "ec2:TerminateInstances", *scaling}
+    runs = {"Null": {"aws:ResourceTag/gpuproof:run": "false"}}
+    assert found["ec2:TerminateInstances"]["Condition"] == runs
     condition = {"Null": {"aws:ResourceTag/gpuproof:endpoint": "false"}}
     assert found["sagemaker:DeleteEndpoint"]["Condition"] == condition
     (trust,) = statements(trust_policy(scope))
@@ -257,10 +259,12 @@ def test_instances_are_tagged_only_at_their_launch_or_to_stop_them() -> None:
     }
 
 
-def test_the_role_of_instances_can_be_passed_to_ec2_alone() -> None:
-    (one,) = [
+def test_each_role_can_be_passed_to_its_service_alone() -> None:
+    one, scheduler = [
         statement for statement in statements(user_policy(EC2)) if "iam:PassRole" in statement["Action"]
     ]
+    assert scheduler["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-scheduler"]
+    assert scheduler["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
     assert one["Resource"] == ["arn:aws:iam::123456789012:role/gpuproof-ec2"]
     assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     (trust,) = statements(trust_policy(EC2))
@@ -355,7 +359,7 @@ def test_instances_may_be_in_further_regions_and_nothing_else() -> None:
     for before, after in zip(alone, together, strict=True):
         added = set(after["Resource"]) - set(before["Resource"])
         assert set(before["Resource"]) <= set(after["Resource"])
-        services = ("ec2", "ssm", "servicequotas")
+        services = ("ec2", "ssm", "servicequotas", "scheduler")
         assert all(item.split(":")[2] in services and item.split(":")[3] == "us-west-2" for item in added)
     launches = [item for item in together if "ec2:RunInstances" in item["Action"]]
     assert all(any(":us-west-2:" in name for name in launch["Resource"]) for launch in launches)

@@ -14,6 +14,9 @@ from gpuproof.units import Duration
 DEFAULT_DURATION = Duration(86_400)
 """As SageMaker's default for training jobs."""
 
+NOT_COVERED = "nothing outside the instance ends it: one that does not boot, or hangs before its watchdog starts, runs until you stop it."
+"""What is not covered without the schedule in AWS that terminates a run's instances."""
+
 _OF_SAGEMAKER = (
     "keep_alive",
     "max_wait",

@@ -39,14 +39,14 @@ class Launcher:
     _instances: set[str] = field(default_factory=set[str])
     _found: list[str] = field(default_factory=list[str])
 
-    def step(self, request: Mapping[str, Any], undo_written: Undo) -> Step[tuple[str, ...]]:
+    def step(self, request: Mapping[str, Any], *undos: Undo) -> Step[tuple[str, ...]]:
         """The step that launches all instances, or none; its result are their ids in EC2's order, in which they get their hosts' names.
 
         After a lost response the instances are looked up, and the same request repeated: its client token makes EC2
         return the instances that the first one launched.
 
         Args:
-            undo_written: deletes the instances' files when they have ended.
+            undos: delete what belongs to the instances when they have ended, last first.
         """
         noun = "instance" if self.count == 1 else "instances"
         terminate = Undo(
@@ -61,7 +61,7 @@ class Launcher:
         return Step(
             "",
             lambda: self._answered(self.aws.run_instances(request)),
-            (undo_written, terminate),
+            (*undos, terminate),
             lookup=lambda: self._lookup(token),
             looking="check whether the instance was launched before the connection was lost",
             attempts=ATTEMPTS,

@@ -11,7 +11,9 @@ from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.network import Network, rule_call
+from gpuproof.backends.ec2.planning.warnings import NOT_COVERED
 from gpuproof.backends.ec2.requests.launch_objects import read_launch, record_call, region_mark_call
+from gpuproof.backends.ec2.requests.termination_schedule import termination_call
 from gpuproof.backends.ec2.submission.capacity import (
     UsedQuotas,
     is_refused_permission,
@@ -23,9 +25,9 @@ from gpuproof.backends.ec2.submission.launch import Launcher
 from gpuproof.backends.ec2.target import EC2Target, Zone
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.progress import SilentProgress, SubmitProgress
-from gpuproof.backends.remote.execute import execute, step_of
+from gpuproof.backends.remote.execute import execute, step_of, undo_of
 from gpuproof.backends.remote.run_files import RunFiles, describe_remaining
-from gpuproof.backends.transaction import Transaction
+from gpuproof.backends.transaction import Transaction, Undo
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError
 
@@ -121,6 +123,7 @@ class _Submission:
         self._region_mark: ApiCall | None = None
         self._refused: AwsRefused | None = None
         self._new_groups: set[str] = set()
+        self._schedule: ApiCall | None = None
 
     def run(self) -> Launched:
         for target in self._plan.targets:
@@ -151,8 +154,31 @@ class _Submission:
         self._progress.step(call.what)
         record = replace(record, instances=self._launch_when_usable(target.region, call))
         self._check_wanted(record)
+        record = self._create_schedule(record)
         execute(self._aws, record_call(record))
         return Launched(record, target, zone, tuple(self._tried))
+
+    def _create_schedule(self, record: LaunchRecord) -> LaunchRecord:
+        """Create the schedule that terminates the instances if nothing else does; returns the record with its name.
+
+        It needs their ids. A refusal is no failure: their own watchdog ends them in all cases but those that the note names.
+        """
+        if self._plan.schedule_role is None:
+            return record  # the plan has said so
+        call = termination_call(record, self._plan.schedule_role)
+        try:
+            execute(self._aws, call)
+        except (AwsRefused, AwsUnreachable) as error:
+            self._progress.report("note", f"{NOT_COVERED} Its schedule cannot be created: {error.message}")
+            if not error.maybe_done:
+                return record
+        self._schedule = call
+        return replace(record, schedule=call.request["Name"])
+
+    def _delete_schedule(self) -> None:
+        if self._schedule is not None and (delete := self._schedule.undo) is not None:
+            undo_of(self._aws, replace(delete, region=self._schedule.region)).call()
+            self._schedule = None
 
     def _check_wanted(self, record: LaunchRecord) -> None:
         """Check that the run was neither stopped nor removed while its instances were launched.
@@ -182,7 +208,12 @@ class _Submission:
 
     def _launch_when_usable(self, region: str, call: ApiCall) -> tuple[str, ...]:
         """Launch the instances; while EC2 does not know a new instance profile or security group, again some seconds later."""
-        step = self._launchers[region].step(call.request, self._files.undo_written(self._plan.layout.prefix))
+        what = "delete the schedule that terminates the instances"
+        step = self._launchers[region].step(
+            call.request,
+            Undo(what, self._delete_schedule, needed=True),
+            self._files.undo_written(self._plan.layout.prefix),
+        )
         for delay in (*_USABLE_DELAYS, None):
             try:
                 return self._transaction.execute(step) or ()

@@ -53,6 +53,7 @@ _REGIONAL = (
     "own-sessions",
     "quotas",
     "repositories",
+    "schedules",
 )
 """Kinds of resources that are where instances on EC2 run; buckets and logs are in the job's own region."""
 
@@ -110,7 +111,7 @@ class Scope:
     """The scope of the policies; `*` for any.
 
     Args:
-        backend: `sagemaker`, `ec2`, or `scheduler` for the role that deletes endpoints.
+        backend: `sagemaker`, `ec2`, or `scheduler` for the role of schedules, which delete endpoints and terminate instances.
         account: 12 digits.
         region: such as `eu-west-1`.
         other_regions: further regions for instances on EC2; the bucket and the logs are in `region`.

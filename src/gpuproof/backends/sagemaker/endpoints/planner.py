@@ -10,9 +10,9 @@ from typing import Any
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.remote.bucket import plan_bucket
 from gpuproof.backends.remote.deletion_schedule import format_start, starts_at
-from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
 from gpuproof.backends.remote.planning.instance_search import list_alternatives
 from gpuproof.backends.remote.planning.region import check_region
+from gpuproof.backends.remote.planning.schedule_role import find_schedule_role
 from gpuproof.backends.remote.run_id import new_run_id
 from gpuproof.backends.sagemaker.endpoints.image import choose_endpoint_image
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, EndpointPlan, ModelSource
@@ -24,11 +24,6 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.models.endpoint import EndpointJob
-from gpuproof.settings import schedule_role_arn
-
-SERVICE = SERVICES["scheduler"]
-VARIABLE = "GPUPROOF_SCHEDULE_ROLE_ARN"
-_CREATE = "gpuproof setup creates it; gpuproof iam policy --on scheduler prints its trust policy and its permissions"
 
 
 class EndpointPlanner:
@@ -91,7 +86,7 @@ class EndpointPlanner:
         bucket = plan_bucket(self._aws, in_job=job.bucket)
         replaces = self._existing_config(job, update=update)
         stored_schedule, schedule_note = self._stored_schedule(job, replaces)
-        schedule_role = None if job.ttl is None else find_schedule_role(self._aws, job.schedule_role)
+        schedule_role = None if job.ttl is None else find_schedule_role(self._aws, "--ttl", job.schedule_role)
         price = None
         if job.instance_type is not None:
             price = self._catalogue.price(job.instance_type, region, "endpoint")
@@ -200,35 +195,3 @@ class EndpointPlanner:
                 remedy=f"Wait, or delete it: gpuproof delete {job.name}",
             )
         return found["EndpointConfigName"]
-
-
-def find_schedule_role(aws: Aws, given: str | None) -> str:
-    """The ARN of the role of the schedule.
-
-    Args:
-        given: its name or ARN; None for GPUPROOF_SCHEDULE_ROLE_ARN, then for the role gpuproof-scheduler.
-
-    Raises:
-        UsageError: it does not exist, or EventBridge Scheduler may not assume it.
-    """
-    name = given or schedule_role_arn() or ROLE_NAMES["scheduler"]
-    caller = aws.caller()
-    arn = name if name.startswith("arn:") else f"arn:{caller.partition}:iam::{caller.account}:role/{name}"
-    try:
-        role = aws.role(name)
-    except AwsRefused as refused:
-        if refused.is_permission:
-            return arn  # the request itself will show whether it can be assumed
-        raise
-    if role is None:
-        raise UsageError(
-            f"--ttl needs a role that EventBridge Scheduler may assume, but there is no role {name}.",
-            remedy=f"{_CREATE}; name another with --schedule-role or {VARIABLE}.",
-        )
-    if SERVICE not in role.trusted_services:
-        trusted = ", ".join(role.trusted_services) or "no service"
-        raise UsageError(
-            f"EventBridge Scheduler may not assume the role {role.name}: its trust policy names {trusted}, not {SERVICE}.",
-            remedy=f"{_CREATE}.",
-        )
-    return role.arn

@@ -1,0 +1,35 @@
+"""The schedule in AWS that terminates the instances of a run that nothing else has ended: it needs nothing that runs on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.ec2.launch_record import LaunchRecord
+from gpuproof.backends.remote.deletion_schedule import DeletionSchedule, schedule_name
+
+MARGIN_S = 1800.0
+"""Seconds from the time limit to the first call: `max_duration` counts from the boot, the schedule from the launch."""
+
+
+def termination_schedule(record: LaunchRecord) -> DeletionSchedule:
+    """The schedule of a run's instances; no endpoint has a name with a period, so that theirs differ."""
+    noun = "instance" if len(record.instances) == 1 else "instances"
+    return DeletionSchedule(
+        schedule_name(f"ec2.{record.run_id}"),
+        f"the {noun} of {record.run_id}",
+        "ec2:terminateInstances",
+        {"InstanceIds": list(record.instances)},
+    )
+
+
+def termination_call(record: LaunchRecord, role: str) -> ApiCall:
+    """CreateSchedule, in the region of the instances.
+
+    Args:
+        record: with the ids of the instances.
+        role: the ARN of the role that EventBridge Scheduler assumes.
+    """
+    start = (record.launching or record.created) + record.max_duration + MARGIN_S
+    call = termination_schedule(record).create(start, role, role.split(":")[1])
+    return replace(call, region=record.region)
