@@ -19,7 +19,7 @@ from gpuproof.backends.base import Event
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
-from gpuproof.backends.ec2.requests.termination_schedule import termination_schedule
+from gpuproof.backends.ec2.requests.termination_schedule import delete_schedule
 from gpuproof.backends.ec2.ssm_session import session_command
 from gpuproof.backends.ec2.tracking.consoles import read_consoles
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
@@ -33,7 +33,6 @@ from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.remote.follow import Snapshot
 from gpuproof.backends.remote.log_source import LogSource
 from gpuproof.backends.remote.results import agent_reports
@@ -353,13 +352,10 @@ class EC2Run(RemoteRun):
         with suppress(AwsRefused, AwsUnreachable):  # it has ended nevertheless
             self._write_launch(self._launch)
         return (silence_notice(living, now - since, self.cli_name, next(iter(consoles.values()), ())),)
+
     def _delete_schedule(self) -> None:
-        """Delete the schedule that would terminate its instances, once they are; otherwise it deletes itself, a day later."""
-        launch = self._launch
-        if not launch.schedule or self._instances is None or living_instances(launch, self._instances):
-            return
-        with suppress(AwsRefused, AwsUnreachable):
-            execute(self._regional, termination_schedule(launch).delete())
+        if self._instances is not None and not living_instances(self._launch, self._instances):
+            delete_schedule(self._regional, self._launch)
 
     def _has_output(self) -> bool:
         """Whether a host has printed something: it works, even if its reports do not reach the bucket."""

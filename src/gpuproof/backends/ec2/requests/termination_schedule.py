@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from gpuproof.backends.api_call import ApiCall
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.remote.deletion_schedule import DeletionSchedule, schedule_name
+from gpuproof.backends.remote.execute import execute
 
 MARGIN_S = 1800.0
 """Seconds from the time limit to the first call: `max_duration` counts from the boot, the schedule from the launch."""
@@ -21,6 +24,17 @@ def termination_schedule(record: LaunchRecord) -> DeletionSchedule:
         "ec2:terminateInstances",
         {"InstanceIds": list(record.instances)},
     )
+
+
+def delete_schedule(aws: Aws, record: LaunchRecord) -> None:
+    """Delete the schedule of instances that are terminated; where that fails, it deletes itself a day after its first call.
+
+    Args:
+        aws: the client of the region of the instances.
+    """
+    if record.schedule:
+        with suppress(AwsRefused, AwsUnreachable):
+            execute(aws, termination_schedule(record).delete())
 
 
 def termination_call(record: LaunchRecord, role: str) -> ApiCall:
