@@ -75,6 +75,11 @@ DENIED = (
     "require 'docker login': denied: User: arn:aws:sts::123456789012:assumed-role/gpuproof-ec2/i-0123456789abcdef0 is not "
     "authorized to perform: ecr:BatchGetImage"
 )
+FORBIDDEN = (
+    f'failed to resolve reference "{IMAGE}": unexpected status from HEAD request to https://763104351884.dkr.ecr.us-east-1.'
+    "amazonaws.com/v2/pytorch-training/manifests/2.6: 403 Forbidden"
+)
+"""What Docker 29 prints with containerd's image store: https://github.com/aws/aws-lambda-base-images/issues/220."""
 OTHER_PROCESSOR = {"amd64": "arm64", "arm64": "amd64"}["amd64" if platform.machine() == "x86_64" else "arm64"]
 
 
@@ -92,6 +97,10 @@ OTHER_PROCESSOR = {"amd64": "arm64", "arm64": "amd64"}["amd64" if platform.machi
             [f"the image {IMAGE} cannot be pulled", DENIED, "gpuproof iam policy --on ec2 --role"],
         ),
         (
+            DockerSettings({IMAGE: SimulatedImage(sys.executable, error=FORBIDDEN)}),
+            [f"the image {IMAGE} cannot be pulled", "403 Forbidden", "gpuproof iam policy --on ec2 --role"],
+        ),
+        (
             DockerSettings({IMAGE: SimulatedImage(sys.executable, architecture=OTHER_PROCESSOR)}),
             [f"the image {IMAGE} is for {OTHER_PROCESSOR} processors"],
         ),
@@ -100,7 +109,7 @@ OTHER_PROCESSOR = {"amd64": "arm64", "arm64": "amd64"}["amd64" if platform.machi
             ["the container could not be started: docker: Error", "python3", "exit code: 127"],
         ),
     ],
-    ids=["no docker", "no toolkit", "no image", "denied", "other processor", "no python"],
+    ids=["no docker", "no toolkit", "no image", "denied", "forbidden", "other processor", "no python"],
 )
 def test_an_image_that_cannot_run_fails_the_run_with_the_reason(
     jobs: HostJobs, tmp_path: Path, docker: DockerSettings | None, reasons: list[str]

@@ -196,7 +196,13 @@ def test_the_role_reaches_gpuproofs_prefix_and_no_other_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "group", ["/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs", "/gpuproof/ec2"]
+    "group",
+    [
+        "/aws/sagemaker/TrainingJobs",
+        "/aws/sagemaker/ProcessingJobs",
+        "/aws/sagemaker/TransformJobs",
+        "/gpuproof/ec2",
+    ],
 )
 def test_the_role_writes_its_logs_and_the_user_reads_them(group: str) -> None:
     group_arn = f"arn:aws:logs:eu-west-1:123456789012:log-group:{group}"

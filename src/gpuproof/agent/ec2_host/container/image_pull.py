@@ -22,9 +22,17 @@ _REFUSED_S = 60.0
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _FULL = "no space left on device"
 # What no repetition changes; Docker reports no codes. Sources: the messages of docker pull in
-# https://github.com/moby/moby and https://github.com/distribution/distribution/blob/main/docs/content/spec/api.md
+# https://github.com/moby/moby and https://github.com/distribution/distribution/blob/main/docs/content/spec/api.md; with containerd's
+# image store: https://github.com/aws/aws-lambda-base-images/issues/220, https://github.com/aws-samples/bedrock-access-gateway/issues/114
 _FINAL = (_FULL, "manifest unknown", "not found", "no matching manifest", "invalid reference format")
-_REFUSED = ("denied", "unauthorized", "no basic auth credentials", "not authorized")
+_REFUSED = (
+    "denied",
+    "unauthorized",
+    "no basic auth credentials",
+    "not authorized",
+    "403 forbidden",
+    "insufficient_scope",
+)
 _LAYER_STATES = ("Download complete", "Pull complete", "Already exists")
 
 
@@ -163,7 +171,7 @@ class ImagePull:
 
 
 def _is_refusal(text: str) -> bool:
-    return any(word in text for word in _REFUSED)
+    return any(word in text.lower() for word in _REFUSED)
 
 
 def _permission_hint(image: EcrImage) -> str:

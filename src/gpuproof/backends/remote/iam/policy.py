@@ -29,6 +29,7 @@ _GROUPS = {
     "sagemaker": (
         "/aws/sagemaker/TrainingJobs",
         "/aws/sagemaker/ProcessingJobs",
+        "/aws/sagemaker/TransformJobs",
         "/aws/sagemaker/NotebookInstances",
         "/aws/sagemaker/Endpoints/*",
     ),
