@@ -120,6 +120,22 @@ Quiet: the same file saves the checkpoint from the CPU
         model.load_state_dict(torch.load(model_dir + "/model.pth"))
         return model
 
+Bad: what is saved from the CPU is another file
+
+    import os
+    import torch
+
+    def train(model, features):
+        torch.save(features.cpu(), "/opt/ml/model/features.pt")
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(4, 2)
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))  # <-
+        return model
+
+    def predict_fn(data, model):
+        return model(data)
+
 Quiet: the arguments may contain it
 
     import torch
@@ -167,7 +183,8 @@ def check(module: Module, project: Project) -> Hits:
     trained = [
         job.model.script for job in endpoints if job.model is not None and job.model.script is not None
     ]
-    if any(_saves_from_cpu(local) for script in (module, *trained) for local in local_modules(script)):
+    names = {_file_name(load, 0) for load in calls_to(module, "torch.load")}
+    if any(_saves_from_cpu(local, names) for script in (module, *trained) for local in local_modules(script)):
         return
     for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
@@ -217,7 +234,8 @@ def _on_every_rank(module: Module, project: Project) -> Hits:
         return
     if has_one_gpu_per_host(module, project) or script_uses(module, _SHARDED, "name", "call"):
         return
-    if any(_saves_from_cpu(local) for local in local_modules(module)):
+    names = {_file_name(load, 0) for load in calls_to(module, "torch.load")}
+    if any(_saves_from_cpu(local, names) for local in local_modules(module)):
         return
     saved = [path for save in calls_to(module, "torch.save") if (path := save.expression("f", 1)) is not None]
     for call in calls_to(module, "torch.load"):
@@ -253,9 +271,18 @@ def _fills_model(call: Call) -> bool:
     return False
 
 
-def _saves_from_cpu(module: Module) -> bool:
-    """Whether a `torch.save` of a module certainly saves what was moved to the CPU before."""
+def _file_name(call: Call, position: int) -> str | None:
+    """The last part of the path of a file; None if it is unknown."""
+    path = call.argument("f", position)
+    return (path.text or path.suffix).rpartition("/")[2] or None
+
+
+def _saves_from_cpu(module: Module, loaded: set[str | None]) -> bool:
+    """Whether a `torch.save` of a module certainly saves what was moved to the CPU before, and may be one of the loaded files."""
     for save in calls_to(module, "torch.save"):
+        name = _file_name(save, 1)
+        if name is not None and None not in loaded and name not in loaded:
+            continue
         saved, function = save.expression("obj", 0), module.function_of(save.node)
         moves = [
             call
