@@ -64,6 +64,8 @@ class Operator:
 class Memory:
     """Allocations and frees on one GPU, in their order, from the start of the script to the end of the last step.
 
+    Loops before the end of the first step have a few of their passes.
+
     Args:
         blocks: (bytes, index in `CATEGORIES`) of each block.
         events: `i + 1` allocates block i, `-(i + 1)` frees it, 0 ends a step.

@@ -34,6 +34,7 @@ from gpuproof.trace.pytorch.operators import OperatorLog
 from gpuproof.trace.pytorch.operators.finite_values import watch_checks
 from gpuproof.trace.pytorch.operators.sequences import watch_packed_sequences
 from gpuproof.trace.pytorch.recorder import Mark, Recorder
+from gpuproof.trace.pytorch.repetitions import without_repetitions
 from gpuproof.trace.pytorch.saved_models import replace_files
 from gpuproof.trace.pytorch.steps.repeated_calls import RepeatedCalls
 from gpuproof.trace.pytorch.steps.trained_parameters import TrainedParameters
@@ -283,7 +284,7 @@ class TorchSession:
         start = marks[-2] if len(marks) > 1 else self._base
         last = marks[-1]
         parameters = self._all_parameters()
-        memory = recorder.memory(marks)
+        memory = without_repetitions(recorder.memory(marks))
         return Trace(
             framework="torch",
             framework_version=torch.__version__.partition("+")[0],
