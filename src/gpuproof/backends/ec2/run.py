@@ -29,7 +29,7 @@ from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
 from gpuproof.backends.ec2.tracking.result_locations import delete_run, results_of
-from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
+from gpuproof.backends.ec2.tracking.silence import SilenceLimits, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.hosts import FIRST_HOST, host_names
 from gpuproof.backends.record import RunRecord
@@ -56,7 +56,7 @@ class EC2Run(RemoteRun):
         clock: a monotonic clock, in seconds.
         sleep: waits for a number of seconds.
         now: the time in seconds since the epoch.
-        patience: how long instances that report nothing are waited for.
+        silence_limits: how long instances that report nothing are waited for.
     """
 
     backend = "ec2"
@@ -71,7 +71,7 @@ class EC2Run(RemoteRun):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.time,
-        patience: Patience | None = None,
+        silence_limits: SilenceLimits | None = None,
     ) -> None:
         super().__init__(
             aws,
@@ -84,7 +84,7 @@ class EC2Run(RemoteRun):
         self._launch = launch
         self._is_recorded = bool(launch.instances)
         self._now = now
-        self._patience = patience or Patience()
+        self._silence_limits = silence_limits or SilenceLimits()
         self._stop_requested: float | None = None
         self._heard = False
         self._instances: Mapping[str, Mapping[str, Any]] | None = {}
@@ -341,7 +341,7 @@ class EC2Run(RemoteRun):
         """Terminate its instances if they have reported nothing for too long; returns what to tell the user."""
         now, launch = self._now(), self._launch
         launched = record.document["instances_started"] or launch.launching or launch.created
-        since = self._patience.exceeded_since(self._reports, now, launched, self._stop_requested)
+        since = self._silence_limits.exceeded_since(self._reports, now, launched, self._stop_requested)
         living = () if since is None else self._living(record)
         if since is None or not living or self._has_output():
             return ()

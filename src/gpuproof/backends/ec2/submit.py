@@ -15,7 +15,7 @@ from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.capacity import no_capacity, unavailable_type
 from gpuproof.backends.ec2.submission.retry import retry_note, retry_plan
 from gpuproof.backends.ec2.submission.submission import Launched, submit_once
-from gpuproof.backends.ec2.tracking.silence import Patience
+from gpuproof.backends.ec2.tracking.silence import SilenceLimits
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY
 from gpuproof.backends.errors import UnavailableType
 from gpuproof.backends.progress import SubmitProgress
@@ -48,7 +48,7 @@ def submit(
         GPUproofError: a request failed; what was created has been deleted.
     """
     catalogue = Catalogue.load()
-    patience = Patience(first_report_seconds())
+    silence_limits = SilenceLimits(first_report_seconds())
     first = plan
     interrupted: EC2Run | None = None
     tried: tuple[UnavailableType, ...] = ()
@@ -57,7 +57,9 @@ def submit(
         launched: Launched | None = None
         try:
             launched = submit_once(plan, aws, catalogue, progress, before=tried, sleep=sleep)
-            run = EC2Run(aws, launched.record, catalogue=catalogue, sleep=sleep, patience=patience)
+            run = EC2Run(
+                aws, launched.record, catalogue=catalogue, sleep=sleep, silence_limits=silence_limits
+            )
             if interrupted is not None:
                 _record_continuation(interrupted, run.id)
             yield run

@@ -10,11 +10,11 @@ import pytest
 from gpuproof.backends.base import Notice
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.run import EC2Run
-from gpuproof.backends.ec2.tracking.silence import Patience, silence_notice
+from gpuproof.backends.ec2.tracking.silence import SilenceLimits, silence_notice
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = Patience(900.0)
+PATIENCE = SilenceLimits(900.0)
 
 
 def late(seconds: float) -> Any:
@@ -29,7 +29,7 @@ def notices(run: EC2Run) -> list[str]:
 def test_a_followed_run_ends_an_instance_that_has_reported_nothing(ec2: Any) -> None:
     launch = ec2.launch()
     ec2.emulator.forget_requests()
-    run = ec2.look_at(launch, patience=PATIENCE, now=late(1000))
+    run = ec2.look_at(launch, silence_limits=PATIENCE, now=late(1000))
     (notice,) = notices(run)
     assert f"{launch.instances[0]} has reported nothing in 16 min" in notice
     assert f"gpuproof explain {launch.run_id}" in notice
@@ -41,7 +41,7 @@ def test_a_followed_run_ends_an_instance_that_has_reported_nothing(ec2: Any) -> 
 
 def test_its_reason_is_known_on_other_machines_and_when_ec2_has_forgotten_the_instance(ec2: Any) -> None:
     launch = ec2.launch()
-    ec2.look_at(launch, patience=PATIENCE, now=late(1000)).wait()
+    ec2.look_at(launch, silence_limits=PATIENCE, now=late(1000)).wait()
     (listed,) = [item for item in ec2.store().records() if item.id == launch.run_id]
     assert "it had reported nothing" in (listed.reason or "")
     stored = read_launch(ec2.aws, launch.bucket, launch.run_id)
@@ -60,7 +60,7 @@ def test_its_reason_is_known_on_other_machines_and_when_ec2_has_forgotten_the_in
 def test_an_instance_that_has_reported_a_phase_is_left_alone(ec2: Any, phase: str) -> None:
     launch = ec2.launch()
     ec2.boot(launch, phase)
-    snapshot = ec2.look_at(launch, patience=PATIENCE, now=late(3000)).describe()
+    snapshot = ec2.look_at(launch, silence_limits=PATIENCE, now=late(3000)).describe()
     assert (snapshot.notices, ec2.states(launch)) == ((), ["running"])
 
 
@@ -68,13 +68,13 @@ def test_an_instance_whose_output_arrives_is_left_alone(ec2: Any) -> None:
     # It may not write to the bucket of the runs, but it works.
     launch = ec2.launch()
     ec2.log(launch, "epoch 1")
-    snapshot = ec2.look_at(launch, patience=PATIENCE, now=late(3000)).describe()
+    snapshot = ec2.look_at(launch, silence_limits=PATIENCE, now=late(3000)).describe()
     assert (snapshot.notices, ec2.states(launch)) == ((), ["running"])
 
 
 def test_an_instance_that_boots_is_left_alone(ec2: Any) -> None:
     launch = ec2.launch()
-    ec2.look_at(launch, patience=PATIENCE, now=late(800)).describe()
+    ec2.look_at(launch, silence_limits=PATIENCE, now=late(800)).describe()
     assert ec2.states(launch) == ["running"]
 
 
@@ -89,13 +89,13 @@ def test_an_instance_that_cannot_be_terminated_is_still_billed(ec2: Any) -> None
     launch = ec2.launch()
     ec2.emulator.faults("access-denied,service=ec2,operation=TerminateInstances")
     with pytest.raises(Exception, match="still running on AWS"):
-        notices(ec2.look_at(launch, patience=PATIENCE, now=late(1000)))
+        notices(ec2.look_at(launch, silence_limits=PATIENCE, now=late(1000)))
 
 
 def test_without_permission_to_describe_instances_it_is_ended_too(ec2: Any) -> None:
     launch = ec2.launch()
     ec2.emulator.faults("access-denied,service=ec2,operation=DescribeInstances")
-    snapshot = ec2.look_at(launch, patience=PATIENCE, now=late(1000)).describe()
+    snapshot = ec2.look_at(launch, silence_limits=PATIENCE, now=late(1000)).describe()
     assert len(snapshot.notices) == 1
     ec2.emulator.faults()
     assert ec2.states(launch) == ["terminated"]

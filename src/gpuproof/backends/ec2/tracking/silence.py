@@ -15,7 +15,7 @@ _CONSOLE_LINES = 10
 
 
 @dataclass(frozen=True)
-class Patience:
+class SilenceLimits:
     """How long a client that waits for a run waits for the first report of its instances.
 
     Args:
