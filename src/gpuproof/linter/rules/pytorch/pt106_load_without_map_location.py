@@ -146,6 +146,7 @@ Quiet: the arguments may contain it
 
 import ast
 import re
+from collections.abc import Iterable
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
@@ -183,12 +184,10 @@ def check(module: Module, project: Project) -> Hits:
     trained = [
         job.model.script for job in endpoints if job.model is not None and job.model.script is not None
     ]
-    names = {_file_name(load, 0) for load in calls_to(module, "torch.load")}
-    if any(_saves_from_cpu(local, names) for script in (module, *trained) for local in local_modules(script)):
-        return
+    from_cpu = _saved_from_cpu(local for script in (module, *trained) for local in local_modules(script))
     for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
-        if function is None or _has_location(call) or _loads_no_model(call):
+        if function is None or _has_location(call) or _loads_no_model(call) or _may_be(call, from_cpu):
             continue
         # `if cuda: load(path) else: load(path, map_location="cpu")`
         branches = [
@@ -234,13 +233,11 @@ def _on_every_rank(module: Module, project: Project) -> Hits:
         return
     if has_one_gpu_per_host(module, project) or script_uses(module, _SHARDED, "name", "call"):
         return
-    names = {_file_name(load, 0) for load in calls_to(module, "torch.load")}
-    if any(_saves_from_cpu(local, names) for local in local_modules(module)):
-        return
+    from_cpu = _saved_from_cpu(local_modules(module))
     saved = [path for save in calls_to(module, "torch.save") if (path := save.expression("f", 1)) is not None]
     for call in calls_to(module, "torch.load"):
         path = call.expression("f", 0)
-        if path is None or _has_location(call) or _loads_no_model(call):
+        if path is None or _has_location(call) or _loads_no_model(call) or _may_be(call, from_cpu):
             continue
         if not any(_is_same_path(module, path, other) for other in saved) or not _fills_model(call):
             continue
@@ -277,34 +274,40 @@ def _file_name(call: Call, position: int) -> str | None:
     return (path.text or path.suffix).rpartition("/")[2] or None
 
 
-def _saves_from_cpu(module: Module, loaded: set[str | None]) -> bool:
-    """Whether a `torch.save` of a module certainly saves what was moved to the CPU before, and may be one of the loaded files."""
-    for save in calls_to(module, "torch.save"):
-        name = _file_name(save, 1)
-        if name is not None and None not in loaded and name not in loaded:
-            continue
-        saved, function = save.expression("obj", 0), module.function_of(save.node)
-        moves = [
-            call
-            for call in calls_named(module, "cpu", "to")
-            if (call.method == "cpu" or call.argument("device", 0).text == "cpu")
-            and module.function_of(call.node) is function
-        ]
-        if saved is None:
-            continue
-        made = module.origin(saved)
-        if any(
-            module.tree.is_within(move.node, each)
-            for move in moves
-            for each in (saved, made)
-            if each is not None
-        ):
-            return True
-        before = [move for move in moves if move.node.lineno <= save.node.lineno]
-        names = [node for node in ast.walk(made or saved) if isinstance(node, ast.Name)]
-        if any(moves_name(module, name, before) for name in names):
-            return True
-    return False
+def _may_be(load: Call, files: set[str | None]) -> bool:
+    """Whether the file that is loaded may be one of these; an unknown name may be any."""
+    name = _file_name(load, 0)
+    return bool(files) and (name is None or None in files or name in files)
+
+
+def _saved_from_cpu(modules: Iterable[Module]) -> set[str | None]:
+    """The names of the files to which a `torch.save` certainly saves what was moved to the CPU before."""
+    return {
+        _file_name(save, 1)
+        for module in modules
+        for save in calls_to(module, "torch.save")
+        if _is_from_cpu(module, save)
+    }
+
+
+def _is_from_cpu(module: Module, save: Call) -> bool:
+    saved, function = save.expression("obj", 0), module.function_of(save.node)
+    moves = [
+        call
+        for call in calls_named(module, "cpu", "to")
+        if (call.method == "cpu" or call.argument("device", 0).text == "cpu")
+        and module.function_of(call.node) is function
+    ]
+    if saved is None:
+        return False
+    made = module.origin(saved)
+    if any(
+        module.tree.is_within(move.node, each) for move in moves for each in (saved, made) if each is not None
+    ):
+        return True
+    before = [move for move in moves if move.node.lineno <= save.node.lineno]
+    names = [node for node in ast.walk(made or saved) if isinstance(node, ast.Name)]
+    return any(moves_name(module, name, before) for name in names)
 
 
 def _loads_no_model(call: Call) -> bool:
