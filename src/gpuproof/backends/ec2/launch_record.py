@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpuproof.backends.aws.services.ec2 import RUN_TAG
+
 VERSION = 1
+_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,18 @@ class LaunchRecord:
     continued_by: str = ""
     schedule: str = ""
     lost_seconds: float | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of its first instance in the AWS console; before the launch, of a list of the run's instances."""
+        host = next(
+            (host for start, host in _CONSOLES.items() if self.region.startswith(start)),
+            f"{self.region}.console.aws.amazon.com",
+        )
+        page = f"Instances:tag:{RUN_TAG}={self.run_id}"
+        if self.instances:
+            page = f"InstanceDetails:instanceId={self.instances[0]}"
+        return f"https://{host}/ec2/home?region={self.region}#{page}"
 
     def to_bytes(self) -> bytes:
         """The record as JSON."""

@@ -14,7 +14,7 @@ from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.agent_job.machine import JupyterServer, parse_server
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
-from gpuproof.backends.aws.services.ec2 import RUN_TAG, tag_dict
+from gpuproof.backends.aws.services.ec2 import tag_dict
 from gpuproof.backends.base import Event
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
@@ -44,8 +44,6 @@ from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.explain import Report
-
-_CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 
 
 class EC2Run(RemoteRun):
@@ -118,18 +116,7 @@ class EC2Run(RemoteRun):
     @property
     def address(self) -> str:
         """The address of its first instance in the AWS console."""
-        region = self._launch.region
-        host = next(
-            (host for start, host in _CONSOLES.items() if region.startswith(start)),
-            f"{region}.console.aws.amazon.com",
-        )
-        instances = self._launch.instances
-        page = (
-            f"InstanceDetails:instanceId={instances[0]}"
-            if instances
-            else f"Instances:tag:{RUN_TAG}={self.id}"
-        )
-        return f"https://{host}/ec2/home?region={region}#{page}"
+        return self._launch.address
 
     @property
     def lacked_capacity(self) -> bool:
