@@ -19,6 +19,7 @@ import boto3
 from botocore.config import Config
 from werkzeug.serving import make_server
 
+from gpuproof.backends.remote.iam.policy import Scope, role_policy
 from gpuproof_emulator.auth.token import load_token
 from gpuproof_emulator.bootstrap import user_environment
 from gpuproof_emulator.emulator import Emulator
@@ -256,9 +257,7 @@ class EmulatedAccount:
         iam = self.client("iam", "us-east-1")
         with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_role(RoleName="scheduler", AssumeRolePolicyDocument=document)
-            policy = {
-                "Statement": [{"Effect": "Allow", "Action": "sagemaker:DeleteEndpoint", "Resource": "*"}]
-            }
+            policy = role_policy(Scope(backend="scheduler"))
             iam.put_role_policy(RoleName="scheduler", PolicyName="delete", PolicyDocument=json.dumps(policy))
         self.client("scheduler", region).create_schedule(
             Name=name,

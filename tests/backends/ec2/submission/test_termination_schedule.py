@@ -132,5 +132,5 @@ def test_a_plan_without_the_role_says_what_is_not_covered(sandbox: EC2Sandbox) -
     covered = replace(plan, schedule_role=f"arn:aws:iam::123456789012:role/{ROLE}")
     operations = [call.operation for call in covered.calls()]
     assert operations.index("run_instances") < operations.index("create_schedule")
-    assert "safety net" in dict(covered.describe())
-    assert "safety net" not in dict(plan.describe())
+    assert "safeguard" in dict(covered.describe())
+    assert "safeguard" not in dict(plan.describe())
