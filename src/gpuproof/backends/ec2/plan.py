@@ -335,7 +335,7 @@ class EC2Plan(DisplayedPlan):
         yield "time limit", limit_text(self.targets, self.max_cost_usd, self.max_duration, self.retries)
         if self.schedule_role is not None:
             yield (
-                "safety net",
+                "safeguard",
                 f"a schedule in AWS ends it {Duration(int(MARGIN_S))} after that, if nothing else has",
             )
         if self.spot:
