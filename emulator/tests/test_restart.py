@@ -108,7 +108,9 @@ def test_a_new_emulator_has_a_role_for_jobs_and_one_that_was_deleted_returns(tmp
         assert role in _roles(emulator)
         job = Account(emulator, emulator.bucket("data"), "first").trained("true", RoleArn=role)
         assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
-        emulator.client("iam").delete_role(RoleName="emulator")
+        iam = emulator.client("iam")
+        iam.delete_role_policy(RoleName="emulator", PolicyName="gpuproof")
+        iam.delete_role(RoleName="emulator")
         assert role not in _roles(emulator)
     with running_emulator(tmp_path, role=True) as emulator:
         assert role in _roles(emulator)
