@@ -21,6 +21,8 @@ _NOT_NUMERIC = (b'"', b"{", b"n", b"t", b"f", b"N", b"I")
 def read(body: Body, line: int = 1, start: int = 0) -> Any:
     """Parse a JSON body as Python values. Accepts NaN and Infinity, because Python's clients write them.
 
+    Integers beyond 64 bits are exact without orjson, and floats with it: https://github.com/ijl/orjson#int
+
     Args:
         body: the payload, or a part of it.
         line: number of its first line in the payload.
