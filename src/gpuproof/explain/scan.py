@@ -238,7 +238,7 @@ class _Window:
             self._scan.failure = self._scan.failure or (line, _line_of(text, match))
             self._end_in(_line_of(text, match))
             return
-        # A progress bar and a line that follows it are one line to whoever counts them.
+        # A progress bar, which ends in a carriage return, counts as one line with the text that follows it.
         following = [
             raw.rstrip(b"\r").rpartition(b"\r")[2]
             for raw in self._buffer[stop : stop + LOOKAHEAD_BYTES].split(b"\n")[1:]

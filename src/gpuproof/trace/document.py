@@ -172,7 +172,7 @@ class Trace:
         compiled: the script uses `torch.compile` or XLA.
         checkpointing: the script recomputes activations.
         strategy: `none`, `ddp`, `fsdp`, `data-parallel`, `mirrored`.
-        world_size: GPUs that the script was told of.
+        world_size: number of GPUs in the script's environment.
         sharding: with the strategy `fsdp`, and if the units are known.
         collective_bytes: sent by each GPU in a step.
         input: the input pipeline.

@@ -26,7 +26,7 @@ class Wrappers:
     Args:
         gpu: knows which parameters are on the GPU.
         notes: takes assumptions.
-        world: how many GPUs the script was told of.
+        world: number of GPUs in the script's environment.
 
     Attributes:
         compiled: it has used torch.compile, which is left out.

@@ -41,7 +41,7 @@ _COUNT_IDLE = re.compile(
     r"|set_(virtual_device|logical_device)_configuration|get_device_details|get_memory_info|log_params?|format|bool|isinstance"
     r"|ValueError|RuntimeError|SystemExit|exit)$"
 )
-"""Calls that use no GPU that they are told of."""
+"""Calls that use none of the GPUs in their arguments."""
 _KEYWORDS = re.compile(
     r"^(device_map|device_ids|gpus|num_gpus|n_gpus|tensor_parallel\w*|tp_size|distribute\w*|devices)$"
 )

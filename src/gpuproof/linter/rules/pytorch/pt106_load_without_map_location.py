@@ -92,7 +92,7 @@ Quiet: the checkpoint is saved from the CPU, only rank 0 loads it, or it is a da
     if dist.get_rank() == 0:
         torch.save(model.module.state_dict(), "/opt/ml/checkpoints/last.pt")
 
-Quiet: the weights of somebody else
+Quiet: published weights, of which no device is known
 
     import os
     import torch
