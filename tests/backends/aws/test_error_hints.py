@@ -29,6 +29,14 @@ QUOTA = (
 CASES = [
     ("s3", "ListObjectsV2", "ExpiredToken", "The provided token has expired.", "aws sso login"),
     ("sagemaker", "CreateTrainingJob", "ExpiredTokenException", "The security token included", "expired"),
+    (
+        "ec2",
+        "RunInstances",
+        "UnauthorizedOperation",
+        f"{WHO}ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:network-interface/* with an explicit deny in a "
+        "service control policy.",
+        "add them to the tags of the job",
+    ),
     ("ec2", "RunInstances", "RequestExpired", "Request has expired.", "aws sso login"),
     ("sts", "GetCallerIdentity", "InvalidClientTokenId", "The security token is invalid", "AWS_PROFILE"),
     (

@@ -170,9 +170,9 @@ def test_a_spot_instance_is_requested_once(price: str | None, most: str | None) 
     }
 
 
-def test_instance_and_volume_carry_the_runs_tags() -> None:
-    built = request(plan(tags={"team": "vision"}))
-    for kind in ("instance", "volume"):
+def test_everything_that_the_launch_creates_carries_the_runs_tags() -> None:
+    built = request(replace(plan(tags={"team": "vision"}), spot=True))
+    for kind in ("instance", "volume", "network-interface", "spot-instances-request"):
         found = tags(built, kind)
         assert found.pop("gpuproof:version")
         assert found == {
@@ -186,16 +186,21 @@ def test_instance_and_volume_carry_the_runs_tags() -> None:
         }
 
 
+def test_on_demand_no_spot_request_is_tagged() -> None:
+    kinds = [specification["ResourceType"] for specification in request()["TagSpecifications"]]
+    assert kinds == ["instance", "volume", "network-interface"]
+
+
 def test_a_name_that_the_user_gives_is_kept() -> None:
     assert tags(request(plan(tags={"Name": "mine"})), "instance")["Name"] == "mine"
 
 
 @pytest.mark.parametrize("key", ["cost centre", "team/vision", "équipe", ".", "_index"])
-def test_a_key_that_the_metadata_service_cannot_return_is_only_on_the_volume(key: str) -> None:
+def test_a_key_that_the_metadata_service_cannot_return_is_not_on_the_instance(key: str) -> None:
     built = request(plan(tags={key: "value", "ok+-=.,_:@9": "value"}))
     assert key not in tags(built, "instance")
     assert "ok+-=.,_:@9" in tags(built, "instance")
-    assert tags(built, "volume")[key] == "value"
+    assert tags(built, "volume")[key] == tags(built, "network-interface")[key] == "value"
 
 
 def test_too_many_tags_are_rejected_with_room_for_the_stop_request() -> None:

@@ -42,6 +42,26 @@ CASES = [
         "You are not authorized to perform this operation. ... with an explicit deny in a service control policy.",
         "type",
     ),
+    (
+        "UnauthorizedOperation",
+        "... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* with an explicit deny in a "
+        "service control policy.",
+        "type",
+    ),
+    *(
+        (
+            "UnauthorizedOperation",
+            f"... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:{part}/* with an explicit deny in a service "
+            "control policy. Encoded authorization failure message: abc",
+            "region",
+        )
+        for part in (
+            "123456789012:network-interface",
+            "123456789012:spot-instances-request",
+            "123456789012:volume",
+            ":image",
+        )
+    ),
     ("PendingVerification", "Your account is currently being verified.", "stop"),
     ("PendingVerification", "Your request for accessing resources in this region is being", "region"),
     ("OptInRequired", "You are not subscribed to this service.", "region"),

@@ -195,6 +195,16 @@ def test_a_policy_that_forbids_every_type_is_the_error(sandbox: EC2Sandbox) -> N
     sandbox.assert_nothing_left(plan)
 
 
+def test_a_policy_that_demands_tags_is_no_reason_to_try_other_types(sandbox: EC2Sandbox) -> None:
+    plan = sandbox.plan("p4d.24xlarge", "g5.xlarge")
+    sandbox.refuse("UnauthorizedOperation", DENIED.replace(":instance/*", ":network-interface/*"), 403)
+    with pytest.raises(AwsRefused, match="network-interface") as raised:
+        sandbox.submit(plan)
+    assert "If it demands tags, add them to the tags of the job" in (raised.value.remedy or "")
+    assert sandbox.faulty.count("RunInstances") == 1
+    sandbox.assert_nothing_left(plan)
+
+
 def test_an_image_of_another_architecture_leads_to_the_next_type(sandbox: EC2Sandbox) -> None:
     message = "The architecture 'arm64' of the specified instance type does not match the architecture 'x86_64' of the AMI."
     sandbox.refuse("InvalidParameterValue", message, instance="g5g.xlarge")

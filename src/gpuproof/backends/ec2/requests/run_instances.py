@@ -77,10 +77,7 @@ def run_instances_request(
         },
         "BlockDeviceMappings": [_root_volume(target), *_other_volumes(target)],
         "SecurityGroupIds": list(plan.security_groups(target.region) or (NEW_GROUP,)),
-        "TagSpecifications": [
-            {"ResourceType": "instance", "Tags": instance_tags(plan, target)},
-            {"ResourceType": "volume", "Tags": volume_tags(plan, target)},
-        ],
+        "TagSpecifications": _tag_specifications(plan, target),
         "UserData": user_data,
     }
     if zone.subnet:
@@ -121,19 +118,21 @@ def _spot_options(plan: LaunchInput) -> dict[str, Any]:
     return {"MarketType": "spot", "SpotOptions": options}
 
 
-def instance_tags(plan: LaunchInput, target: EC2Target) -> list[dict[str, str]]:
-    """The instance's tags in the form of the API; without the user's tags whose keys it cannot have."""
-    all_tags = _tags(plan, target)
-    return _listed({key: value for key, value in all_tags.items() if _is_in_metadata(key)})
+def _tag_specifications(plan: LaunchInput, target: EC2Target) -> list[dict[str, Any]]:
+    """The tags of everything that the launch creates, since a policy may demand them on each.
 
-
-def volume_tags(plan: LaunchInput, target: EC2Target) -> list[dict[str, str]]:
-    """The volume's tags in the form of the API.
+    The instance has none of the user's tags whose keys the metadata service cannot return.
 
     Raises:
         InvalidJob: the user's tags exceed EC2's limits.
     """
-    return _listed(_tags(plan, target))
+    tags = _tags(plan, target)
+    on_instance = {key: value for key, value in tags.items() if _is_in_metadata(key)}
+    others = ("volume", "network-interface", *(("spot-instances-request",) if plan.spot else ()))
+    return [
+        {"ResourceType": "instance", "Tags": _listed(on_instance)},
+        *({"ResourceType": kind, "Tags": _listed(tags)} for kind in others),
+    ]
 
 
 def _tags(plan: LaunchInput, target: EC2Target) -> dict[str, str]:

@@ -46,6 +46,7 @@ _SCALING = "sagemaker.application-autoscaling.amazonaws.com"
 _REGIONAL = (
     "instances",
     "launched",
+    "all-launched",
     "launch-parts",
     "security-groups",
     "new-security-groups",
@@ -288,6 +289,9 @@ def _resources(kind: str, scope: Scope) -> list[str]:
             return [f"{ec2}:instance/*"]
         case "launched":
             return [f"{ec2}:instance/*", f"{ec2}:volume/*"]
+        case "all-launched":
+            names = ("instance", "volume", "network-interface", "spot-instances-request")
+            return [f"{ec2}:{name}/*" for name in names]
         case "launch-parts":
             # Images and their snapshots are in accounts of AWS.
             public = [f"arn:{partition}:ec2:{region}::{name}/*" for name in ("image", "snapshot")]
