@@ -173,3 +173,123 @@ def test_hosts_that_are_declared_and_not_read_share_nothing(
 ) -> None:
     files = {"launch.py": TWO, "train.py": HOSTS.format(use=use)}
     assert codes(tmp_path, files, "DS106") == found
+
+
+GLOO = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+{line}
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+"""
+P4D = """
+from sagemaker.pytorch import PyTorch
+
+PyTorch(
+    entry_point="train.py", role="r", framework_version="2.3", py_version="py311", instance_count=2,
+    instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+).fit()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('gpus = dist.new_group(backend="nccl")', []),
+        ("gpus = dist.new_group(backend=chosen)", []),
+        ("plan = CPUOffload(offload_params=True)", []),
+        ("plan = fully_shard(net, offload_policy=CPUOffloadPolicy())", []),
+        ("evens = dist.new_group([0, 2])", ["DS113"]),
+        ('hosts = dist.new_group([0, 2], backend="gloo")', ["DS113"]),
+        ("print(dist.is_nccl_available())", ["DS113"]),
+        ("plan = CPUOffload(offload_params=False)", ["DS113"]),
+        ("plan = wrap(net, cpu_offload=None)", ["DS113"]),
+        ("saving = FullStateDictConfig(offload_to_cpu=True)", ["DS113"]),
+    ],
+)
+def test_gloo_has_a_reason_if_another_group_has_nccl_or_parameters_are_on_the_host(
+    line: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": P4D, "train.py": GLOO.format(line=line)}
+    assert codes(tmp_path, files, "DS113") == found
+
+
+ADDED = """
+import torch
+
+model = Net()
+critic = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+slow = torch.optim.SGD(critic.parameters(), lr=0.01)
+model.head = torch.nn.Linear(4, 2)
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('optimizer.add_param_group({"params": model.head.parameters()})', []),
+        ('self.optimizer.add_param_group({"params": model.head.parameters()})', []),
+        ("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", []),
+        ("wrapped = Wrapper(model)\nsecond = torch.optim.SGD(wrapped.parameters(), lr=0.1)", []),
+        ("second = torch.optim.SGD(model.head.parameters(), lr=0.1)", []),
+        ('slow.add_param_group({"params": model.head.parameters()})', ["PF122"]),
+        ("second = torch.optim.SGD(critic.parameters(), lr=0.1)", ["PF122"]),
+        ("", ["PF122"]),
+    ],
+)
+def test_a_layer_is_trained_if_an_optimizer_of_this_model_gets_it(
+    line: str, found: list[str], tmp_path: Path
+) -> None:
+    assert codes(tmp_path, {"train.py": ADDED.format(line=line)}, "PF122") == found
+
+
+SAVED = """
+import argparse
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.nn.parallel import DistributedDataParallel
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int)
+args = parser.parse_args()
+dist.init_process_group("nccl")
+local_rank = int(os.environ["LOCAL_RANK"])
+model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank), device_ids=[local_rank])
+model(torch.ones(8)).sum().backward()
+state = model.module.state_dict()
+{save}
+"""
+
+
+@pytest.mark.parametrize(
+    ("save", "found"),
+    [
+        ('if dist.get_rank() == 0:\n    torch.save(state, "m.pt")', []),
+        ('if not args.distributed or local_rank == 0:\n    torch.save(state, "m.pt")', []),
+        ('if dist.is_initialized():\n    pass\nelse:\n    torch.save(state, "m.pt")', []),
+        ('if not dist.is_initialized():\n    torch.save(state, "m.pt")', []),
+        ('if dist.get_world_size() == 1:\n    torch.save(state, "m.pt")', []),
+        ('if args.distributed and args.is_main:\n    torch.save(state, "m.pt")', []),
+        ('if main_process:\n    torch.save(state, "m.pt")', []),
+        ("torch.save(state, args.host_path)", []),
+        ('torch.save(state, f"{os.getpid()}.pt")', []),
+        ('model = FSDP(model)\ntorch.save(state, "m.pt")', []),
+        ('if dist.is_initialized():\n    torch.save(state, "m.pt")', ["DS114"]),
+        ('if args.process == 0:\n    torch.save(state, "m.pt")', []),
+        ('if dist.get_world_size() > 1:\n    torch.save(state, "m.pt")', ["DS114"]),
+        ('if args.num_workers > 0:\n    torch.save(state, "m.pt")', ["DS114"]),
+        ('if args.preprocess:\n    torch.save(state, "m.pt")', ["DS114"]),
+        ('template_path = "m.pt"\ntorch.save(state, template_path)', ["DS114"]),
+        ("torch.save(state, args.preprocessed_path)", ["DS114"]),
+        ('print(isinstance(model, FSDP))\ntorch.save(state, "m.pt")', ["DS114"]),
+    ],
+)
+def test_only_a_condition_or_name_that_differs_between_ranks_guards_a_save(
+    save: str, found: list[str], tmp_path: Path
+) -> None:
+    assert codes(tmp_path, {"train.py": SAVED.format(save=save)}, "DS114") == found

@@ -18,6 +18,15 @@ _GUARD = re.compile(
     re.IGNORECASE,
 )
 """Words in conditions that may restrict the code to a single process."""
+_SAME_ON_ALL = re.compile(
+    r"(^|\.)(n|num|max)_?(workers|nodes|hosts|processes|proc|epochs)$|(^|\.)(host_names|preprocess(ed|ing)?(_\w+)?|process(ed|ing)(_\w+)?)$"
+)
+"""Values that are the same on every rank, although a word in them could be a rank's."""
+_HOLDS_WITH_RANKS = re.compile(
+    r"(^|\.)((is_|use_)?(distributed|ddp|dist|multiprocessing_distributed)|is_initialized|is_available)$"
+)
+"""Values that are true on every rank of a distributed run."""
+_WORLD_SIZE = re.compile(r"(^|\.)(get_)?world_size$", re.IGNORECASE)
 _SEVERAL_CALLS = re.compile(
     r"(^|\.)(mp|multiprocessing)\.spawn$|^torch\.multiprocessing\.|(^|\.)start_processes$"
 )
@@ -123,8 +132,8 @@ def _nodes_before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
 
 def _is_guarded(module: Module, node: ast.AST) -> bool:
     function = module.function_of(node)
-    for test in _tests_around(module, node, function):
-        if _may_depend_on_rank(module, test):
+    for test, holds in _tests_around(module, node, function):
+        if not (holds and _holds_on_every_rank(module, test)) and _may_depend_on_rank(module, test):
             return True
     line = getattr(node, "lineno", 0)
     scope: ast.AST = function if function is not None else module.tree.root
@@ -138,23 +147,46 @@ def _is_guarded(module: Module, node: ast.AST) -> bool:
     return False
 
 
-def _tests_around(module: Module, node: ast.AST, function: FunctionNode | None) -> list[ast.expr]:
-    tests: list[ast.expr] = []
+def _tests_around(
+    module: Module, node: ast.AST, function: FunctionNode | None
+) -> list[tuple[ast.expr, bool]]:
+    """The conditions around a node, each with whether it certainly holds where the node runs."""
+    tests: list[tuple[ast.expr, bool]] = []
+    inside = node
     for ancestor in module.tree.ancestors(node):
         if ancestor is function:
             break
-        if isinstance(ancestor, (ast.If, ast.IfExp, ast.While)):
-            tests.append(ancestor.test)
+        if isinstance(ancestor, (ast.If, ast.While)):
+            tests.append((ancestor.test, inside in ancestor.body))
+        elif isinstance(ancestor, ast.IfExp):
+            tests.append((ancestor.test, inside is ancestor.body))
         elif isinstance(ancestor, ast.BoolOp):
-            tests.append(ancestor)
+            tests.append((ancestor, False))
+        inside = ancestor
     return tests
+
+
+def _holds_on_every_rank(module: Module, test: ast.expr) -> bool:
+    """Whether a condition of a distributed run certainly has the same result, true, on every rank."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_holds_on_every_rank(module, value) for value in values)
+        case ast.Call(func=function):
+            return _HOLDS_WITH_RANKS.search(module.text(function)) is not None
+        case ast.Name() | ast.Attribute():
+            return _HOLDS_WITH_RANKS.search(module.text(test)) is not None
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE() | ast.NotEq()], comparators=[ast.Constant()]):
+            size = left.func if isinstance(left, ast.Call) else left
+            return _WORLD_SIZE.search(module.text(size)) is not None
+        case _:
+            return False
 
 
 def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
     text = module.text(test)
     if re.fullmatch(r"__name__\s*==\s*['\"]__main__['\"]", text):
         return False
-    if _GUARD.search(text):
+    if _GUARD.search(_without_same(module, test)):
         return True
     for name in (node for node in ast.walk(test) if isinstance(node, ast.Name)):
         parent = module.parent(name)
@@ -170,6 +202,18 @@ def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
         elif _GUARD.search(module.text(made)):
             return True
     return False
+
+
+def _without_same(module: Module, test: ast.expr) -> str:
+    """The words of a condition, without values that are the same on every rank."""
+    names = [node for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))]
+    words = [module.text(node) for node in names if not isinstance(module.parent(node), ast.Attribute)]
+    words += [
+        node.value
+        for node in ast.walk(test)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return " ".join(word for word in words if not _SAME_ON_ALL.search(word))
 
 
 def _is_parameter(module: Module, name: ast.Name) -> bool:

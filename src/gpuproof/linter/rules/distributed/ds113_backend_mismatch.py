@@ -79,12 +79,12 @@ Quiet: Gloo for host tensors in addition to NCCL
     model = torch.nn.Linear(8, 1).cuda()
 """
 
+import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.device_use import touches_device
@@ -93,7 +93,8 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
-_OFFLOAD = re.compile(r"offload", re.IGNORECASE)
+_OFFLOAD = re.compile(r"offload(?!_to_cpu)", re.IGNORECASE)
+"""Calls and arguments that keep parameters on the host; `offload_to_cpu` only moves what is saved."""
 
 rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
 
@@ -103,17 +104,13 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     gpus = [gpus_per_host(project, job) if job.instance_type.is_known else None for job in jobs]
     starts = process_group_inits(module)
-    if not jobs or None in gpus or len(starts) != 1 or calls_named(module, "new_group"):
+    if not jobs or None in gpus or len(starts) != 1:
         return
     backend = starts[0].argument("backend", 0)
-    if (
-        not backend.is_known
-        or calls_named(module, "is_nccl_available")
-        or uses(module, _OFFLOAD, "keyword", "call")
-    ):
+    if not backend.is_known or _is_chosen(module, starts[0]):
         return
     name = jobs[0].instance_type.text
-    if backend.text == "gloo" and all(gpus) and touches_device(module):
+    if backend.text == "gloo" and all(gpus) and touches_device(module) and not _needs_gloo(module):
         other = "nccl"
         message = f"gloo copies the gradients of `{name}`'s GPUs through host memory"
     elif backend.text == "nccl" and not any(gpus):
@@ -128,3 +125,32 @@ def check(module: Module, project: Project) -> Hits:
         remedy=f'Use init_process_group("{other}").',
         fix=Fix(f"Use {other}", edits, safe=True) if edits else None,
     )
+
+
+def _is_chosen(module: Module, start: Call) -> bool:
+    """Whether the process group starts under a test for NCCL."""
+    tests = [
+        ancestor.test
+        for ancestor in module.tree.ancestors(start.node)
+        if isinstance(ancestor, (ast.If, ast.IfExp))
+    ]
+    checks = calls_named(module, "is_nccl_available")
+    return any(module.tree.is_within(call.node, test) for call in checks for test in tests)
+
+
+def _needs_gloo(module: Module) -> bool:
+    """Whether Gloo is for tensors on the host: another group has NCCL, or parameters are offloaded."""
+    for call in calls_named(module, "new_group", "new_subgroups"):
+        backend = call.argument("backend", 2 if call.method == "new_group" else 4)
+        if backend.is_unknown or "nccl" in (backend.text or ""):
+            return True
+    for call in all_calls(module):
+        for name in call.keywords:
+            value = call.argument(name)
+            if _OFFLOAD.search(name) and not (value.is_known and not value.value):
+                return True
+        if _OFFLOAD.search(call.method):
+            flag = call.argument("offload_params", 0)
+            if not (flag.is_known and flag.flag is False):
+                return True
+    return False

@@ -101,9 +101,10 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
@@ -121,8 +122,11 @@ _WRAPS = re.compile(r"(^|\.)(DistributedDataParallel|DDP)$")
 _SHARDED = re.compile(
     r"(^|\.)(FSDP|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type)$|^torch\.distributed\.rpc\b"
 )
-_OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|BytesIO|buffer", re.IGNORECASE)
-"""Names of values that differ between ranks."""
+_OWN_FILE = re.compile(
+    r"rank|host|node|worker|(?<!pre)process(?!ed|or|ing)|pid|device|gpu|uuid|tmp|temp(?!la|er)|BytesIO|buffer",
+    re.IGNORECASE,
+)
+"""Names of unknown values that may differ between ranks."""
 
 
 @rule.module
@@ -130,7 +134,7 @@ def check(module: Module, project: Project) -> Hits:
     yield from _beside_lightning(module)
     if not process_group_inits(module) or not calls_to(module, "torch.save"):
         return
-    if not script_uses(module, _WRAPS, "call", "name") or script_uses(module, _SHARDED, "call", "name"):
+    if not script_uses(module, _WRAPS, "call", "name") or _shards(module):
         return
     if uses_distribution_library(module):
         return
@@ -162,12 +166,24 @@ def _beside_lightning(module: Module) -> Hits:
             )
 
 
+def _shards(script: Module) -> bool:
+    """Whether code of the script shards a model; a test such as `isinstance(model, FSDP)` does not."""
+    for module in local_modules(script):
+        tests = [call.node for call in calls_named(module, "isinstance", "issubclass")]
+        for use in find_uses(module, "call", "name"):
+            if _SHARDED.search(use.text) and not module.tree.is_within_any(use.node, tests):
+                return True
+    return False
+
+
 def _has_own_file(module: Module, call: Call) -> bool:
     path = call.expression("f", 1)
-    origin = module.origin(path)
-    if path is None or (call.argument("f", 1).text or "").startswith("/tmp"):  # noqa: S108
+    value = call.argument("f", 1)
+    if path is None or (value.text or "").startswith("/tmp"):  # noqa: S108
         return True
-    nodes = [node for made in (path, origin) if made is not None for node in ast.walk(made)]
+    if value.is_sure and value.text is not None:
+        return False
+    nodes = [node for made in (path, module.origin(path)) if made is not None for node in ast.walk(made)]
     names = [
         node.id if isinstance(node, ast.Name) else node.attr
         for node in nodes

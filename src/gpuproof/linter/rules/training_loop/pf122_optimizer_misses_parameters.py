@@ -94,11 +94,13 @@ def check(module: Module, _: Project) -> Hits:
     optimizers = [call for call in all_calls(module) if call.name is not None and _OPTIMIZER.match(call.name)]
     for optimizer in optimizers:
         name = _model_of(module, optimizer)
-        if name is None or calls_named(module, "add_param_group"):
+        if name is None:
             continue
         for addition, what in _additions(module, name):
-            if _is_after(module, addition, optimizer.node) and not _is_created_again(
-                module, optimizers, optimizer, addition
+            if (
+                _is_after(module, addition, optimizer.node)
+                and not _is_created_again(module, optimizers, optimizer, addition)
+                and not _gets_more(module, optimizer, addition)
             ):
                 yield rule.hit(
                     optimizer.span,
@@ -175,19 +177,52 @@ def _branches(module: Module, node: ast.AST) -> list[ast.AST]:
 def _is_created_again(module: Module, optimizers: list[Call], optimizer: Call, addition: ast.AST) -> bool:
     """Whether another optimizer is created after an addition, here or in a function that may be called later."""
     line: int = getattr(addition, "lineno", 0)
+    name = _model_of(module, optimizer)
     return any(
         other is not optimizer
         and (
             other.node.lineno > line
             or module.function_of(other.node) is not module.function_of(optimizer.node)
         )
+        and not _is_of_another(module, other, name)
         for other in optimizers
     )
 
 
+def _is_of_another(module: Module, other: Call, name: str | None) -> bool:
+    """Whether an optimizer gets only the parameters of an object that was not made from the named model."""
+    found = calls_within(calls_named(module, "parameters"), other.node)
+    receiver = found[0].receiver if len(found) == 1 else None
+    if not isinstance(receiver, ast.Name):
+        return False
+    values: list[ast.expr] = [receiver]
+    for value in values:
+        for child in ast.walk(value):
+            if isinstance(child, (ast.Name, ast.Attribute)) and module.text(child) == name:
+                return False
+            bindings = module.reaching(child) if isinstance(child, ast.Name) else []
+            if any(binding.kind not in ("assign", "definition", "import") for binding in bindings):
+                return False
+            values += [item.value for item in bindings if item.value is not None and item.value not in values]
+    return True
+
+
+def _gets_more(module: Module, optimizer: Call, addition: ast.AST) -> bool:
+    """Whether `add_param_group` may give the optimizer what was added: not if another optimizer gets it, or before."""
+    for call in calls_named(module, "add_param_group"):
+        made = origin_call(module, call.receiver)
+        if made is not None and _OPTIMIZER.match(made.name or "") and made.node is not optimizer.node:
+            continue
+        is_before = call.node.lineno < getattr(addition, "lineno", 0) and not module.loops_around(call.node)
+        if is_before and module.function_of(call.node) is module.function_of(addition):
+            continue
+        return True
+    return False
+
+
 def _parts(module: Module, optimizers: list[Call]) -> Hits:
     """Optimizers of a part of a model with adapters, if nothing else optimizes the adapters."""
-    if len(optimizers) != 1 or calls_named(module, "add_param_group"):
+    if len(optimizers) != 1 or _gets_more(module, optimizers[0], optimizers[0].node):
         return
     optimizer = optimizers[0]
     calls = calls_within(calls_named(module, "parameters"), optimizer.node)
