@@ -52,25 +52,21 @@ def create_roles(iam: Any) -> None:
     Args:
         iam: an IAM client.
     """
-    from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES, Scope, role_policy
+    from gpuproof.backends.remote.iam.policy import ROLE_NAMES, Scope, role_policy, trust_policy
 
     existing = {role["RoleName"] for role in iam.list_roles(MaxItems=1000)["Roles"]}
     profile = ROLE_NAMES["ec2"]
     for name, backend in ((NAME, "sagemaker"), (ROLE_NAMES["scheduler"], "scheduler"), (profile, "ec2")):
         if name not in existing:
-            _create_role(iam, name, SERVICES[backend])
-            policy = role_policy(Scope(backend=backend, account=ACCOUNT))
-            iam.put_role_policy(RoleName=name, PolicyName="gpuproof", PolicyDocument=json.dumps(policy))
+            scope = Scope(backend=backend, account=ACCOUNT)
+            iam.create_role(
+                RoleName=name,
+                AssumeRolePolicyDocument=json.dumps(trust_policy(scope)),
+                Description="A role for jobs, created by the emulator.",
+            )
+            policy = json.dumps(role_policy(scope))
+            iam.put_role_policy(RoleName=name, PolicyName="gpuproof", PolicyDocument=policy)
     if not iam.list_instance_profiles_for_role(RoleName=profile)["InstanceProfiles"]:
         with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_instance_profile(InstanceProfileName=profile)
         iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
-
-
-def _create_role(iam: Any, name: str, service: str) -> None:
-    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    iam.create_role(
-        RoleName=name,
-        AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
-        Description="A role for jobs, created by the emulator.",
-    )

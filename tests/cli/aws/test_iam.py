@@ -7,12 +7,17 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from gpuproof.backends.remote.iam.policy_size import size_of
 from gpuproof.cli.main import main
 from gpuproof.errors import ExitCode
+from support.emulated_account import EmulatedAccount, emulated_account
+
+ACCOUNT = "123456789012"
+TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:done"
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +25,12 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUPROOF_BUCKET", raising=False)
     monkeypatch.delenv("GPUPROOF_ROLE_ARN", raising=False)
     monkeypatch.delenv("GPUPROOF_INSTANCE_PROFILE", raising=False)
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedAccount]:
+    with emulated_account(tmp_path_factory.mktemp("account")) as account:
+        yield account
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[str, object], str]:
@@ -30,7 +41,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[str, 
 
 @pytest.mark.parametrize("which", ["--user", "--role", "--trust"])
 def test_one_policy_can_go_straight_into_a_file(capsys: pytest.CaptureFixture[str], which: str) -> None:
-    document, words = printed(capsys, which)
+    document, words = printed(capsys, which, "--account", ACCOUNT)
     assert document["Version"] == "2012-10-17"
     assert words.splitlines()[0].startswith(f"{which.removeprefix('--')}: ")
     assert "aws iam" in words
@@ -138,6 +149,7 @@ def test_policies_for_ec2_name_its_role(
         (["--output", "out"], "is not an S3 address"),
         (["--kms-key", "alias/x"], "not the ARN of a KMS key"),
         (["--user", "--part", "0"], "'0' is not a number of a part"),
+        (["--topic", "done"], "not the ARN of an SNS topic"),
         (["--role", "--part", "1"], "--part needs --user or --cleanup"),
     ],
 )
@@ -148,6 +160,56 @@ def test_what_cannot_be_meant_is_wrong_usage(
     out, err = capsys.readouterr()
     assert out == ""
     assert problem in err
+
+
+@pytest.mark.parametrize("backend", ["sagemaker", "scheduler"])
+def test_a_trust_policy_names_the_account_or_is_not_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    condition = {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    document, _ = printed(capsys, "--on", backend, "--trust", "--account", ACCOUNT)
+    assert document["Statement"][0]["Condition"] == condition  # type: ignore[index]
+    assert main(["iam", "policy", "--on", backend, "--trust"]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "--trust --account 123456789012" in err
+
+
+@pytest.mark.slow
+def test_a_trust_policy_names_the_account_of_the_credentials(
+    capsys: pytest.CaptureFixture[str], account: EmulatedAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in account.environment.items():
+        monkeypatch.setenv(name, value)
+    document, _ = printed(capsys, "--trust")
+    assert document["Statement"][0]["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}  # type: ignore[index]
+    documents, words = printed(capsys)
+    assert documents["trust"] == document
+    assert "<account>" not in words
+    # Only trust policies are narrowed to it without --account.
+    assert ACCOUNT not in json.dumps(documents["user"])
+
+
+def test_without_an_account_all_are_printed_with_a_placeholder_in_the_trust_policy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    documents, words = printed(capsys)
+    assert documents["trust"]["Statement"][0]["Condition"] == {  # type: ignore[index]
+        "StringEquals": {"aws:SourceAccount": "<account>"}
+    }
+    assert "trust: replace <account> by the account, or add --account" in words
+
+
+def test_the_role_may_publish_to_the_topics_of_asynchronous_endpoints_that_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document, _ = printed(capsys, "--role", "--topic", TOPIC)
+    (statement,) = [item for item in document["Statement"] if "sns:Publish" in item["Action"]]  # type: ignore[attr-defined]
+    assert statement["Resource"] == [TOPIC]
+    without, _ = printed(capsys, "--role")
+    assert "sns" not in json.dumps(without)
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""Print the minimal IAM permissions that GPUproof needs, as policy JSON. Makes no AWS calls.
+"""Print the minimal IAM permissions that GPUproof needs, as policy JSON. The only AWS call is for the account, which a trust
+policy names: it is read from your credentials, or given with --account.
 
 gpuproof iam policy --user     for users who start jobs
 gpuproof iam policy --role     for the jobs' execution role
@@ -13,12 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.cli.arguments import add_command, add_json_only_flags
-from gpuproof.errors import ExitCode, UsageError
+from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
@@ -35,12 +38,14 @@ _ATTACH = (
 _PUT_ROLE = (
     "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json"
 )
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:\S+")
+_UNKNOWN_ACCOUNT = "<account>"
 _CREATE_ROLE = "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json"
 _NOTES = {
     "sagemaker": {
         "user": _USER_NOTE,
         "role": f"for the jobs' execution role {{role}}: their files in the bucket, logs, images and metrics.\n{_PUT_ROLE}",
-        "trust": f"trust policy of the role {{role}}: only SageMaker may assume it.\n{_CREATE_ROLE}",
+        "trust": f"trust policy of the role {{role}}: only SageMaker may assume it, for jobs of the account.\n{_CREATE_ROLE}",
     },
     "ec2": {
         "user": _USER_NOTE,
@@ -51,7 +56,7 @@ _NOTES = {
     },
     "scheduler": {
         "role": f"for the role {{role}} with which `gpuproof deploy --ttl` deletes endpoints: nothing else.\n{_PUT_ROLE}",
-        "trust": f"trust policy of the role {{role}}: only EventBridge Scheduler may assume it.\n{_CREATE_ROLE}",
+        "trust": f"trust policy of the role {{role}}: only EventBridge Scheduler may assume it, for schedules of the account.\n{_CREATE_ROLE}",
     },
 }
 
@@ -95,7 +100,9 @@ def add_parser(commands: Subparsers) -> None:
         "GPUPROOF_INSTANCE_PROFILE, else gpuproof-ec2); without a value: only the role's policy",
     )
     parser.add_argument("--job-role", dest="role", help=argparse.SUPPRESS)
-    parser.add_argument("--account", help="AWS account, 12 digits (default: any)")
+    parser.add_argument(
+        "--account", help="AWS account, 12 digits (default: any; in trust policies, that of your credentials)"
+    )
     parser.add_argument("--region", help="AWS region of the jobs (default: any)")
     parser.add_argument(
         "--regions",
@@ -117,6 +124,13 @@ def add_parser(commands: Subparsers) -> None:
         default=[],
         metavar="S3",
         help="an s3:// address that jobs write to; may be repeated",
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="ARN",
+        help="an SNS topic to which asynchronous endpoints publish (deploy --async-success); may be repeated",
     )
     parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of your VPC")
     parser.add_argument(
@@ -152,6 +166,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--role without a value contradicts --{arguments.which}.", remedy="--role ROLE")
         arguments.which = "role"
     scope = _scope(arguments)
+    if arguments.which in (None, "trust") and arguments.on != "ec2" and scope.account == "*":
+        scope = _with_own_account(scope, arguments)
     makers = {
         "user": policy.user_policy,
         "role": policy.role_policy,
@@ -167,7 +183,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.which == "user":
         _print_user_policy("user", _USER_NOTE, policy.user_policy(scope), arguments)
         return ExitCode.OK
-    documents = {name: makers[name](scope) for name in chosen}
+    anywhere = _scope(arguments)  # without --account, only the trust policy names one
+    documents = {name: makers[name](scope if name == "trust" else anywhere) for name in chosen}
     for name in chosen:
         attach = _attach_commands(name, documents[name], arguments)
         note = _NOTES[scope.backend][name].format(role=scope.role_name.rpartition("/")[2], attach=attach)
@@ -222,7 +239,7 @@ def _same_command(arguments: argparse.Namespace) -> str:
     for flag in ("bucket", "role", "account", "region", "regions", "kms_key"):
         if value := getattr(arguments, flag):
             words += [f"--{flag.replace('_', '-')}", value]
-    for flag in ("input", "output"):
+    for flag in ("input", "output", "topic"):
         for value in getattr(arguments, flag):
             words += [f"--{flag}", value]
     return shlex.join([*words, *(["--vpc"] if arguments.vpc else [])])
@@ -238,6 +255,9 @@ def _scope(arguments: argparse.Namespace) -> Scope:
     from gpuproof import settings
     from gpuproof.backends.remote.iam.policy import Scope
 
+    for topic in arguments.topic:
+        if not _TOPIC.fullmatch(topic):
+            raise UsageError(f"'{topic}' is not the ARN of an SNS topic.", remedy="aws sns list-topics")
     for address in (*arguments.input, *arguments.output):
         if not address.startswith("s3://"):
             raise UsageError(f"'{address}' is not an S3 address.", remedy="Write s3://BUCKET/PREFIX.")
@@ -271,4 +291,43 @@ def _scope(arguments: argparse.Namespace) -> Scope:
         inputs=tuple(arguments.input),
         outputs=tuple(arguments.output),
         vpc=arguments.vpc,
+        topics=tuple(arguments.topic),
     )
+
+
+def _with_own_account(scope: Scope, arguments: argparse.Namespace) -> Scope:
+    """The scope with the account of the credentials, which a trust policy names.
+
+    Raises:
+        UsageError: it is not known, and only the trust policy is to be printed.
+    """
+    account, why = _own_account()
+    if account is None and arguments.which == "trust":
+        raise UsageError(
+            f"The trust policy names the account whose jobs may use the role, and it is not known: {why}",
+            remedy=f"{_same_command(arguments)} --trust --account 123456789012 (12 digits of your own; the account's "
+            "page in the AWS console shows them)",
+        )
+    if account is None:
+        print(
+            f"trust: replace {_UNKNOWN_ACCOUNT} by the account, or add --account: {why}",
+            file=sys.stderr,
+        )
+    return replace(scope, account=account or _UNKNOWN_ACCOUNT)
+
+
+def _own_account() -> tuple[str | None, str]:
+    """The account of the credentials; None and the reason if it is not known."""
+    try:
+        from gpuproof.app.session import aws_client  # boto3 loads slowly
+        from gpuproof.backends.aws.unknown_account import ASSUMED_REGION
+
+        aws = aws_client(None)
+        if not aws.has_credentials():
+            return None, "there are no AWS credentials."
+        # Any region of the partition knows the caller.
+        return aws_client(aws.configured_region or ASSUMED_REGION).caller().account, ""
+    except ImportError as error:
+        return None, f"boto3 is not installed ({error})."
+    except GPUproofError as error:
+        return None, error.message

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.ec2.planning.profile import find_profile
+from gpuproof.backends.remote.iam.policy import ROLE_NAMES, SERVICES
+from gpuproof.backends.remote.planning.schedule_role import find_schedule_role
 from gpuproof.backends.sagemaker.planning.role import find_role
 from gpuproof.errors import UsageError
 from support.faulty_aws import FaultyAws, query_error
@@ -59,6 +62,24 @@ def test_of_several_roles_none_is_guessed(aws: Aws) -> None:
         find_role(aws)
     assert all(arn in caught.value.message for arn in arns)
     assert "--role one" in str(caught.value.remedy)
+
+
+def test_of_several_roles_gpuproofs_own_is_used_on_every_service(aws: Aws) -> None:
+    for backend, service in SERVICES.items():
+        for name in (f"a-{backend}", ROLE_NAMES[backend], f"z-{backend}"):
+            make(aws, name, service)
+    profile = ROLE_NAMES["ec2"]
+    for name in ("a-ec2", profile):
+        aws.call("iam", "create_instance_profile", InstanceProfileName=name)
+        aws.call("iam", "add_role_to_instance_profile", InstanceProfileName=name, RoleName=profile)
+    try:
+        assert find_role(aws).arn.endswith(":role/gpuproof-sagemaker")
+        assert find_profile(aws).name == "gpuproof-ec2"
+        assert find_schedule_role(aws, "A schedule").endswith(":role/gpuproof-scheduler")
+    finally:
+        for name in ("a-ec2", profile):
+            aws.call("iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=profile)
+            aws.call("iam", "delete_instance_profile", InstanceProfileName=name)
 
 
 def test_without_a_role_the_remedy_makes_one(aws: Aws) -> None:

@@ -123,6 +123,7 @@ class Scope:
         inputs: `s3://` addresses of other buckets that jobs read.
         outputs: `s3://` addresses of other buckets that jobs write.
         vpc: whether jobs run in subnets of the account.
+        topics: ARNs of SNS topics to which asynchronous endpoints publish.
     """
 
     backend: str = "sagemaker"
@@ -135,6 +136,7 @@ class Scope:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     vpc: bool = False
+    topics: tuple[str, ...] = ()
 
     @property
     def role_name(self) -> str:
@@ -181,7 +183,12 @@ def role_policy(scope: Scope) -> dict[str, Any]:
 
 
 def trust_policy(scope: Scope) -> dict[str, Any]:
-    """The trust policy of the jobs' role: SageMaker, only for this account if it is known, or EC2.
+    """The trust policy of a role: its service, and SageMaker and EventBridge Scheduler only for resources of this account.
+
+    EC2 needs no such condition: an instance can only have a role of its own account.
+
+    Raises:
+        ValueError: the policy needs the account, and the scope is any.
 
     Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html and
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-roles-for-amazon-ec2.html
@@ -192,7 +199,9 @@ def trust_policy(scope: Scope) -> dict[str, Any]:
         "Principal": {"Service": SERVICES[scope.backend]},
         "Action": "sts:AssumeRole",
     }
-    if scope.backend != "ec2" and scope.account != "*":
+    if scope.backend != "ec2":
+        if scope.account == "*":
+            raise ValueError(f"the trust policy of {scope.role_name} needs the account")
         statement["Condition"] = {"StringEquals": {"aws:SourceAccount": scope.account}}
     return _document([statement])
 
@@ -235,9 +244,8 @@ def _statements(who: str, scope: Scope) -> list[dict[str, Any]]:
 def _applies(row: Row, scope: Scope) -> bool:
     if scope.backend not in row.backends:
         return False
-    if row.condition == "own-bucket":
-        return scope.bucket is None
-    return row.condition != "vpc" or scope.vpc
+    needed = {"own-bucket": scope.bucket is None, "vpc": scope.vpc, "topic": bool(scope.topics)}
+    return needed.get(row.condition, True)
 
 
 def _resources(kind: str, scope: Scope) -> list[str]:
@@ -324,6 +332,8 @@ def _resources(kind: str, scope: Scope) -> list[str]:
             return [f"{group}:*" for group in groups]
         case "log-streams":
             return [f"{group}:log-stream:*" for group in groups]
+        case "topics":
+            return list(scope.topics)
         case "repositories":
             # AWS's images are in accounts of AWS.
             return [f"arn:{partition}:ecr:{region}:*:repository/*"]
