@@ -293,3 +293,73 @@ def test_only_a_condition_or_name_that_differs_between_ranks_guards_a_save(
     save: str, found: list[str], tmp_path: Path
 ) -> None:
     assert codes(tmp_path, {"train.py": SAVED.format(save=save)}, "DS114") == found
+
+
+WITH_EPOCHS = """
+from sagemaker.pytorch import PyTorch
+
+PyTorch(
+    entry_point="train.py", role="r", framework_version="2.6", py_version="py312",
+    instance_type="ml.g5.xlarge", instance_count=1, hyperparameters={"epochs": 50},
+).fit()
+"""
+TRAINS = """
+import argparse
+import json
+import os
+import sys
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=3, help="SM_HPS has it, too")
+args = parser.parse_args()
+{line}
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(4)).sum().backward()
+optimizer.step()
+"""
+NOT_PARSED = TRAINS.replace("args = parser.parse_args()\n", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("for epoch in range(args.epochs): pass", []),
+        ("if args.epochs > 4: torch.manual_seed(1)", []),
+        ("train(args)", []),
+        ("settings = {**vars(args)}", []),
+        ('epochs = getattr(args, "epochs")', []),
+        ("epochs = getattr(args, name)", []),
+        ('epochs = json.loads(os.environ["SM_HPS"])["epochs"]', []),
+        ('epochs = os.environ["SM_HP_EPOCHS"]', []),
+        ('rate = os.environ["SM_HP_LR"]', ["SM107"]),
+        ("print(args)", ["SM107"]),
+        ('print(f"{args.epochs} epochs")', ["SM107"]),
+        ("args.epochs = 3", ["SM107"]),
+        ('print("SM_HPS")', ["SM107"]),
+    ],
+)
+def test_a_hyperparameter_is_read_if_what_was_parsed_is_used(
+    line: str, found: list[str], tmp_path: Path
+) -> None:
+    assert codes(tmp_path, {"launch.py": WITH_EPOCHS, "train.py": TRAINS.format(line=line)}, "SM107") == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("known, _ = parser.parse_known_args()\nepochs = known.epochs", []),
+        ("epochs = int(sys.argv[2])", []),
+        ("settings = dict(os.environ)", []),
+        ("print(os.environ)", ["SM107"]),
+        ('os.environ.update({"OMP_NUM_THREADS": "4"})', ["SM107"]),
+        ('debug = "DEBUG" in os.environ', ["SM107"]),
+        ("print(sys.argv)", ["SM107"]),
+        ("name = sys.argv[0]", ["SM107"]),
+        ("", ["SM107"]),
+    ],
+)
+def test_a_parser_that_is_only_declared_reads_nothing(line: str, found: list[str], tmp_path: Path) -> None:
+    files = {"launch.py": WITH_EPOCHS, "train.py": NOT_PARSED.format(line=line)}
+    assert codes(tmp_path, files, "SM107") == found

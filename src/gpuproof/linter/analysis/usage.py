@@ -14,6 +14,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_fu
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
+from gpuproof.linter.analysis.syntax_index import callee_name
 
 UseKind = Literal["call", "name", "attribute", "keyword", "string"]
 """Kinds of uses, and their texts:
@@ -71,6 +72,30 @@ def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bo
         script.unit,
         lambda: any(uses(module, pattern, *kinds) for module in local_modules(script)),
     )
+
+
+_MESSAGES = re.compile(r"^(print|pprint|debug|info|warning|warn|error|critical|exception|log|secho|echo)$")
+_MESSAGE_ARGUMENTS = ("help", "description", "epilog", "metavar", "choices", "desc")
+
+
+def is_message(module: Module, node: ast.AST) -> bool:
+    """Whether a value goes only into a message for people: printed, logged, of an exception, or the help of an argument."""
+    for ancestor in module.tree.ancestors(node):
+        match ancestor:
+            case ast.Raise():
+                return True
+            case ast.keyword(arg=name) if name in _MESSAGE_ARGUMENTS:
+                return True
+            case ast.Assert(msg=message):
+                return message is not None and module.tree.is_within(node, message)
+            case ast.Call(func=function) if not module.tree.is_within(node, function):
+                if _MESSAGES.match(callee_name(ancestor)):
+                    return True
+            case ast.stmt():
+                return False
+            case _:
+                continue
+    return False
 
 
 def code_around(module: Module, node: ast.AST) -> list[ast.AST]:

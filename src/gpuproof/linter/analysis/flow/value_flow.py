@@ -51,6 +51,13 @@ def follow(
     return flow.run()
 
 
+def follow_object(modules: Iterable[Module], module: Module, node: ast.expr) -> list[Arrival]:
+    """The places that receive an object as a whole; reads of its attributes and entries end there."""
+    flow = _ObjectFlow(list(modules), lambda _, call: callee_name(call) in ("vars", "dict", "asdict", "copy"))
+    flow.pending.append((module, node))
+    return flow.run()
+
+
 class _Flow:
     def __init__(self, modules: list[Module], carries: Carries) -> None:
         self.pending: list[tuple[Module, ast.AST]] = []
@@ -263,11 +270,7 @@ class _Flow:
 
     def _follow_object(self, module: Module, node: ast.expr) -> None:
         """The calls that receive an object as a whole, whose attributes and entries are followed by name."""
-        flow = _ObjectFlow(
-            self._modules, lambda _, call: callee_name(call) in ("vars", "dict", "asdict", "copy")
-        )
-        flow.pending.append((module, node))
-        self._arrivals += flow.run()
+        self._arrivals += follow_object(self._modules, module, node)
 
     def _follow_parameter(
         self, found: Definition, call: ast.Call, node: ast.AST, keyword: str | None

@@ -2,7 +2,8 @@
 
 The learning rate or number of epochs in the job has no effect: the script uses the values written in it, and a tuning
 job that searches over them repeats the same run. The rule requires the linked script and all modules of the project
-that it imports, and reports nothing if an unknown library might read them.
+that it imports, and reports nothing if an unknown library might read them. An argument that is parsed and never used
+has no effect either.
 
 Bad:
 
@@ -36,6 +37,8 @@ Good:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
     args, _ = parser.parse_known_args()
+    for epoch in range(args.epochs):
+        print(epoch)
 
 Quiet: the script reads the toolkit's variable
 
@@ -48,6 +51,27 @@ Quiet: the script reads the toolkit's variable
     import os
 
     settings = json.loads(os.environ["SM_HPS"])
+
+Bad: the script parses it and never uses it
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", instance_type="ml.g5.xlarge",
+        hyperparameters={"epochs": 50, "batch-size": 32},  # <-
+    ).fit()
+    # file: train.py
+    import argparse
+    import tensorflow as tf
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=16)
+    args = parser.parse_args()
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
+    model.fit([], [], epochs=5, batch_size=args.batch_size)
 
 Quiet: an unknown module may read them
 
@@ -118,61 +142,60 @@ Quiet: the script reads them from SM_HPS
     epochs = json.loads(os.environ["SM_HPS"])["epochs"]
 """
 
-import ast
-import re
-
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
-from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.contract.hyperparameter_reads import (
+    parsed_in_vain,
+    reads_command_line_anyhow,
+    reads_elsewhere,
+    variables_read,
+)
 from gpuproof.linter.knowledge.contract.script_contract import (
     hidden_imports,
     passed_hyperparameters,
     receives_hyperparameters,
 )
+from gpuproof.linter.knowledge.distribution.multi_gpu import trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("SM107", "hyperparameters-not-read", Severity.WARNING, when="link")
 
-_READERS = re.compile(
-    r"""
-    ^(argparse|click|typer|fire|absl|docopt|optparse|getopt|tyro|hydra|omegaconf|jsonargparse|simple_parsing|plac|tap
-      |configargparse|sagemaker_containers|sagemaker_training)(\.|$)
-    | ^sys\.(argv|orig_argv)\b | ^tensorflow\.(compat\.v1\.)?(app\.)?flags\b | (^|\.)(\w*ArgumentParser|\w*ArgParser|\w*CLI|cli)$
-    | (^|\.)hyperparameters$ | ^gpuproof\.runtime\b
-    """,
-    re.VERBOSE,
-)
-"""Command-line libraries, and functions that return the hyperparameters."""
-_HELPERS = re.compile(
-    r"^(sagemaker_containers|sagemaker_training)(\.|$)|(^|\.)hyperparameters$|^gpuproof\.runtime\b"
-)
-"""Functions that return the hyperparameters without the command line."""
-_TEXTS = re.compile(
-    r"SM_HPS?(_|$)|SM_USER_ARGS|SM_TRAINING_ENV|hyperparameters|/opt/ml/input/config|SM_INPUT_CONFIG"
-)
-
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
+    if script is None or script is job.module or not job.hyperparameters.is_known:
+        return
     names = list(passed_hyperparameters(job))
-    if script is not None and _passes_none(job):
-        yield from _unpassed(job, script, names)
+    if not names or hidden_imports(script) or reads_elsewhere(script):
         return
-    if script is None or not names or not receives_hyperparameters(job) or not job.hyperparameters.is_known:
+    variables = variables_read(script)
+    names = [name for name in names if name.replace("-", "_").upper() not in variables]
+    if _passes_none(job):
+        yield from _unpassed(job, names)
+    elif names and receives_hyperparameters(job) and not job.runs_others and not _calls_train(script):
+        yield from _unread(job, script, names)
+
+
+def _unread(job: JobDefinition, script: Module, names: list[str]) -> Hits:
+    if not reads_command_line_anyhow(script):
+        yield rule.hit(
+            job.where(job.hyperparameters),
+            f"The job passes {_listed(names)}, but `{job.script_title}` never reads its arguments: they have no effect.",
+            remedy=f'Declare them in the script: parser.add_argument("--{names[0]}", ...) and '
+            "args, _ = parser.parse_known_args().",
+        )
         return
-    if script is job.module or job.runs_others or _reads(script) or hidden_imports(script):
-        return
-    yield rule.hit(
-        job.where(job.hyperparameters),
-        f"The job passes {_listed(names)}, but `{job.script_title}` never reads its arguments: they have no effect.",
-        remedy=f'Declare them in the script: parser.add_argument("--{names[0]}", ...) and '
-        "args, _ = parser.parse_known_args().",
-    )
+    unused = parsed_in_vain(script, names) if trains_model(script) else []
+    if unused:
+        name = unused[0].replace("-", "_")
+        yield rule.hit(
+            job.where(job.hyperparameters),
+            f"The job passes {_listed(unused)}, which `{job.script_title}` parses and never uses: no effect.",
+            remedy=f"Use args.{name} in the script where the value is written out.",
+        )
 
 
 def _passes_none(job: JobDefinition) -> bool:
@@ -182,15 +205,11 @@ def _passes_none(job: JobDefinition) -> bool:
     return not any("$" in word for word in job.start.arguments)
 
 
-def _unpassed(job: JobDefinition, script: Module, names: list[str]) -> Hits:
+def _unpassed(job: JobDefinition, names: list[str]) -> Hits:
     assert job.start is not None
     given = {word.lstrip("-").partition("=")[0] for word in job.start.arguments}
     names = [name for name in names if name not in given and name.replace("_", "-") not in given]
-    if not names or not job.hyperparameters.is_known or script is job.module or hidden_imports(script):
-        return
-    if script_uses(script, _HELPERS, "call", "name") or script_uses(script, _TEXTS, "string"):
-        return
-    if any(_reads_environment(module) for module in local_modules(script)):
+    if not names:
         return
     by = "The command" if not job.command.is_absent else f"`{job.entry_point.text}`"
     yield rule.hit(
@@ -208,25 +227,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
 
 
-def _reads(script: Module) -> bool:
-    """Whether code of the script or its modules may read the hyperparameters."""
-    if script_uses(script, _READERS, "call", "name") or script_uses(script, _TEXTS, "string"):
-        return True
-    # The first MXNet and Chainer containers called `train(hyperparameters, ...)` of the script.
-    old = script.functions.get("train")
-    if old is not None and any(argument.arg in ("hyperparameters", "hps") for argument in old.args.args):
-        return True
-    return any(_reads_environment(module) for module in local_modules(script))
-
-
-def _reads_environment(module: Module) -> bool:
-    """Whether the module reads environment variables whose names it does not write out."""
-    for node in module.nodes(ast.Attribute):
-        if module.qualified(node) != "os.environ":
-            continue
-        parent = module.parent(node)
-        if isinstance(parent, ast.Subscript) and evaluate(module, parent.slice).text is not None:
-            continue
-        if not (isinstance(parent, ast.Attribute) and parent.attr in ("get", "setdefault", "pop")):
-            return True
-    return False
+def _calls_train(script: Module) -> bool:
+    """Whether it is a script for the first MXNet and Chainer containers, which called `train(hyperparameters, ...)`."""
+    function = script.functions.get("train")
+    return function is not None and any(
+        argument.arg in ("hyperparameters", "hps") for argument in function.args.args
+    )
