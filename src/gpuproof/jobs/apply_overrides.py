@@ -13,10 +13,14 @@ from typing import Any, TypeVar, get_args
 from gpuproof.errors import UsageError
 from gpuproof.jobs.distribution.launchers import NONE
 from gpuproof.jobs.kinds import KINDS
+from gpuproof.jobs.models.ec2 import EC2Settings
 from gpuproof.jobs.models.job_model import JobModel
 from gpuproof.jobs.models.script_jobs import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.options import CommandOption, KeyNames, Overrides, model_options
 from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
+
+_OF_SPOT = {"retry_spot": "--retry-spot", "rebalance": "--rebalance"}
+"""Flags that have an effect with spot capacity only."""
 
 ModelType = TypeVar("ModelType", bound=JobModel)
 JobType = TypeVar("JobType", bound=Job)
@@ -72,8 +76,10 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
         data["ec2"]["regions"] = job.ec2.named_regions(data["ec2"]["regions"])
     with flags_named(options):
         changed = type(job).model_validate(data).with_absolute_paths(folder)
-    if "retry_spot" in changes and changed.ec2.retry_spot and not changed.resources.spot:
-        raise UsageError("--retry-spot has no effect without spot capacity.", remedy="Add --spot.")
+    for key, flag in _OF_SPOT.items():
+        value, default = getattr(changed.ec2, key), EC2Settings.model_fields[key].default
+        if key in changes and value != default and not changed.resources.spot:
+            raise UsageError(f"{flag} has no effect without spot capacity.", remedy="Add --spot.")
     return changed
 
 

@@ -65,6 +65,7 @@ class NoEC2Settings:
     container: Literal[False] = False
     volume_size: None = None
     retry_spot: Literal[0] = 0
+    rebalance: Literal["checkpoint"] = "checkpoint"
     regions: tuple[()] = ()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpuproof.runtime.accumulation import Accumulation, accumulation
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
+from gpuproof.runtime.checkpoint.save_request import checkpoint_requested
 from gpuproof.runtime.contract import NoSuchChannel, hyperparameters, is_first_rank, paths
 from gpuproof.runtime.device import GpuRequired, device
 from gpuproof.runtime.distribution.collectives import gather, gather_object, print, reduce  # noqa: A004 - rt.print
@@ -31,6 +32,7 @@ __all__ = [
     "Setup",
     "accumulation",
     "checkpoint",
+    "checkpoint_requested",
     "device",
     "distributed",
     "gather",

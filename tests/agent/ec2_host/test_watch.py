@@ -79,12 +79,6 @@ def test_the_time_counts_from_the_start_of_user_data(
             Reason.INTERRUPTED,
             "Interrupted",
         ),
-        (
-            "meta-data/events/recommendations/rebalance",
-            '{"noticeTime": "x"}',
-            Reason.INTERRUPTED,
-            "Interrupted",
-        ),
     ],
 )
 def test_tags_and_notices_end_a_job(
@@ -101,6 +95,41 @@ def test_tags_and_notices_end_a_job(
         with pytest.raises(Ended) as ended:
             watch.wait(0.0)
     assert (ended.value.event.reason, ended.value.event.secondary_status) == (reason, secondary)
+
+
+REBALANCE = {"meta-data/events/recommendations/rebalance": '{"noticeTime": "2026-05-01T12:00:00Z"}'}
+
+
+def test_a_rebalance_recommendation_ends_no_job(
+    parameters: Callable[..., HostParameters], tmp_path: Path, clock: Clock
+) -> None:
+    with MetadataService(REBALANCE) as service:
+        watch = watch_of(service, tmp_path, clock, parameters())
+        assert watch.risk is None
+        for _ in range(2):
+            watch.look()
+            clock.now += 60
+        assert (watch.event, watch.risk) == (None, "2026-05-01T12:00:00Z")
+
+
+def test_a_notice_after_a_rebalance_recommendation_ends_the_job(
+    parameters: Callable[..., HostParameters], tmp_path: Path, clock: Clock
+) -> None:
+    notice = {"meta-data/spot/instance-action": '{"action": "terminate", "time": "x"}'}
+    with MetadataService({**REBALANCE, **notice}) as service:
+        watch = watch_of(service, tmp_path, clock, parameters())
+        with pytest.raises(Ended, match="takes the spot instance back"):
+            watch.look()
+
+
+def test_with_rebalance_stop_a_recommendation_ends_the_job(
+    parameters: Callable[..., HostParameters], tmp_path: Path, clock: Clock
+) -> None:
+    with MetadataService(REBALANCE) as service:
+        watch = watch_of(service, tmp_path, clock, parameters(rebalance="stop"))
+        with pytest.raises(Ended) as ended:
+            watch.look()
+    assert (ended.value.event.reason, ended.value.event.in_a_hurry) == (Reason.INTERRUPTED, True)
 
 
 def test_a_job_ends_before_its_time_is_over_so_that_uploads_remain_possible(

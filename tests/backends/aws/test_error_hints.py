@@ -33,8 +33,10 @@ CASES = [
         "ec2",
         "RunInstances",
         "UnauthorizedOperation",
-        f"{WHO}ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:network-interface/* with an explicit deny in a "
-        "service control policy.",
+        (
+            f"{WHO}ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:network-interface/* with an explicit deny in a "
+            "service control policy."
+        ),
         "add them to the tags of the job",
     ),
     ("ec2", "RunInstances", "RequestExpired", "Request has expired.", "aws sso login"),

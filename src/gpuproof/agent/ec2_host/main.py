@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from gpuproof.agent.machine.files import SERVER
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.agent.state import COMPLETED, FAILED, STOPPED
 from gpuproof.findings import Severity
+from gpuproof.runtime.checkpoint.save_request import REQUEST_FILE
 
 _ML = Path(CONTRACT_ROOT)
 _LOGS = Path("/opt/gpuproof/log")
@@ -152,11 +154,15 @@ class EC2Host:
         job = JobProcess(self._command(), self._log)
         access = JupyterAccess(_ML, self._reports.address(SERVER)) if parameters.machine else None
         stopped_by: Event | None = None
+        warned = False
         while (code := job.poll()) is None:
             watch.wait(_STEP_S)
             if watch.event is not None and stopped_by is None:
                 stopped_by = watch.event
                 job.stop(in_a_hurry=stopped_by.in_a_hurry)
+            if watch.risk is not None and not warned:
+                warned = True
+                self._request_checkpoints(watch.risk)
             self._checkpoints.poll()
             if self._log.problem:
                 self._log_copy.poll()
@@ -177,6 +183,17 @@ class EC2Host:
             if parameters.image and not messages:
                 messages = start_failure(code, list(self._log.last_lines))
             self._end.failure_reason = results.failure(code, messages)
+
+    def _request_checkpoints(self, since: str) -> None:
+        """Have the script save its state now and more often, and upload that; as far as there is anything to save."""
+        text = f"EC2 may take the spot instance back (rebalance recommendation of {since})"
+        if self._parameters.checkpoints:
+            text += ": checkpoints are saved and uploaded more often"
+            with suppress(OSError):  # the disk is full
+                (_ML / REQUEST_FILE).touch()
+            self._checkpoints.hurry()
+        self._tell(text)
+        self._end.notes.append(text)
 
     def _command(self) -> JobCommand:
         code = _ML / code_folder(self._parameters)

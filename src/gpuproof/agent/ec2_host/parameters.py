@@ -41,6 +41,7 @@ class HostParameters:
         retry_for: seconds for which calls to AWS that failed are repeated.
         watch_interval: seconds between two looks at the instance's tags and at notices of its interruption.
         checkpoint_interval: seconds between two uploads of checkpoints.
+        rebalance: what a rebalance recommendation leads to: `checkpoint`, or `stop`.
     """
 
     run_id: str
@@ -74,6 +75,7 @@ class HostParameters:
     watch_interval: float = 5.0
     checkpoint_interval: float = 60.0
     machine: bool = False
+    rebalance: str = "checkpoint"
 
     def to_json(self) -> dict[str, Any]:
         """The parameters as JSON values."""

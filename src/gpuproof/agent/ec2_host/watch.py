@@ -1,4 +1,8 @@
-"""Signs of life for the watchdog, and reasons to end the job: a stop request, an interruption of the instance, the time."""
+"""Signs of life for the watchdog, and reasons to end the job: a stop request, an interruption of the instance, the time.
+
+A rebalance recommendation says that a spot instance is at elevated risk of interruption; EC2 may never take it back:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from gpuproof.agent.ec2_host.parameters import HostParameters
 STOP_TAG = "gpuproof:stop"
 """The tag that asks an instance to stop its job; the client sets it."""
 
+_REBALANCE = "meta-data/events/recommendations/rebalance"
 _BEAT_S = 30.0
 _STEP_S = 0.2
 _LONGEST_MARGIN_S = 300.0
@@ -97,10 +102,13 @@ class Watch:
         margin = min(_LONGEST_MARGIN_S, _MARGIN * parameters.max_duration)
         self._end = (clock() if started is None else started) + parameters.max_duration - margin
         self._limit = parameters.max_duration
+        self._stops_at_rebalance = parameters.rebalance == "stop"
         self._next_beat = self._next_look = 0.0
         self.event: Event | None = None
         self.raises = True
         """Whether to raise `Ended`, once there is a reason."""
+        self.risk: str | None = None
+        """When EC2 said that it may take the spot instance back; None if it has not."""
 
     def install(self) -> None:
         """Regard SIGTERM, which the system sends when it shuts down, as a reason."""
@@ -150,10 +158,12 @@ class Watch:
                 Reason.INTERRUPTED,
                 f"EC2 takes the spot instance back ({action.get('action')} at {action.get('time')})",
             )
-        if self._metadata.get_object("meta-data/events/recommendations/rebalance") is not None:
-            return Event(
-                Reason.INTERRUPTED, "EC2 announced that it will probably take the spot instance back"
-            )
+        if self.risk is None and (notice := self._metadata.get_object(_REBALANCE)) is not None:
+            self.risk = str(notice.get("noticeTime"))
+            if self._stops_at_rebalance:
+                return Event(
+                    Reason.INTERRUPTED, "EC2 recommends to leave the spot instance (rebalance: stop)"
+                )
         return None
 
     def _handle(self, *_: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -115,6 +115,11 @@ class EC2Settings(StrictModel):
         default=0,
         description="How often a spot run is started again from its checkpoints when EC2 reclaims its instance.",
         examples=[3],
+    )
+    rebalance: Annotated[Literal["checkpoint", "stop"], Option(group=EC2_ONLY)] = Field(
+        default="checkpoint",
+        description="When EC2 says that it may take a spot instance back: checkpoint saves more often, stop ends the run.",
+        examples=["stop"],
     )
     regions: Annotated[
         tuple[Annotated[EC2Region, BeforeValidator(_read_region)], ...],

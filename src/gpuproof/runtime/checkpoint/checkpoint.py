@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from gpuproof.runtime.atomic_folders import discarded_folder, writes_collectively
 from gpuproof.runtime.checkpoint import storage
 from gpuproof.runtime.checkpoint.keras_callback import keras_callback
-from gpuproof.runtime.checkpoint.sigterm import EXIT_CODE, handle_sigterm, should_stop, wait_for_all_processes
+from gpuproof.runtime.checkpoint.save_request import SaveRequest
+from gpuproof.runtime.checkpoint.sigterm import EXIT_CODE, decide, handle_sigterm, wait_for_all_processes
 from gpuproof.runtime.checkpoint.state import read_state, state_kind, write_state
 from gpuproof.runtime.checkpoint.storage import Progress, SavedCheckpoint
 from gpuproof.runtime.contract import is_first_rank, paths
@@ -49,6 +50,7 @@ class Checkpoint:
         self._every_seconds = every_seconds
         self._keep = keep
         self._saved_at = time.monotonic()
+        self._request = SaveRequest()
         self._saved_progress: Progress | None = None
         self.resumed = self._resume()
 
@@ -90,6 +92,7 @@ class Checkpoint:
 
     def save(self) -> None:
         """Save now. Only the first rank writes."""
+        started = time.monotonic()
         if is_first_rank():
             storage.write(self.folder, self.progress, self._kinds, self._write_states)
             storage.prune(self.folder, self._keep)
@@ -97,6 +100,7 @@ class Checkpoint:
             with discarded_folder() as folder:
                 self._write_states(folder)
         self._saved_at = time.monotonic()
+        self._request.record_save(self._saved_at - started)
         self._saved_progress = self.progress
 
     def callback(self) -> Any:
@@ -140,8 +144,8 @@ class Checkpoint:
         return self._every_seconds is not None and time.monotonic() - self._saved_at >= self._every_seconds
 
     def _save_or_stop(self, due: bool, at_epoch_end: bool = False) -> None:
-        stop = should_stop(self.progress.total_steps, at_epoch_end)
-        if (due or stop) and self._saved_progress != self.progress:
+        stop, requested = decide(self.progress.total_steps, at_epoch_end, self._request.is_due())
+        if (due or stop or requested) and self._saved_progress != self.progress:
             self.save()
         if not stop:
             return
@@ -167,7 +171,8 @@ def checkpoint(
 
     The newest complete checkpoint, if any, is loaded into the given objects at once. Then
     `for epoch in it.epochs(10): for batch in it.steps(loader): …` saves after each epoch, or as set by `every_…`. After
-    SIGTERM (a spot interruption, `gpuproof stop`) it saves at the end of the step and exits with code 143.
+    SIGTERM (a spot interruption, `gpuproof stop`) it saves at the end of the step and exits with code 143. When EC2 says that it
+    may take the spot instance back, it saves at the end of the step, and then every minute, if saving takes at most 5 % of the time.
 
     Checkpoints are written atomically. Only the first rank writes and every rank reads, so all hosts must share the folder,
     or the job must have one host.

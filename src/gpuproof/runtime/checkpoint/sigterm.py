@@ -1,4 +1,4 @@
-"""Handles SIGTERM so that training can save and stop between two steps."""
+"""Handles SIGTERM so that training can save and stop between two steps, which all processes do at the same one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
+
+from gpuproof.runtime.contract import tf_config
 
 EXIT_CODE = 128 + signal.SIGTERM
 """Exit code of a script that stopped after SIGTERM."""
@@ -29,21 +31,30 @@ def handle_sigterm() -> None:
     )
 
 
-def should_stop(step: int, at_epoch_end: bool) -> bool:
-    """Whether to save and stop now.
+class Decision(NamedTuple):
+    """What all processes do after a step."""
 
-    Several processes must stop at the same step, or the remaining ones would wait forever: they agree every tenth step and at
-    the end of each epoch.
+    stop: bool
+    save: bool
+
+
+def decide(step: int, at_epoch_end: bool, save_requested: bool) -> Decision:
+    """Whether to save and stop now, or to save, because at least one process has received SIGTERM or a request to save.
+
+    Several processes must do so at the same step, or the remaining ones would wait forever: they agree every tenth step and at
+    the end of each epoch. TensorFlow's workers, which read variables together, cannot agree: they ignore requests to save.
 
     Args:
         step: total steps done, the same in every process.
+        save_requested: whether this process was asked to save.
     """
     torch: Any = sys.modules.get("torch.distributed")
     if torch is None or not torch.is_available() or not torch.is_initialized() or torch.get_world_size() == 1:
-        return bool(_received)
+        together = len(tf_config().get("cluster", {}).get("worker", ())) > 1
+        return Decision(bool(_received), save_requested and not together)
     if step % _AGREE_EVERY_STEPS and not at_epoch_end:
-        return False
-    return _any_process_received(torch)
+        return Decision(stop=False, save=False)
+    return _decide_together(torch, save_requested)
 
 
 def wait_for_all_processes() -> None:
@@ -53,12 +64,13 @@ def wait_for_all_processes() -> None:
         torch.barrier()
 
 
-def _any_process_received(group: Any) -> bool:
+def _decide_together(group: Any, save_requested: bool) -> Decision:
     torch: Any = sys.modules["torch"]
     device = "cuda" if group.get_backend() == "nccl" else "cpu"
-    received = torch.tensor([int(bool(_received))], device=device)
-    group.all_reduce(received, op=group.ReduceOp.MAX)
-    return bool(received.item())
+    wanted = torch.tensor([int(bool(_received)), int(save_requested)], device=device)
+    group.all_reduce(wanted, op=group.ReduceOp.MAX)
+    stop, save = wanted.tolist()
+    return Decision(bool(stop), bool(save))
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:

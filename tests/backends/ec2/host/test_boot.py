@@ -9,6 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.remote.logs import LogReader
+from support.cli_sandbox import until
 from support.ec2_host_jobs import HostJobs
 from support.local_wheels import local_wheels
 from support.simulated_instance import SimulatedInstance
@@ -150,6 +151,52 @@ def test_a_spot_notice_saves_the_checkpoints_and_a_second_instance_goes_on(
     assert job.end["status"] == "Completed"
     assert "from step 3" in jobs.output(job)
     assert job.archive(f"{job.layout.output}{job.layout.run_id}/output/model.tar.gz") == {"steps.txt": b"5"}
+
+
+AT_RISK = """
+import json, pathlib, time
+import gpuproof.runtime as rt
+state = {"steps": 0}
+kept = rt.checkpoint(state=state, every_steps=10**9)
+pathlib.Path("/run/simulation/waiting").touch()
+for _ in kept.steps(iter(int, 1)):
+    state["steps"] += 1
+    time.sleep(0.01)
+    if pathlib.Path("/run/simulation/go-on").exists():
+        break
+pathlib.Path("/opt/ml/model/steps.txt").write_text("all")
+"""
+REBALANCE = {"meta-data/events/recommendations/rebalance": '{"noticeTime": "2026-05-01T12:00:00Z"}'}
+
+
+def test_a_rebalance_recommendation_saves_and_uploads_a_checkpoint_and_the_job_goes_on(
+    jobs: HostJobs, tmp_path: Path
+) -> None:
+    job = jobs.new(AT_RISK, checkpoints=f"s3://{jobs.bucket}/risk/", checkpoint_interval=3600.0)
+    with SimulatedInstance(tmp_path, job) as instance:
+        instance.wait_for_file("waiting")
+        assert jobs.keys("risk/") == []
+        instance.metadata(**REBALANCE)
+        until(lambda: any(key.endswith("checkpoint.json") for key in jobs.keys("risk/")), "an upload")
+        assert instance.is_on
+        instance.write("go-on", "")
+        instance.wait_until_off()
+    end = job.end
+    assert (end["status"], end["interrupted"]) == ("Completed", False)
+    assert job.archive(f"{job.layout.output}{job.layout.run_id}/output/model.tar.gz") == {"steps.txt": b"all"}
+    said = "EC2 may take the spot instance back (rebalance recommendation of 2026-05-01T12:00:00Z)"
+    assert any(note.startswith(said) for note in end["notes"])
+    assert said in jobs.output(job)
+
+
+def test_with_rebalance_stop_a_recommendation_ends_the_job(jobs: HostJobs, tmp_path: Path) -> None:
+    job = jobs.new(STEPS, checkpoints=f"s3://{jobs.bucket}/stop/", rebalance="stop")
+    with SimulatedInstance(tmp_path, job) as instance:
+        instance.wait_for_file("waiting")
+        instance.metadata(**REBALANCE)
+        instance.wait_until_off()
+    assert (job.end["status"], job.end["interrupted"]) == ("Stopped", True)
+    assert jobs.get("stop/step.txt") == b"3"
 
 
 def test_the_script_runs_in_an_environment_that_uv_has_made(jobs: HostJobs, tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ def test_on_demand_runs_have_none(sandbox: EC2PlanningSandbox) -> None:
         plan(sandbox, spot_job(sandbox, spot=False), 2)
 
 
+def test_what_a_rebalance_recommendation_leads_to_is_an_option(sandbox: EC2PlanningSandbox) -> None:
+    job = spot_job(sandbox)
+    usual = sandbox.plan(job)
+    assert usual.host_parameters(usual.target).rebalance == "checkpoint"
+    stopping = sandbox.plan(override_job(job, {"rebalance": "stop"}, Path("/")))
+    assert stopping.host_parameters(stopping.target).rebalance == "stop"
+    with pytest.raises(UsageError, match="--rebalance has no effect without spot capacity"):
+        override_job(spot_job(sandbox, spot=False), {"rebalance": "stop"}, Path("/"))
+
+
 @pytest.mark.parametrize("value", [-1, "two", 101, "²"])
 def test_a_value_that_is_no_number_in_range_is_wrong_usage(
     sandbox: EC2PlanningSandbox, value: int | str

@@ -44,15 +44,19 @@ CASES = [
     ),
     (
         "UnauthorizedOperation",
-        "... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* with an explicit deny in a "
-        "service control policy.",
+        (
+            "... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* with an explicit deny in a "
+            "service control policy."
+        ),
         "type",
     ),
     *(
         (
             "UnauthorizedOperation",
-            f"... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:{part}/* with an explicit deny in a service "
-            "control policy. Encoded authorization failure message: abc",
+            (
+                f"... to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:{part}/* with an explicit deny in a service "
+                "control policy. Encoded authorization failure message: abc"
+            ),
             "region",
         )
         for part in (

@@ -9,6 +9,7 @@ from typing import Callable
 
 from gpuproof.agent.ec2_host.transfer.aws_cli import AwsCli
 
+_RISK_INTERVAL_S = 15.0
 _SYNC = ("s3", "sync", "--only-show-errors")
 
 
@@ -56,6 +57,11 @@ class Checkpoints:
                 )
             except OSError:
                 self._process = None  # the last upload will say why
+
+    def hurry(self) -> None:
+        """Upload now and more often from now on, since the instance may be taken away."""
+        self._interval = min(self._interval, _RISK_INTERVAL_S)
+        self._next = self._clock()
 
     def finish(self, aws: AwsCli) -> None:
         """Upload what has changed since.
