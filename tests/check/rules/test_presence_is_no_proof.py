@@ -363,3 +363,72 @@ def test_a_hyperparameter_is_read_if_what_was_parsed_is_used(
 def test_a_parser_that_is_only_declared_reads_nothing(line: str, found: list[str], tmp_path: Path) -> None:
     files = {"launch.py": WITH_EPOCHS, "train.py": NOT_PARSED.format(line=line)}
     assert codes(tmp_path, files, "SM107") == found
+
+
+BOOSTED = """
+from sagemaker.xgboost import XGBoost
+
+XGBoost(
+    entry_point="train.py", role="r", framework_version="1.7-1", instance_count=1, instance_type="ml.g5.xlarge",
+    hyperparameters={parameters},
+).fit()
+"""
+BOOSTS = """
+import argparse
+import os
+import xgboost
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--use-gpu", action="store_true")
+parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+args, _ = parser.parse_known_args()
+{line}
+xgboost.train({{"device": args.device}}, xgboost.DMatrix("train"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "line", "found"),
+    [
+        ('{"tree_method": "gpu_hist"}', "", []),
+        ('{"device": chosen}', "", []),
+        ('{"gpu_id": "0"}', "", []),
+        ("{}", 'args.device = "cuda" if args.use_gpu else "cpu"', []),
+        ("{}", "model = xgboost.XGBClassifier(n_gpus=1)", []),
+        ("{}", "import cupy\ncupy.ones(1)", []),
+        ("{}", 'os.system("python other.py")', []),
+        ("{}", "", ["CO105"]),
+        ('{"device": "cpu"}', "", ["CO105"]),
+        ('{"tree_method": "hist"}', "", ["CO105"]),
+        ("{}", 'print("no GPU needed")', ["CO105"]),
+        ("{}", "model = xgboost.XGBClassifier(use_gpu=False)", ["CO105"]),
+        ("{}", 'gpus = int(os.environ["SM_NUM_GPUS"])', ["CO105"]),
+    ],
+)
+def test_xgboost_uses_the_gpu_only_if_something_asks_for_it(
+    parameters: str, line: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": BOOSTED.format(parameters=parameters), "train.py": BOOSTS.format(line=line)}
+    assert codes(tmp_path, files, "CO105") == found
+
+
+TABLES = """
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+{line}
+LogisticRegression().fit(pd.read_csv("/opt/ml/input/data/train/t.csv"), [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import subprocess\nsubprocess.run(['python', 'gpu.py'])", []),
+        ("import torch", []),
+        ('device = "cuda"', ["CO105"]),
+        ('print("GPU")', ["CO105"]),
+    ],
+)
+def test_a_word_lets_no_cpu_library_use_the_gpu(line: str, found: list[str], tmp_path: Path) -> None:
+    launcher = ESTIMATOR.format(version="2.6", given=INSTANCES)
+    assert codes(tmp_path, {"launch.py": launcher, "train.py": TABLES.format(line=line)}, "CO105") == found

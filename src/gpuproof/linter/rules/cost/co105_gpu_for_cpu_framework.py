@@ -52,13 +52,16 @@ Quiet: cuDF uses the GPU
     LogisticRegression().fit(cudf.read_csv("table.csv"), [])
 """
 
+import ast
 import re
 import sys
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.syntax_index import callee_name
+from gpuproof.linter.analysis.usage import find_uses, is_message, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text
 from gpuproof.linter.project import Project
@@ -89,7 +92,13 @@ _CPU_LIBRARIES = frozenset(
     }
 )
 _GPU = re.compile(r"gpu|cuda", re.IGNORECASE)
-_OPAQUE = re.compile(r"^(subprocess|importlib)\.|^os\.(system|popen|exec\w*)$|^(exec|eval|__import__)$")
+_GPU_LIBRARIES = re.compile(r"gpu|cuda|^(cupy|cudf|cuml|rmm|numba|torch|tensorflow)(\.|$)", re.IGNORECASE)
+_NO_CHOICE = re.compile(r"^(SM_NUM_GPUS|CUDA_\w+|NVIDIA_\w+)$")
+"""Variables that count or hide GPUs, and choose none for XGBoost."""
+_DEVICE_PARAMETERS = ("device", "tree_method", "updater", "predictor")
+_OPAQUE = re.compile(
+    r"^(subprocess|importlib|ctypes)\.|^os\.(system|popen|exec\w*)$|^(exec|eval|__import__)$"
+)
 """Code that may run something else."""
 
 
@@ -126,12 +135,18 @@ def _is_cpu_xgboost(job: JobDefinition) -> bool:
     if job.kind != "training" or job.hyperparameters.is_unknown or job.script is None:
         return False
     entries = job.hyperparameters.entries
-    if entries is not None and (not entries.complete or {"device", "tree_method"} & set(entries)):
-        return False
-    return not _may_use_gpu(job.script)
+    if entries is not None:
+        if not entries.complete or any(_GPU.search(str(name)) for name in entries):
+            return False
+        if any(name in _DEVICE_PARAMETERS and value.is_unknown for name, value in entries.items()):
+            return False
+        if any(_GPU.search(text) for value in entries.values() for text in value.texts):
+            return False
+    return not _may_choose_gpu(job.script) and not script_uses(job.script, _OPAQUE, "call")
 
 
 def _is_cpu_script(script: Module) -> bool:
+    """Whether a script uses only libraries that cannot use a GPU, whatever it asks them for."""
     modules = local_modules(script)
     roots = {
         name.lstrip(".").partition(".")[0]
@@ -141,13 +156,32 @@ def _is_cpu_script(script: Module) -> bool:
     }
     known = all(root in _CPU_LIBRARIES or root in sys.stdlib_module_names for root in roots)
     works = bool(roots & {"sklearn", "pandas"})
-    return (
-        known and works and not any(module.names.has_star for module in modules) and not _may_use_gpu(script)
-    )
+    has_star = any(module.names.has_star for module in modules)
+    return known and works and not has_star and not script_uses(script, _OPAQUE, "call")
 
 
-def _may_use_gpu(script: Module) -> bool:
-    """Whether code of the script names a GPU or CUDA, or runs other programs."""
-    return script_uses(script, _GPU, "string", "keyword", "attribute", "name", "call") or script_uses(
-        script, _OPAQUE, "call"
-    )
+def _may_choose_gpu(script: Module) -> bool:
+    """Whether code of a script may ask XGBoost for the GPU; messages, `use_gpu=False` and counting GPUs do not."""
+    if script_uses(script, _GPU_LIBRARIES, "name", "call"):
+        return True
+    for module in local_modules(script):
+        for use in find_uses(module, "string"):
+            if (
+                _GPU.search(use.text)
+                and not _NO_CHOICE.match(use.text)
+                and not is_message(module, use.node)
+                and not _is_flag(module, use.node)
+            ):
+                return True
+        for call in all_calls(module):
+            for name in call.keywords:
+                value = call.argument(name)
+                if _GPU.search(name) and not (value.is_known and not value.value):
+                    return True
+    return False
+
+
+def _is_flag(module: Module, node: ast.AST) -> bool:
+    """Whether a text is the name of a command-line argument, whose use is seen where it is read."""
+    call = module.parent(node)
+    return isinstance(call, ast.Call) and callee_name(call) == "add_argument" and node in call.args
