@@ -432,3 +432,112 @@ LogisticRegression().fit(pd.read_csv("/opt/ml/input/data/train/t.csv"), [])
 def test_a_word_lets_no_cpu_library_use_the_gpu(line: str, found: list[str], tmp_path: Path) -> None:
     launcher = ESTIMATOR.format(version="2.6", given=INSTANCES)
     assert codes(tmp_path, {"launch.py": launcher, "train.py": TABLES.format(line=line)}, "CO105") == found
+
+
+PROCESSES = """
+from sagemaker.processing import ProcessingInput, ProcessingOutput, ScriptProcessor
+
+processor = ScriptProcessor(
+    image_uri="i", command=["python3"], role="r", instance_count=1, instance_type="ml.m5.xlarge", env={{"SIZE": "4"}}
+)
+processor.run(code="process.py", {mounts})
+"""
+OUTPUT = 'outputs=[ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")]'
+LABELS = 'inputs=[ProcessingInput(source="s3://b/labels", destination="/opt/ml/processing/labels")]'
+WRITES = """
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=10)
+parser.add_argument("--to", default="/opt/ml/processing/output")
+parser.add_argument("--other")
+args = parser.parse_args()
+base = "/opt/ml/processing"
+result = np.ones(int(os.environ["SIZE"]))
+np.save("/tmp/scratch.npy", result)
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('np.save("/opt/ml/processing/output/r.npy", result)', []),
+        ('np.save(os.path.join(base, "output", "r.npy"), result)', []),
+        ('np.save(f"{base}/{kind}/r.npy", result)', []),
+        ("pd.DataFrame(result).to_csv(Path(args.to) / 'r.csv')", []),
+        ("np.save(args.other, result)", []),
+        ("np.save(sys.argv[1], result)", []),
+        ('np.save(os.environ["TARGET"], result)', []),
+        ("def save(folder):\n    np.save(folder + '/r.npy', result)\nsave(args.to)", []),
+        ('with open(Path(base) / "output" / "r.txt", "w") as file:\n    file.write("1")', []),
+        ('os.chdir("/opt/ml/processing/output")\nnp.save("r.npy", result)', []),
+        ('np.save("output/r.npy", result)', []),
+        ("", ["SM114"]),
+        ("os.makedirs(args.to, exist_ok=True)", ["SM114"]),
+        ("print(args.to, os.listdir(args.to))", ["SM114"]),
+        ('np.save(os.path.join(base, "input", "r.npy"), result)', ["SM114"]),
+        ("print(sys.argv)", ["SM114"]),
+        ('region = os.environ["AWS_REGION"]', ["SM114"]),
+        ('print(open("/opt/ml/processing/output/r.txt").read())', ["SM114"]),
+    ],
+)
+def test_an_output_is_written_if_its_path_reaches_a_call_that_writes(
+    line: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": PROCESSES.format(mounts=OUTPUT), "process.py": WRITES.format(line=line)}
+    assert codes(tmp_path, files, "SM114") == found
+
+
+READS = """
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=10)
+parser.add_argument("--labels", default="/opt/ml/processing/labels")
+args = parser.parse_args()
+base = "/opt/ml/processing"
+print(pd.read_csv(os.path.join(base, "rows", "all.csv")).head(args.rows))
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('print(pd.read_csv("/opt/ml/processing/labels/all.csv"))', []),
+        ("print(pd.read_csv(os.path.join(args.labels, 'all.csv')))", []),
+        ("for file in Path(base).rglob('*.csv'):\n    pd.read_csv(file)", []),
+        ("for file in os.listdir(args.labels):\n    pd.read_csv(file)", []),
+        ('subprocess.run(["tar", "xf", "x.tar"])', []),
+        ('subprocess.run([sys.executable, "other.py"])', []),
+        ("sys.path.append(somewhere)", []),
+        ('sys.path.append("/opt/ml/processing/labels")', []),
+        ('sys.path.append("/opt/ml/code")', ["SM125"]),
+        ('pd.read_csv(os.environ["LABELS"])', []),
+        ("pd.read_csv(sys.argv[1])", []),
+        ("", ["SM125"]),
+        ("print(args.labels)", ["SM125"]),
+        ("print(os.listdir(args.labels))", ["SM125"]),
+        ('assert os.path.isdir(args.labels), "no labels"', ["SM125"]),
+        ('subprocess.run([sys.executable, "-m", "pip", "install", "pyarrow"])', ["SM125"]),
+        ('threads = int(os.environ["OMP_NUM_THREADS"])', ["SM125"]),
+    ],
+)
+def test_an_input_is_read_if_its_path_reaches_a_call_that_reads(
+    line: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": PROCESSES.format(mounts=LABELS), "process.py": READS.format(line=line)}
+    assert codes(tmp_path, files, "SM125") == found

@@ -21,7 +21,7 @@ from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.inference_handlers import PARAMETERS
-from gpuproof.linter.knowledge.contract.processing_mounts import is_under
+from gpuproof.linter.knowledge.contract.processing_mounts import PATH_CARRIERS, is_under
 
 _CHECKPOINT_KEYS = ("checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig")
 _LOCAL_PATHS = ("checkpoint_local_path", "LocalPath", "local_path")
@@ -33,11 +33,6 @@ _VARIABLES = re.compile(
     r"^SM_(MODEL_DIR|OUTPUT_DIR|OUTPUT_DATA_DIR|OUTPUT_INTERMEDIATE_DIR|CHECKPOINT_DIR|TRAINING_ENV|FRAMEWORK_PARAMS)$"
 )
 _NAMES = re.compile(r"^(sm_)?(model_dir|output_data_dir|checkpoint_dir|model_output_dir)$", re.IGNORECASE)
-_CARRIERS = re.compile(
-    r"(^|\.)(join|joinpath|Path|PurePath|PosixPath|str|fspath|abspath|realpath|normpath|expanduser|expandvars|dirname|getenv"
-    r"|get|environ|resolve|absolute|as_posix|with_suffix|with_name|format|strip|rstrip|lstrip|replace|removesuffix|removeprefix"
-    r"|field|Option|Field|Argument|text|decode|encode|loads)$"
-)
 _IDLE = re.compile(
     r"""
     (^|\.)(print|pprint|info|debug|warning|error|log|critical|exception|makedirs|mkdir|exists|isdir|isfile|is_dir|is_file|listdir
@@ -171,7 +166,7 @@ def _may_be_kept(module: Module, node: ast.Name | ast.Attribute, folders: list[s
 def _carries(module: Module, call: ast.Call) -> bool:
     name = module.qualified(call.func) or callee_name(call)
     moves = _TRANSFERS.search(name) is not None or (callee_name(call) == "replace" and len(call.args) == 1)
-    return not moves and _CARRIERS.search(name) is not None
+    return not moves and PATH_CARRIERS.search(name) is not None
 
 
 def _is_idle(arrival: Arrival) -> bool:

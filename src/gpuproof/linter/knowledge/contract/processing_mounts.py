@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
 from gpuproof.linter.analysis.container_env import PROCESSING_DIR
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.evaluation.evaluate import command_line, evaluate
+from gpuproof.linter.analysis.flow.value_flow import Arrival, follow
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import find_uses
+from gpuproof.linter.analysis.syntax_index import callee_name
+from gpuproof.linter.analysis.usage import find_uses, is_message, uses
+from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 
 OWN_MOUNTS = (
@@ -30,6 +35,33 @@ _WRITES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Names of methods and functions that may write a file."""
+
+PATH_CARRIERS = re.compile(
+    r"(^|\.)(join|joinpath|Path|PurePath|PosixPath|str|fspath|abspath|realpath|normpath|expanduser|expandvars|dirname|getenv"
+    r"|get|environ|resolve|absolute|as_posix|with_suffix|with_name|format|strip|rstrip|lstrip|replace|removesuffix|removeprefix"
+    r"|field|Option|Field|Argument|text|decode|encode|loads)$"
+)
+"""Calls whose result is a path made of the path that they receive."""
+_KEEPS_NOTHING = re.compile(
+    r"(^|\.)(makedirs|mkdir|exists|isdir|isfile|is_dir|is_file|rmtree|remove|unlink|rmdir|len|isinstance|type|int|float|bool"
+    r"|startswith|endswith|lower|upper|stat|getsize|disk_usage|access|setdefault|client|resource|Session)$"
+)
+"""Calls that neither read nor write the files of a folder that they receive."""
+_LISTS = re.compile(r"(^|\.)(listdir|scandir|walk|glob|iglob|rglob|iterdir)$")
+_READS = re.compile(
+    r"(^|\.)(load|load_\w+|loadtxt|genfromtxt|from_pretrained|read|read_\w+|fromfile|imread)$"
+)
+_VARIABLES_WITHOUT_PATHS = re.compile(
+    r"^(AWS_|CUDA_|NVIDIA_|NCCL_|OMP_|MKL_|TF_|PYTHON|PYTORCH_|TOKENIZERS_|LOG|DEBUG|USER$|(LOCAL_)?RANK$|WORLD_SIZE$|MASTER_)"
+)
+_ENVIRONMENT_CALLS = (
+    "os.getenv",
+    *(f"os.environ.{name}" for name in ("get", "pop", "copy", "items", "values")),
+)
+_OTHER_COMMAND_LINES = re.compile(r"^(click|typer|fire|absl|docopt|optparse|getopt|tyro|hydra|omegaconf)\b")
+_COMMANDS = re.compile(r"^(subprocess\.\w+|os\.(system|popen|exec\w*|spawn\w*))$")
+_HARMLESS = re.compile(r"^(\S*python[\d.]* -m )?(pip3?|apt|apt-get|nvidia-smi|df|free|which|uname)\b")
+"""Programs that read no data of a job."""
 
 
 def mounted_folders(job: JobDefinition) -> list[str] | None:
@@ -64,18 +96,158 @@ def may_open_to_write(call: Call) -> bool:
     return not mode.is_absent and (mode.text is None or bool(set(mode.text) & set("wax+")))
 
 
-def mentions_folder(module: Module, folder: str) -> bool:
-    """Whether a text in a module is a folder, a path in it, or the last part of its path: `output` in `base / "output"`."""
-    last = folder.rstrip("/").rpartition("/")[2]
-    texts = [use.text for use in find_uses(module, "string")]
-    return any(folder in text or last in text.split("/") for text in texts)
+def may_write_to(modules: list[Module], folder: str, environment: Value) -> bool:
+    """Whether a script may write files to a folder: a call that may write gets its path, or a path that is unknown."""
+    return any(not _only_reads(place) for place in _places(modules, folder, environment))
 
 
-def mentions_parent(module: Module, folder: str) -> bool:
-    """Whether a text in a module is a parent of a folder, to which the script may add the rest."""
+def may_read_from(modules: list[Module], folder: str, environment: Value) -> bool:
+    """Whether a script may read files of a folder: a call gets its path, or a path that is unknown."""
+    if any(_starts_programs(module) for module in modules):
+        return True
+    reads = any(_READS.search(call.name or call.method) for module in modules for call in all_calls(module))
+    return any(
+        # A printed list of files is for the developer, unless the script does nothing else.
+        not (reads and place.call is not None and _is_printed_list(place.module, place.call))
+        for place in _places(modules, folder, environment)
+    )
+
+
+def _places(modules: list[Module], folder: str, environment: Value) -> Iterator[Arrival]:
+    """The places that may get the path of a folder and do something with its files."""
+    starts: list[tuple[Module, ast.expr]] = []
+    for module in modules:
+        nodes = [use.node for use in find_uses(module, "string") if _may_name(use.text, folder)]
+        starts += [
+            (module, node)
+            for node in (*nodes, *_unknown_paths(module, environment))
+            if isinstance(node, ast.expr)
+        ]
+        if uses(module, _OTHER_COMMAND_LINES, "name", "call"):
+            yield Arrival(module, module.tree.root, None)
+    for place in follow(modules, starts, _carries):
+        if is_message(place.module, place.node) and not (place.call is not None and _is_within(place)):
+            continue
+        if not _is_elsewhere(place, folder) and not _keeps_nothing(place):
+            yield place
+
+
+def _is_within(place: Arrival) -> bool:
+    """Whether a message contains what a call returns, not the path itself: `print(read_csv(path))`."""
+    assert place.call is not None
+    return is_message(place.module, place.call)
+
+
+def _may_name(text: str, folder: str) -> bool:
+    """Whether a text is a folder, a path in it, a parent of it, or the last part of its path: `output` in `base / "output"`."""
     parts = folder.rstrip("/").split("/")
     above = {"/".join(parts[:end]) for end in range(2, len(parts))}
-    return any(use.text.rstrip("/") in above for use in find_uses(module, "string"))
+    return folder in text or parts[-1] in text.split("/") or text.rstrip("/") in above
+
+
+def _unknown_paths(module: Module, environment: Value) -> Iterator[ast.AST]:
+    """The expressions that may hold a path that is not written in the script."""
+    for node in module.nodes(ast.Attribute, ast.Name):
+        if isinstance(node.ctx, ast.Load) and module.qualified(node) == "sys.argv":
+            yield node
+        elif isinstance(node, ast.Attribute) and module.qualified(node) == "os.environ":
+            parent = module.parent(node)
+            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
+                if _may_hold_path(evaluate(module, parent.slice), environment):
+                    yield parent
+            elif not isinstance(parent, (ast.Attribute, ast.Subscript, ast.Compare)):
+                yield node
+    for call in all_calls(module):
+        by_name = call.name in _ENVIRONMENT_CALLS
+        if by_name and _may_hold_path(call.argument("key", 0), environment):
+            yield call.node
+    for argument in command_line(module).arguments:
+        if (
+            argument.value.text is None
+            and argument.action in (None, "store")
+            and argument.type not in ("int", "float")
+        ):
+            yield from (
+                node
+                for node in module.nodes(ast.Attribute)
+                if node.attr == argument.dest and isinstance(node.ctx, ast.Load)
+            )
+
+
+def _may_hold_path(name: Value, environment: Value) -> bool:
+    if name.text is None:
+        return True
+    entries = environment.entries
+    if entries is not None and name.text in entries:
+        text = entries[name.text].text
+        return text is None or text.startswith("/")
+    return not _VARIABLES_WITHOUT_PATHS.search(name.text)
+
+
+def _carries(module: Module, call: ast.Call) -> bool:
+    return PATH_CARRIERS.search(module.qualified(call.func) or callee_name(call)) is not None
+
+
+def _is_elsewhere(place: Arrival, folder: str) -> bool:
+    """Whether a place certainly gets a path outside of a folder."""
+    node = place.node
+    if isinstance(node, ast.Attribute) and place.call is not None and place.call.func is node:
+        node = node.value
+    text = evaluate(place.module, node).text if isinstance(node, ast.expr) else None
+    return (
+        text is not None
+        and text.startswith("/")
+        and not is_under(text, folder)
+        and not is_under(folder, text)
+    )
+
+
+def _keeps_nothing(place: Arrival) -> bool:
+    name = _called(place)
+    return name is not None and _KEEPS_NOTHING.search(name) is not None
+
+
+def _only_reads(place: Arrival) -> bool:
+    name = _called(place)
+    if name is None or place.call is None:
+        return False
+    if name.rpartition(".")[2] == "open":
+        return not may_open_to_write(Call(place.call, place.module))
+    return _READS.search(name) is not None or _LISTS.search(name) is not None
+
+
+def _called(place: Arrival) -> str | None:
+    if place.call is None:
+        return None
+    return place.module.qualified(place.call.func) or callee_name(place.call)
+
+
+def _is_printed_list(module: Module, call: ast.Call) -> bool:
+    name = module.qualified(call.func) or callee_name(call)
+    return _LISTS.search(name) is not None and is_message(module, call)
+
+
+def _starts_programs(module: Module) -> bool:
+    """Whether a module starts programs, or imports modules from places, that may be anywhere."""
+    for call in all_calls(module):
+        if call.name in ("sys.path.append", "sys.path.insert", "sys.path.extend"):
+            if call.argument(position=len(call.node.args) - 1).text is None:
+                return True
+            continue
+        if not _COMMANDS.search(call.name or ""):
+            continue
+        command = call.argument("args", 0)
+        words = (
+            [item.text or item.prefix or "" for item in command.items]
+            if command.items is not None
+            else [command.text or ""]
+        )
+        if words[:1] == [""] and len(words) > 1 and words[1] == "-m":
+            # `[sys.executable, "-m", "pip", ...]`
+            words = words[2:]
+        if not _HARMLESS.search(" ".join(words)):
+            return True
+    return False
 
 
 def created_folders(module: Module) -> list[str]:

@@ -85,14 +85,13 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.contract.processing_mounts import may_write, mentions_folder
+from gpuproof.linter.knowledge.contract.processing_mounts import may_write, may_write_to
 from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-_DYNAMIC = re.compile(r"^(os\.(environ|getenv)|sys\.argv|argparse|click|typer|fire)\b")
-"""Ways to get a path that is not written in the script."""
 _CONFIG = re.compile(r"processingjobconfig")
+"""The file with all paths of the job."""
 
 rule = Rule("SM114", "output-never-written", Severity.WARNING, when="link")
 
@@ -106,12 +105,13 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     modules = local_modules(script)
     writes = any(may_write(module) for module in modules)
-    dynamic = script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _CONFIG, "string")
+    if writes and script_uses(script, _CONFIG, "string"):
+        return
     for output in job.outputs:
         folder = output.path.text if output.path.is_known else None
         if folder is None or not folder.startswith("/"):
             continue
-        if writes and (dynamic or any(mentions_folder(module, folder) for module in modules)):
+        if writes and may_write_to(modules, folder, job.environment):
             continue
         yield rule.hit(
             output.span or job.span,

@@ -86,8 +86,7 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.processing_mounts import (
     OWN_MOUNTS,
     is_under,
-    mentions_folder,
-    mentions_parent,
+    may_read_from,
 )
 from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.project import Project
@@ -95,10 +94,6 @@ from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("SM125", "input-never-read", Severity.WARNING, when="link")
 
-_DYNAMIC = re.compile(
-    r"^(os\.(environ|getenv|system|popen)|sys\.(argv|path)|subprocess|argparse|click|typer|fire)\b"
-)
-"""Ways to get or use a path that is not written in the script."""
 _TEXTS = re.compile(r"processingjobconfig|requirements|\.jar")
 
 
@@ -110,13 +105,13 @@ def check(job: JobDefinition, _: Project) -> Hits:
     if job.runs_others or not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
-    if script_uses(script, _DYNAMIC, "name", "call") or script_uses(script, _TEXTS, "string"):
+    if script_uses(script, _TEXTS, "string"):
         return
     for mount in job.inputs:
         folder = mount.path.text if mount.path.is_known else None
         if folder is None or not folder.startswith("/") or any(is_under(folder, own) for own in OWN_MOUNTS):
             continue
-        if any(mentions_folder(module, folder) or mentions_parent(module, folder) for module in modules):
+        if may_read_from(modules, folder, job.environment):
             continue
         address = mount.address.text or mount.address.prefix or "its data"
         yield rule.hit(
