@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,13 +133,18 @@ def serving(
     handler: str | Path = ECHO,
     *words: str,
     healthy: bool = True,
+    program: Sequence[str] = ("-m", "gpuproof.serve", "serve"),
     **environment: str,
 ) -> Iterator[Server]:
-    """Serve a handler's text, or a model's folder, and leave nothing behind."""
+    """Serve a handler's text, or a model's folder, and leave nothing behind.
+
+    Args:
+        program: what Python runs; it takes the server's flags.
+    """
     folder = handler if isinstance(handler, Path) else model_folder(tmp_path / "model", handler)
     readable, writable = os.pipe()
     log, access_log = tmp_path / "serve.log", tmp_path / "access.log"
-    command = [sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder), "--port", "0"]
+    command = [sys.executable, *program, "--model-dir", str(folder), "--port", "0"]
     with log.open("wb") as errors, access_log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--ready-fd", str(writable), *words],

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import ContractPaths
+from gpuproof.gpu.cuda_compat import DriverLibrary
 
 PROCESSING_CODE = "processing/input/code"
 """Location of a processing job's source tree below `/opt/ml`, as with SageMaker's own processors."""
@@ -39,6 +40,8 @@ class Machine:
         resources: SageMaker's `resourceconfig.json`, if there is one; it takes precedence over the job.
         channels: SageMaker's `inputdataconfig.json`, if there is one.
         torch: the PyTorch version of the job's interpreter; `None` if it has none, or the job is no PyTorch job.
+        driver: the driver library that the script's processes load; `None` if the agent does not decide that, as on the
+            user's own machine, or without a driver.
     """
 
     cpus: int
@@ -46,6 +49,7 @@ class Machine:
     resources: Mapping[str, Any] = field(default_factory=dict)
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     torch: str | None = None
+    driver: DriverLibrary | None = None
 
 
 def code_folder(job: AgentJob) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Callable
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.gpus import hidden_gpus
+from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.sampler import Sampler
 from gpuproof.gpu.telemetry import Sample, Telemetry
 
@@ -67,10 +68,20 @@ class Monitor:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
-    def verdict(self, telemetry: Telemetry, throughput: Path) -> Verdict:
-        """Judge the telemetry against what the job expects."""
+    def verdict(self, telemetry: Telemetry, throughput: Path, driver: DriverLibrary | None = None) -> Verdict:
+        """Judge the telemetry against what the job expects.
+
+        Args:
+            throughput: the folder with what the script has counted.
+            driver: the driver library that the script loaded, if the agent chose it.
+        """
         verdict = judge(self._expectation, self._of_host(telemetry))
-        return replace(verdict, throughput=host_throughput(_read_counts(throughput)))
+        return replace(
+            verdict,
+            throughput=host_throughput(_read_counts(throughput)),
+            cuda_compat=driver.compat if driver is not None else None,
+            driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
+        )
 
     def _of_host(self, telemetry: Telemetry) -> Telemetry:
         """The telemetry without the GPUs that belong to other hosts of the job on this machine."""

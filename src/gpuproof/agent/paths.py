@@ -175,10 +175,15 @@ class ContainerPaths:
 
     Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
     https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
+
+    Args:
+        folder: what the client has sent.
+        root: the file system in which the driver's and the image's libraries are looked for.
     """
 
     folder: Path
     base: Path = Path(CONTRACT_ROOT)
+    root: Path = Path("/")
 
     @property
     def job(self) -> Path:

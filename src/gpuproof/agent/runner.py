@@ -140,6 +140,7 @@ class Runner:
 
     def _run_script(self, isolation: Isolation) -> int:
         machine = self._environment.machine()
+        self._report_driver(machine)
         try:
             launch = plan_launch(
                 self._job, self._paths, isolation, machine, self._environment.inherited_variables()
@@ -234,7 +235,7 @@ class Runner:
             self._notes.append(results.empty_model)
         if results.problem is not None:
             self._outcome.record(states.FAILED, results.problem)
-        verdict = monitor.verdict(telemetry, self._paths.throughput)
+        verdict = monitor.verdict(telemetry, self._paths.throughput, machine.driver)
         self._environment.store_verdict(verdict.to_json())
         self._finish(
             artifacts={
@@ -245,6 +246,13 @@ class Runner:
             gpu_requirement_met=verdict.gpu_requirement_met,
         )
         return exit_code(code) or int(self._outcome.status == states.FAILED or bool(self._state[UNUSED]))
+
+    def _report_driver(self, machine: Machine) -> None:
+        """Write to the log and the notes which driver library the script loads, if that was a choice."""
+        if machine.driver is None or machine.driver.note is None:
+            return
+        self._notes.append(machine.driver.note)
+        self._environment.sink.write(f"gpuproof: {machine.driver.note}\n".encode())
 
     def _new_monitor(self, isolation: Isolation, launch: Launch, progress: Progress | None) -> Monitor:
         from gpuproof.agent.monitor import (

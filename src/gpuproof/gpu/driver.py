@@ -83,7 +83,7 @@ class DriverFiles:
 def read_driver_files(root: Path = Path("/")) -> DriverFiles:
     """Read all files; missing ones leave the defaults. Takes some milliseconds."""
     files = _device_files(root)
-    version, flavour = _module(root)
+    version, flavour = read_kernel_module(root)
     modules = _text(root / "proc/modules")
     named = (
         {line.split()[0] for line in modules.splitlines() if line.strip()} if modules is not None else None
@@ -109,6 +109,20 @@ def read_driver_files(root: Path = Path("/")) -> DriverFiles:
         built_for=_built_for(root),
         libraries=_libraries(root),
     )
+
+
+def read_kernel_module(root: Path = Path("/")) -> tuple[str | None, str | None]:
+    """Version and flavour (`open`, `proprietary`) of the loaded module, from its banner; of the host's in a container."""
+    banner = _text(root / "proc/driver/nvidia/version")
+    if banner is None:
+        alone = (_text(root / "sys/module/nvidia/version") or "").strip()
+        return alone or None, None
+    first = banner.splitlines()[0] if banner.strip() else ""
+    # "NVIDIA UNIX x86_64 Kernel Module  535.104.05 ..." or "NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 ...";
+    # Arm drivers and GRID print the same form.
+    version = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", first + " ")
+    flavour = "open" if "Open Kernel Module" in first else "proprietary"
+    return (version[1], flavour) if version else (None, None)
 
 
 def in_container(root: Path = Path("/")) -> bool:
@@ -147,20 +161,6 @@ def _device_files(root: Path) -> list[str]:
         )
     except OSError:
         return []
-
-
-def _module(root: Path) -> tuple[str | None, str | None]:
-    """Version and flavour of the loaded module, from its banner."""
-    banner = _text(root / "proc/driver/nvidia/version")
-    if banner is None:
-        alone = (_text(root / "sys/module/nvidia/version") or "").strip()
-        return alone or None, None
-    first = banner.splitlines()[0] if banner.strip() else ""
-    # "NVIDIA UNIX x86_64 Kernel Module  535.104.05 ..." or "NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 ...";
-    # Arm drivers and GRID print the same form.
-    version = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", first + " ")
-    flavour = "open" if "Open Kernel Module" in first else "proprietary"
-    return (version[1], flavour) if version else (None, None)
 
 
 def _built_for(root: Path) -> tuple[str, ...]:

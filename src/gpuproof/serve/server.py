@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from gpuproof.gpu.cuda_compat import read_driver_library, with_folder
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.flags import read_arguments
 from gpuproof.serve.frontend.frontend import STOP_SIGNALS, Frontend, Options, log
@@ -55,7 +56,12 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     _warn_universal_bucket(settings)
     # Forks, so it must precede threads and large allocations.
     spawner = Spawner.start()
-    frontend = Frontend(settings, model_dir, chosen, spawner, os.environ)
+    # The hook that starts this server on SageMaker takes the place of the image's entry point, which would look for it.
+    driver = read_driver_library(chosen.root)
+    if driver is not None and driver.note is not None:
+        log(driver.note)
+    environ = with_folder(os.environ, driver.folder if driver is not None else None)
+    frontend = Frontend(settings, model_dir, chosen, spawner, environ, driver)
     try:
         return asyncio.run(frontend.run(received))
     except LoadError as error:

@@ -31,6 +31,7 @@ from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.agent.output import Sink
 from gpuproof.agent.paths import ContainerPaths, RunPaths
 from gpuproof.agent.state import RunState
+from gpuproof.gpu.cuda_compat import read_driver_library
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.util.atomic import write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
@@ -126,8 +127,10 @@ class ContainerEnvironment:
 
     def machine(self) -> Machine:
         config = self._container_job.config
+        # The agent takes the place of the image's entry point, which would look for the library.
+        driver = read_driver_library(self._container.root)
         torch = torch_version(self._job)
-        return Machine(os.cpu_count() or 1, count_gpus(), config.resources, config.channels, torch)
+        return Machine(os.cpu_count() or 1, count_gpus(), config.resources, config.channels, torch, driver)
 
     def inherited_variables(self) -> dict[str, str]:
         return dict(os.environ)

@@ -29,6 +29,7 @@ from gpuproof.agent.launch.registry import LAUNCHERS, NONE
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.ranks.rank_file import FOLDER_VARIABLE, HOST_VARIABLE
 from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
+from gpuproof.gpu.cuda_compat import with_folder
 from gpuproof.util.cgroup import group_name
 
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -155,6 +156,8 @@ def _environment(
     environment.update(_runtime_variables(context))
     if job.visible_devices is not None:
         environment["CUDA_VISIBLE_DEVICES"] = job.visible_devices
+    if context.machine.driver is not None:
+        environment = with_folder(environment, context.machine.driver.folder)
     # What is changed on a machine takes precedence over its source.
     own = f"{isolation.contract.base}/{code_folder(job)}"
     folders = [own if job.machine is None else isolation.contract.checkpoints]

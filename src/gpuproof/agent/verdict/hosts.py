@@ -100,16 +100,18 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         cpu_count=_total([host.cpu_count for host in hosts]),
         shm_peak=fullest.shm_peak,
         shm_total=fullest.shm_total,
-        driver_version=", ".join(
-            sorted({verdict.driver_version for verdict in read.values() if verdict.driver_version})
-        )
-        or None,
+        driver_version=_versions([verdict.driver_version for verdict in read.values()]),
+        cuda_compat=_versions([verdict.cuda_compat for verdict in read.values()]),
         seconds=seconds,
         samples=sum(verdict.samples for verdict in read.values()),
         notes=tuple(_notes(names, read)),
         throughput=job_throughput([host.throughput for host in hosts if host.throughput is not None]),
         hosts=hosts,
     )
+
+
+def _versions(found: Sequence[str | None]) -> str | None:
+    return ", ".join(sorted({version for version in found if version})) or None
 
 
 def _missing_host(read: Sequence[Verdict]) -> Verdict:

@@ -23,7 +23,7 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they worked."""
 
-_OPTIONAL = ("host", "hosts", "throughput")
+_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat")
 """Keys that a document has only if there is something in them."""
 
 BY_PROCESSES = "processes"
@@ -198,6 +198,8 @@ class Verdict:
             otherwise.
         seconds: how long the run was monitored; `samples` how often.
         shm_peak, shm_total: `/dev/shm`, in bytes.
+        driver_version: of the host's NVIDIA driver.
+        cuda_compat: version of the image's driver library, if it took the place of the host's (forward compatibility).
         throughput: what the script reported; `None` if it reported nothing.
         hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
             their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
@@ -218,6 +220,7 @@ class Verdict:
     shm_peak: int | None = None
     shm_total: int | None = None
     driver_version: str | None = None
+    cuda_compat: str | None = None
     seconds: float = 0.0
     samples: int = 0
     notes: tuple[str, ...] = ()

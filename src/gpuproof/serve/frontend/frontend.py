@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.frontend.gauges import gauges
 from gpuproof.serve.frontend.inference import InferenceCore
@@ -56,6 +57,7 @@ class Options:
         grace_s: how long a worker may exceed the timeout before it is killed, in seconds.
         limits: timeouts and memory limit of the HTTP server.
         with_parent: end the server when the process that started it ends.
+        root: the file system in which the driver's and the image's libraries are looked for.
     """
 
     access_log: bool = True
@@ -65,6 +67,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     ready_fd: int | None = None
     with_parent: bool = False
+    root: Path = Path("/")
 
 
 class Frontend:
@@ -77,12 +80,14 @@ class Frontend:
         options: Options,
         spawner: Spawner,
         environ: Mapping[str, str],
+        driver: DriverLibrary | None = None,
     ) -> None:
         self._settings = settings
         self._model_dir = model_dir
         self._options = options
         self._spawner = spawner
         self._environ = environ
+        self._driver = driver
         self._started_at = time.monotonic()
         self._totals = RequestMetrics()
         enabled = options.access_log and settings.log_level <= INFO
@@ -242,7 +247,7 @@ class Frontend:
         problems = [text for model in self._core.models.values() for text in model.health.misplaced.values()]
         if self._core.trouble is not None:
             problems.append(self._core.trouble)
-        return server_verdict(self._devices, problems, self._gpus.usage, self._answered)
+        return server_verdict(self._devices, problems, self._gpus.usage, self._answered, self._driver)
 
     def _assign_one_more(self, assignments: list[DeviceAssignment]) -> list[DeviceAssignment]:
         """The assignments for one more model: models are distributed over the GPUs in turn."""

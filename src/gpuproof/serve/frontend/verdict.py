@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.serve.observability.gpu_monitor import GpuUsage, grown_memory
 from gpuproof.version import __version__
 
@@ -21,7 +22,11 @@ MIN_GROWTH = 64 * 1024 * 1024
 
 
 def server_verdict(
-    devices: Sequence[str], problems: Sequence[str], gpus: Sequence[GpuUsage], answered: int
+    devices: Sequence[str],
+    problems: Sequence[str],
+    gpus: Sequence[GpuUsage],
+    answered: int,
+    driver: DriverLibrary | None = None,
 ) -> dict[str, Any]:
     """The verdict as a JSON document.
 
@@ -29,6 +34,7 @@ def server_verdict(
         devices: the kind of each worker's device: `cuda` or `cpu`.
         problems: why a model is on the CPU, or what else makes the server unhealthy.
         answered: number of requests that were answered.
+        driver: the driver library of the workers; `None` without a driver.
 
     Returns:
         `verdict` is `used`, `cpu-only`, `no-gpu` or `unknown`; `reason` explains it.
@@ -41,6 +47,8 @@ def server_verdict(
         "server": f"gpuproof {__version__}",
         "workers": list(devices),
         "requests": answered,
+        "driver_version": driver.driver if driver is not None else None,
+        "cuda_compat": driver.compat if driver is not None else None,
         "gpus": [
             {
                 "index": gpu.index,
