@@ -41,6 +41,7 @@ class HostParameters:
         retry_for: seconds for which calls to AWS that failed are repeated.
         watch_interval: seconds between two looks at the instance's tags and at notices of its interruption.
         checkpoint_interval: seconds between two uploads of checkpoints.
+        local_disk: whether the instance type has local disks.
         rebalance: what a rebalance recommendation leads to: `checkpoint`, or `stop`.
     """
 
@@ -75,6 +76,7 @@ class HostParameters:
     watch_interval: float = 5.0
     checkpoint_interval: float = 60.0
     machine: bool = False
+    local_disk: bool = False
     rebalance: str = "checkpoint"
 
     def to_json(self) -> dict[str, Any]:

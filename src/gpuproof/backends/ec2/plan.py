@@ -197,6 +197,7 @@ class EC2Plan(DisplayedPlan):
             hosts=host_names(job.instance_count),
             gpu_name=(target.instance.gpu_model or "") if target.instance is not None else "",
             gpu_memory=target.instance.gpu_memory if target.instance is not None else 0,
+            local_disk=target.local_disk,
             rebalance=job.ec2.rebalance,
             min_driver=need.driver if need is not None else "",
             min_driver_for=need.because if need is not None else "",

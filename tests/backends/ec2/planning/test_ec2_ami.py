@@ -89,7 +89,9 @@ def test_the_volume_holds_the_snapshot_and_the_inputs() -> None:
     small = volume_gib(ami, None, 0, local_disk=False)
     assert small > 75
     assert volume_gib(ami, None, 10 * GIB, local_disk=False) == small + 10
-    assert volume_gib(ami, None, 10 * GIB, local_disk=True) == small
+    assert volume_gib(ami, None, 10 * GIB, local_disk=True) == small + 10
+    assert volume_gib(ami, None, 501 * GIB, local_disk=True) == small
+    assert volume_gib(ami, None, 501 * GIB, local_disk=False) == small + 501
     assert volume_gib(ami, 75, 10 * GIB, local_disk=False) == 75
 
 

@@ -18,6 +18,10 @@ _WORK_GIB = 40
 IMAGE_GIB = 60
 """For a container image: its layers, compressed and unpacked. AWS's images for GPUs have up to 25 GB unpacked."""
 
+_SPARE_GIB = 500
+"""The most inputs for which the root volume has room although they belong on a local disk, in case that cannot be used: gp3 costs
+$0.08 per GB-month, so that this is $0.06 an hour."""
+
 _UNKNOWN_SNAPSHOT_GIB = 100
 """Where the AMI cannot be described; a volume that is too small would be rejected."""
 
@@ -67,7 +71,7 @@ def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, image: int = 0
         given: the size that the job names.
         inputs: size of all inputs in bytes.
         image: GiB for a container image, which Docker keeps on the root volume.
-        local_disk: whether the job's files are on a local disk of the instance.
+        local_disk: whether the instance has local disks for the job's files; the volume has room for small inputs in any case.
 
     Raises:
         InvalidJob: the given size is smaller than the image's snapshot.
@@ -80,4 +84,5 @@ def volume_gib(ami: ChosenAmi, given: int | None, inputs: int, *, image: int = 0
             )
         return given
     snapshot = ami.snapshot_gb or _UNKNOWN_SNAPSHOT_GIB
-    return snapshot + _WORK_GIB + image + (0 if local_disk else -(-inputs // GIB))
+    room = -(-inputs // GIB)
+    return snapshot + _WORK_GIB + image + (0 if local_disk and room > _SPARE_GIB else room)
