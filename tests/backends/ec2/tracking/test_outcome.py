@@ -83,6 +83,14 @@ class TestWithoutAReport:
         ended = {"i-1": instance(code="Client.InstanceInitiatedShutdown")}
         record = record_of(launch(), ended, reports, now=NOW)
         assert (record.status, record.started) == ("Failed", NOW - 500)
+        assert not any("does not reach S3" in note for note in record.notes)
+
+    def test_a_shutdown_before_any_report_is_probably_the_network(self) -> None:
+        ended = {"i-1": instance(code="Client.InstanceInitiatedShutdown")}
+        found = outcome_of(launch(), ended, {}, NOW)
+        assert found.reason == "its instance shut down without a report"
+        (note,) = found.notes
+        assert "usually does not reach S3: its subnet needs public addresses, a NAT gateway or" in note
 
     @pytest.mark.parametrize(
         ("state", "status", "message"),

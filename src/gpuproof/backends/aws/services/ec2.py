@@ -192,6 +192,16 @@ class EC2Calls(AwsSession):
             request["Filters"] = filters
         return list(self._items("ec2", "describe_subnets", "Subnets", request, ", ".join(ids) or None))
 
+    def route_tables(self, vpc: str) -> list[dict[str, Any]]:
+        """Descriptions of the route tables of a VPC."""
+        request = {"Filters": [{"Name": "vpc-id", "Values": [vpc]}]}
+        return list(self._items("ec2", "describe_route_tables", "RouteTables", request, vpc))
+
+    def vpc_endpoints(self, vpc: str) -> list[dict[str, Any]]:
+        """Descriptions of the endpoints of a VPC."""
+        request = {"Filters": [{"Name": "vpc-id", "Values": [vpc]}]}
+        return list(self._items("ec2", "describe_vpc_endpoints", "VpcEndpoints", request, vpc))
+
     def security_group(self, name: str, vpc: str) -> str | None:
         """The id of a security group of a VPC; None if there is none of that name."""
         filters = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [vpc]}]

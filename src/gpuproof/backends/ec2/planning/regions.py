@@ -171,7 +171,7 @@ class RegionPlanner:
             raise choice
         name, is_home = settings.region, settings.region == self.home
         aws = self._aws.in_region(name)
-        zones = ZoneFinder.find(aws, settings.subnets)
+        zones = ZoneFinder.find(aws, settings.subnets, self.home)
         planner = TargetPlanner(
             aws, self._catalogue, self._job, settings, zones, self._clock, named=self._several
         )
@@ -183,7 +183,9 @@ class RegionPlanner:
             network = replace(network, calls=calls)
             note = f"if {name} is tried, {note}" if note else None
         return _Planned(
-            planned.targets, network, (*choice.warnings, *planned.warnings, *((note,) if note else ()))
+            planned.targets,
+            network,
+            (*choice.warnings, *planned.warnings, *zones.notes, *((note,) if note else ())),
         )
 
     def _traffic_note(self, regions: Sequence[str], inputs: int) -> str:

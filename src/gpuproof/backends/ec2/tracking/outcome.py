@@ -10,13 +10,18 @@ from gpuproof.agent.state import COMPLETED, FAILED, IN_PROGRESS, STOPPED, STOPPI
 from gpuproof.backends.aws.services.ec2 import tag_dict
 from gpuproof.backends.ec2.launch_record import LaunchRecord
 from gpuproof.backends.ec2.tracking.host_reports import HostReport
-from gpuproof.backends.ec2.tracking.state_reason import state_reason, transition_time
+from gpuproof.backends.ec2.tracking.state_reason import SHUT_DOWN, state_reason, transition_time
 from gpuproof.backends.hosts import host_names
 from gpuproof.backends.record import NEVER_LAUNCHED
 from gpuproof.util.humanize import format_duration
 
 STOP_TAG = "gpuproof:stop"
 """Tag of an instance that asks its host to stop the job; its value is the time of the request."""
+
+_NO_NETWORK = (
+    "an instance that shuts down before its first report usually does not reach S3: its subnet needs public addresses, a NAT gateway or "
+    "an endpoint of S3, and its security group must allow outgoing connections"
+)
 
 NO_SIGN_OF_LIFE = "NoSignOfLife"
 """The failure code of a run whose instances a client has terminated because they had reported nothing."""
@@ -93,7 +98,8 @@ def outcome_of(
     if left and all(_has_ended(instance, launch, now) for instance in left):
         if launch.silent and not ends:
             return _silent_end(launch, left)
-        return _merged([*ends, *map(_unreported_end, left)])
+        heard = any(report.phase for report in reports.values())
+        return _merged([*ends, *(_unreported_end(instance, heard=heard) for instance in left)])
     return _in_progress([instance for instance in left if instance is not None], reports)
 
 
@@ -172,9 +178,14 @@ def _reported_end(report: HostReport) -> Outcome:
     )
 
 
-def _unreported_end(instance: Mapping[str, Any] | None) -> Outcome:
-    """The end of an instance whose host has left no report."""
+def _unreported_end(instance: Mapping[str, Any] | None, *, heard: bool) -> Outcome:
+    """The end of an instance whose host has not reported it.
+
+    Args:
+        heard: whether any host of the run has reported anything.
+    """
     reason = state_reason(instance)
+    no_network = reason.code == SHUT_DOWN and not heard
     return Outcome(
         reason.status,
         "Interrupted" if reason.is_reclaimed else reason.status,
@@ -182,6 +193,7 @@ def _unreported_end(instance: Mapping[str, Any] | None) -> Outcome:
         reason.code,
         ended=None if instance is None else transition_time(instance),
         interrupted=reason.is_reclaimed,
+        notes=(_NO_NETWORK,) if no_network else (),
     )
 
 

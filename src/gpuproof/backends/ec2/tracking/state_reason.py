@@ -17,6 +17,9 @@ NO_CAPACITY = "Server.InsufficientInstanceCapacity"
 RECLAIMED = frozenset({"Server.SpotInstanceShutdown", "Server.SpotInstanceTermination"})
 """Codes of spot instances that EC2 has taken back."""
 
+SHUT_DOWN = "Client.InstanceInitiatedShutdown"
+"""The code of an instance that powered off by itself."""
+
 _TABLE = Path(__file__).parent / "data" / "state_reasons.csv"
 _TIME = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
