@@ -541,3 +541,80 @@ def test_an_input_is_read_if_its_path_reaches_a_call_that_reads(
 ) -> None:
     files = {"launch.py": PROCESSES.format(mounts=LABELS), "process.py": READS.format(line=line)}
     assert codes(tmp_path, files, "SM125") == found
+
+
+FOUR_GPUS = ESTIMATOR.format(version="2.6", given='instance_type="ml.g5.12xlarge", instance_count=1')
+ONE_OF_FOUR = """
+import argparse
+import multiprocessing
+import os
+import subprocess
+import sys
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--num-gpus", type=int, default=os.environ["SM_NUM_GPUS"])
+args = parser.parse_args()
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{line}
+for _ in range(10):
+    optimizer.zero_grad()
+    model(torch.ones(4, device=device)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("model = torch.nn.DataParallel(model, device_ids=list(range(args.num_gpus)))", []),
+        ("model = spread(model, devices=args.num_gpus)", []),
+        ('model = load("m", device_map="auto")', []),
+        ("model = wrap(model, device_ids=[0, 1])", []),
+        ('torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))', []),
+        ('subprocess.check_call(["torchrun", "other.py"])', []),
+        ('os.system("pip install x && python other.py")', []),
+        ("pool = multiprocessing.Pool(4)", []),
+        ("args.batch = 4 * args.num_gpus\nload(batch_size=args.batch)", []),
+        ("", ["DS101"]),
+        ("print(args.num_gpus)", ["DS101"]),
+        ("use_cuda = args.num_gpus > 0", ["DS101"]),
+        ("workers = multiprocessing.cpu_count()", ["DS101"]),
+        ('subprocess.check_call([sys.executable, "-m", "pip", "install", "timm"])', ["DS101"]),
+        ('os.system("nvidia-smi")', ["DS101"]),
+        ('model = load("m", device_map={"": 0})', ["DS101"]),
+        ('model = load("m", device_map="cuda:0", devices=1)', ["DS101"]),
+        ("print(dist.is_available())", ["DS101"]),
+        ('print("Use torchrun for several GPUs")', ["DS101"]),
+    ],
+)
+def test_gpus_are_used_if_something_gets_more_than_one(line: str, found: list[str], tmp_path: Path) -> None:
+    files = {"launch.py": FOUR_GPUS, "train.py": ONE_OF_FOUR.format(line=line)}
+    assert codes(tmp_path, files, "DS101") == found
+
+
+SEEDS = """
+import torch
+{imports}
+
+def evaluate(model, batch):
+    model.eval()
+    return model(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "found"),
+    [
+        ("from accelerate import Accelerator", []),
+        ("import lightning\n\nclass Net(lightning.LightningModule): pass", []),
+        ("from accelerate.utils import set_seed\nset_seed(1)", ["PF104"]),
+        ("import lightning\nlightning.seed_everything(1)", ["PF104"]),
+        ("import accelerate\nprint(accelerate.__version__)", ["PF104"]),
+    ],
+)
+def test_the_seed_of_a_library_moves_no_model(imports: str, found: list[str], tmp_path: Path) -> None:
+    assert codes(tmp_path, {"train.py": SEEDS.format(imports=imports)}, "PF104") == found

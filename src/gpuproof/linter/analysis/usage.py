@@ -23,7 +23,7 @@ UseKind = Literal["call", "name", "attribute", "keyword", "string"]
 - `name`: the qualified name of something imported, called or not, or the bare name of something unknown
 - `attribute`: the name of an attribute that is read or assigned: `grad` of `x.grad`
 - `keyword`: the name of an argument that a call passes
-- `string`: a text; docstrings and other unused texts do not count
+- `string`: a text; docstrings and other unused texts do not count, nor do messages for people
 """
 
 
@@ -75,6 +75,10 @@ def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bo
 
 
 _MESSAGES = re.compile(r"^(print|pprint|debug|info|warning|warn|error|critical|exception|log|secho|echo)$")
+_WRITES_OUT = re.compile(
+    r"^(format|str|repr|join|len|sorted|list|dict|vars|type|round|get|getenv|dumps|pformat)$"
+)
+"""Calls whose result in a message is only their argument, written out."""
 _MESSAGE_ARGUMENTS = ("help", "description", "epilog", "metavar", "choices", "desc")
 
 
@@ -89,8 +93,10 @@ def is_message(module: Module, node: ast.AST) -> bool:
             case ast.Assert(msg=message):
                 return message is not None and module.tree.is_within(node, message)
             case ast.Call(func=function) if not module.tree.is_within(node, function):
-                if _MESSAGES.match(callee_name(ancestor)):
+                if _MESSAGES.match(callee_name(ancestor)) or isinstance(module.parent(ancestor), ast.Raise):
                     return True
+                if not _WRITES_OUT.match(callee_name(ancestor)):
+                    return False
             case ast.stmt():
                 return False
             case _:
@@ -216,7 +222,9 @@ def _names(module: Module) -> Iterator[Use]:
 
 def _strings(module: Module) -> Iterator[Use]:
     for node in module.nodes(ast.Constant):
-        if isinstance(node.value, str) and not isinstance(module.parent(node), ast.Expr):
+        if not isinstance(node.value, str) or isinstance(module.parent(node), ast.Expr):
+            continue
+        if not is_message(module, node):
             yield Use(node.value, node)
 
 

@@ -9,7 +9,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.test_files import is_test_file
@@ -33,6 +33,11 @@ _DEVICE_MANAGERS = (
     "torch_geometric",
     "dgl",
 )
+UTILITIES = re.compile(
+    r"(^|\.)(set_seed|seed_everything|get_logger|logging|rank_zero_\w+|is_\w+_available|release_memory|clear_device_cache|__version__"
+    r"|print_trainable_parameters|find_executable_batch_size)$"
+)
+"""Functions of these libraries that move, wrap and connect nothing."""
 
 
 def runs_without_gpu(module: Module, project: Project) -> bool:
@@ -52,8 +57,17 @@ def has_evaluation_name(function: FunctionNode) -> bool:
 
 
 def imports_device_manager(module: Module) -> bool:
-    """Whether a module imports a library that moves models and batches to devices itself."""
-    return module.imports(*_DEVICE_MANAGERS)
+    """Whether a module has a part of a library that moves models and batches to devices itself; a seed is none."""
+    if not module.imports(*_DEVICE_MANAGERS):
+        return False
+    if module.names.has_star:
+        return True
+    managed = tuple(f"{name}." for name in _DEVICE_MANAGERS)
+    named = [dotted for dotted in module.names.imports.values() if f"{dotted}.".startswith(managed)]
+    # A module as a whole is used by what the code names of it, a name by being imported: it may be a type.
+    parts = [dotted for dotted in named if dotted not in module.names.modules]
+    parts += [use.text for use in find_uses(module, "name", "call") if f"{use.text}.".startswith(managed)]
+    return any(not UTILITIES.search(part) for part in parts)
 
 
 def is_lightning_module(module: Module, owner: ast.ClassDef) -> bool:

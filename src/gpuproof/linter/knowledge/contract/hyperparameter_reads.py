@@ -49,10 +49,7 @@ def reads_elsewhere(script: Module) -> bool:
     for module in local_modules(script):
         if uses(module, _HELPERS, "call", "name") or _reads_environment(module):
             return True
-        if any(
-            _TEXTS.search(use.text) and not is_message(module, use.node)
-            for use in find_uses(module, "string")
-        ):
+        if uses(module, _TEXTS, "string"):
             return True
     return False
 
@@ -63,7 +60,6 @@ def variables_read(script: Module) -> set[str]:
         name
         for module in local_modules(script)
         for use in find_uses(module, "string")
-        if not is_message(module, use.node)
         for name in _VARIABLE.findall(use.text)
     }
 

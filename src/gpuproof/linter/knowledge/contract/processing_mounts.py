@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, local_function
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_to, local_function
 from gpuproof.linter.analysis.container_env import PROCESSING_DIR
 from gpuproof.linter.analysis.evaluation.evaluate import command_line, evaluate
 from gpuproof.linter.analysis.flow.value_flow import Arrival, follow
@@ -15,6 +15,7 @@ from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.usage import find_uses, is_message, uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.programs import starts_program
 
 OWN_MOUNTS = (
     f"{PROCESSING_DIR}/input/code",
@@ -59,9 +60,6 @@ _ENVIRONMENT_CALLS = (
     *(f"os.environ.{name}" for name in ("get", "pop", "copy", "items", "values")),
 )
 _OTHER_COMMAND_LINES = re.compile(r"^(click|typer|fire|absl|docopt|optparse|getopt|tyro|hydra|omegaconf)\b")
-_COMMANDS = re.compile(r"^(subprocess\.\w+|os\.(system|popen|exec\w*|spawn\w*))$")
-_HARMLESS = re.compile(r"^(\S*python[\d.]* -m )?(pip3?|apt|apt-get|nvidia-smi|df|free|which|uname)\b")
-"""Programs that read no data of a job."""
 
 
 def mounted_folders(job: JobDefinition) -> list[str] | None:
@@ -103,7 +101,9 @@ def may_write_to(modules: list[Module], folder: str, environment: Value) -> bool
 
 def may_read_from(modules: list[Module], folder: str, environment: Value) -> bool:
     """Whether a script may read files of a folder: a call gets its path, or a path that is unknown."""
-    if any(_starts_programs(module) for module in modules):
+    if any(starts_program(call) for module in modules for call in all_calls(module)):
+        return True
+    if any(_imports_from_anywhere(module) for module in modules):
         return True
     reads = any(_READS.search(call.name or call.method) for module in modules for call in all_calls(module))
     return any(
@@ -126,16 +126,10 @@ def _places(modules: list[Module], folder: str, environment: Value) -> Iterator[
         if uses(module, _OTHER_COMMAND_LINES, "name", "call"):
             yield Arrival(module, module.tree.root, None)
     for place in follow(modules, starts, _carries):
-        if is_message(place.module, place.node) and not (place.call is not None and _is_within(place)):
+        if is_message(place.module, place.node):
             continue
         if not _is_elsewhere(place, folder) and not _keeps_nothing(place):
             yield place
-
-
-def _is_within(place: Arrival) -> bool:
-    """Whether a message contains what a call returns, not the path itself: `print(read_csv(path))`."""
-    assert place.call is not None
-    return is_message(place.module, place.call)
 
 
 def _may_name(text: str, folder: str) -> bool:
@@ -227,27 +221,12 @@ def _is_printed_list(module: Module, call: ast.Call) -> bool:
     return _LISTS.search(name) is not None and is_message(module, call)
 
 
-def _starts_programs(module: Module) -> bool:
-    """Whether a module starts programs, or imports modules from places, that may be anywhere."""
-    for call in all_calls(module):
-        if call.name in ("sys.path.append", "sys.path.insert", "sys.path.extend"):
-            if call.argument(position=len(call.node.args) - 1).text is None:
-                return True
-            continue
-        if not _COMMANDS.search(call.name or ""):
-            continue
-        command = call.argument("args", 0)
-        words = (
-            [item.text or item.prefix or "" for item in command.items]
-            if command.items is not None
-            else [command.text or ""]
-        )
-        if words[:1] == [""] and len(words) > 1 and words[1] == "-m":
-            # `[sys.executable, "-m", "pip", ...]`
-            words = words[2:]
-        if not _HARMLESS.search(" ".join(words)):
-            return True
-    return False
+def _imports_from_anywhere(module: Module) -> bool:
+    """Whether a module adds a folder to `sys.path` that is unknown."""
+    return any(
+        call.argument(position=len(call.node.args) - 1).text is None
+        for call in calls_to(module, "sys.path.append", "sys.path.insert", "sys.path.extend")
+    )
 
 
 def created_folders(module: Module) -> list[str]:

@@ -13,12 +13,13 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.knowledge.programs import starts_programs
 
 _LIBRARIES = re.compile(
     r"""
     ^\.*(torch\.distributed|torch\.multiprocessing|tensorflow\.distribute|tensorflow\.keras\.distribution|keras\.distribution
         |horovod|smdistributed|deepspeed|accelerate|lightning|pytorch_lightning|lightning_fabric|torch_xla|multiprocessing
-        |subprocess|ray|concurrent\.futures\.ProcessPoolExecutor)(\.|$)
+        |ray|concurrent\.futures\.ProcessPoolExecutor)(\.|$)
     | (^|\.)hvd\.
     """,
     re.VERBOSE,
@@ -26,16 +27,21 @@ _LIBRARIES = re.compile(
 """Libraries that start processes, connect them, or spread a model over GPUs."""
 _CALLS = re.compile(
     r"(^|\.)(\w*DataParallel|DDP|FSDP|fully_shard|init_process_group|\w*Strategy|multi_gpu_model"
-    r"|Accelerator|parallelize_module|os\.(system|popen|exec\w*|spawn\w*|fork))$"
+    r"|Accelerator|parallelize_module)$"
 )
 _ONE_GPU = re.compile(
     r"^tensorflow\.distribute\.(get_strategy|get_replica_context|in_cross_replica_context|has_strategy|OneDeviceStrategy|ReduceOp"
     r"|Strategy)(\.|$)"
+    r"|^(torch\.)?multiprocessing\.(cpu_count|\w*start_method\w*|set_sharing_strategy|current_process|freeze_support)$"
+    r"|^torch\.distributed\.(is_\w+|get_rank|get_world_size|destroy_process_group|barrier)$"
+    r"|(^|\.)(set_seed|seed_everything|get_logger|rank_zero_\w+|is_\w+_available)$"
 )
 """Parts of the libraries that spread nothing: `get_strategy()` outside of a scope is a strategy for one device."""
 _COUNTS = re.compile(r"(^|\.)(device_count|num_gpus|list_(physical|logical)_devices)$")
 """Calls that count or list the GPUs."""
-_COUNT_CARRIERS = re.compile(r"^(len|list|sorted|enumerate|reversed|str|int|bool|max|min|range|zip)$")
+_COUNT_CARRIERS = re.compile(
+    r"(^|\.)(get|getenv|loads)$|^(len|list|sorted|enumerate|reversed|str|int|bool|max|min|range|zip)$"
+)
 _COUNT_IDLE = re.compile(
     r"(^|\.)(print|pprint|info|debug|warning|error|log|critical|set_memory_growth|set_visible_devices|write"
     r"|set_(virtual_device|logical_device)_configuration|get_device_details|get_memory_info|log_params?|format|bool|isinstance"
@@ -46,9 +52,10 @@ _KEYWORDS = re.compile(
     r"^(device_map|device_ids|gpus|num_gpus|n_gpus|tensor_parallel\w*|tp_size|distribute\w*|devices)$"
 )
 _ATTRIBUTES = re.compile(r"^(local_rank|num_gpus|n_gpus?|world_size)$")
-_TEXTS = re.compile(
-    r"LOCAL_RANK|WORLD_SIZE|SM_NUM_GPUS|^nccl$|torchrun|^cuda:([1-9]|$)|GPU:([1-9]|$)|^(--)?(local[_-]rank|n(um)?[_-]gpus?|gpus)$"
-)
+_COUNT_TEXTS = re.compile(r"^(LOCAL_RANK|(LOCAL_)?WORLD_SIZE|SM_NUM_GPUS)$")
+"""Variables that contain the number of GPUs or processes, or a number of one of them."""
+_TEXTS = re.compile(r"^nccl$|torchrun|^cuda:([1-9]|$)|GPU:([1-9]|$)")
+_ONE_DEVICE = re.compile(r"^(cpu|cuda|mps|gpu|(cuda:|/?gpu:)?\d)$", re.IGNORECASE)
 
 
 _LIGHTNING = re.compile(r"^(lightning|pytorch_lightning|lightning_fabric)\.(\w+\.)*(Trainer|Fabric)$")
@@ -144,7 +151,11 @@ def may_use_several_gpus(script: Module) -> bool:
     found = script.loader.cached(
         "uses several GPUs",
         script.unit,
-        lambda: any(_may_use_several(module) for module in local_modules(script)) or _uses_each(script),
+        lambda: (
+            any(_may_use_several(module) for module in local_modules(script))
+            or starts_programs(script)
+            or _uses_each(script)
+        ),
     )
     return found or len(local_units(script)) >= MAX_MODULES
 
@@ -156,21 +167,40 @@ def _may_use_several(module: Module) -> bool:
             (_LIBRARIES.search(use.text) or _CALLS.search(use.text)) and not _ONE_GPU.search(use.text)
             for use in named
         )
-        or uses(module, _KEYWORDS, "keyword")
-        or uses(module, _ATTRIBUTES, "attribute")
+        or any(
+            _KEYWORDS.search(name) and not _is_one_device(call.argument(name))
+            for call in all_calls(module)
+            for name in call.keywords
+        )
         or uses(module, _TEXTS, "string")
     )
+
+
+def _is_one_device(value: Value) -> bool:
+    """Whether a value certainly stands for one device, or none: `None`, `1`, `[0]`, `"cuda:0"`, `{"": 0}`."""
+    if value.entries is not None:
+        devices = {str(entry.value) for entry in value.entries.values()}
+        return value.entries.complete and len(devices) <= 1
+    if value.items is not None:
+        return len(value.items) <= 1
+    if not value.is_known:
+        return False
+    if value.text is not None:
+        return _ONE_DEVICE.match(value.text) is not None
+    return value.value is None or value.value in (0, 1)
 
 
 def _uses_each(script: Module) -> bool:
     """Whether something may use the GPUs that the script counts or lists, other than to print or configure them."""
     modules = local_modules(script)
-    starts = [
-        (module, call.node)
-        for module in modules
-        for call in all_calls(module)
-        if _COUNTS.search(call.name or call.method)
-    ]
+    starts: list[tuple[Module, ast.expr]] = []
+    for module in modules:
+        starts += [
+            (module, call.node) for call in all_calls(module) if _COUNTS.search(call.name or call.method)
+        ]
+        named = [use for use in find_uses(module, "attribute") if _ATTRIBUTES.search(use.text)]
+        named += [use for use in find_uses(module, "string") if _COUNT_TEXTS.search(use.text)]
+        starts += [(module, use.node) for use in named if isinstance(use.node, ast.expr)]
     return any(
         arrival.call is None or not _COUNT_IDLE.search(_callee(arrival.module, arrival.call))
         for arrival in follow(

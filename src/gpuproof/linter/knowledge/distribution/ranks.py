@@ -9,8 +9,9 @@ from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
 
 _GUARD = re.compile(
@@ -57,8 +58,12 @@ def process_group_inits(module: Module) -> list[Call]:
 
 
 def uses_distribution_library(script: Module) -> bool:
-    """Whether the script uses a library that handles ranks itself; true if in doubt."""
-    return script_uses(script, _LIBRARIES, "name", "call")
+    """Whether the script uses a library that handles ranks itself, and not only its seeds or loggers; true if in doubt."""
+    return any(
+        _LIBRARIES.search(use.text) and not UTILITIES.search(use.text)
+        for module in local_modules(script)
+        for use in find_uses(module, "name", "call")
+    )
 
 
 def runs_several_processes_per_host(script: Module) -> bool:
@@ -66,12 +71,22 @@ def runs_several_processes_per_host(script: Module) -> bool:
     return (
         script_uses(script, _SEVERAL_CALLS, "call")
         or script_uses(script, _SEVERAL_NAMES, "name", "attribute", "keyword")
-        or script_uses(script, _SEVERAL_TEXTS, "string")
+        or any(map(_reads_local_rank, local_modules(script)))
         or any(
             isinstance(node, ast.Name) and _SEVERAL_NAMES.match(node.id)
             for module in local_modules(script)
             for node in module.nodes(ast.Name)
         )
+    )
+
+
+def _reads_local_rank(module: Module) -> bool:
+    """Whether a module reads or declares the local rank, if only to print it."""
+    return any(
+        isinstance(node.value, str)
+        and _SEVERAL_TEXTS.search(node.value)
+        and not isinstance(module.parent(node), (ast.Expr, ast.JoinedStr))
+        for node in module.nodes(ast.Constant)
     )
 
 

@@ -61,7 +61,7 @@ from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
-from gpuproof.linter.analysis.usage import find_uses, is_message, script_uses
+from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text
 from gpuproof.linter.project import Project
@@ -166,12 +166,7 @@ def _may_choose_gpu(script: Module) -> bool:
         return True
     for module in local_modules(script):
         for use in find_uses(module, "string"):
-            if (
-                _GPU.search(use.text)
-                and not _NO_CHOICE.match(use.text)
-                and not is_message(module, use.node)
-                and not _is_flag(module, use.node)
-            ):
+            if _GPU.search(use.text) and not _NO_CHOICE.match(use.text) and not _is_flag(module, use.node):
                 return True
         for call in all_calls(module):
             for name in call.keywords:
