@@ -327,15 +327,23 @@ class EmulatedAccount:
 
 
 @contextlib.contextmanager
-def emulated_account(folder: Path) -> Iterator[EmulatedAccount]:
-    """An account in this process, on a free port of loopback."""
-    options = Options(folder, hold=0.0, stop_grace=1.0, role=False)
+def emulated_account(
+    folder: Path, *, enforce_iam: bool = False, role: bool = False
+) -> Iterator[EmulatedAccount]:
+    """An account in this process, on a free port of loopback.
+
+    Args:
+        enforce_iam: whether users and roles may do only what their policies allow.
+        role: whether the account has the roles of jobs, schedules and instances.
+    """
+    options = Options(folder, hold=0.0, stop_grace=1.0, role=role, enforce_iam=enforce_iam)
     server = make_server("127.0.0.1", 0, _unavailable, threaded=True, request_handler=_quiet_handler())
     url, token = f"http://127.0.0.1:{server.server_port}", load_token(folder)
     emulator = Emulator(options, url, token)
     application = Application(emulator)
     server.app = application
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    emulator.create_roles()
     environment = {
         **user_environment(url, token, folder),
         "AWS_CONFIG_FILE": "/dev/null",

@@ -15,6 +15,7 @@ from gpuproof_emulator.execution.notebooks.supervisor import NotebookSupervisor
 from gpuproof_emulator.faults.fault import Faults
 from gpuproof_emulator.operations.call import OperationCall
 from gpuproof_emulator.options import Options
+from gpuproof_emulator.permissions.authorizer import Authorizer
 from gpuproof_emulator.quotas import Quotas
 from gpuproof_emulator.store import PROCESSING, TRAINING, Resource, Store
 
@@ -31,7 +32,8 @@ def make_context(
     """An emulator's state in a folder, without faults; its clients reach no server unless given."""
     store = store or Store(folder / "store")
     clients = clients or Clients("http://127.0.0.1:9", "token")
-    return Context(Options(folder), store, Faults([]), Quotas(store, quotas or {}), clients)
+    authorizer = Authorizer(store, clients, lambda _region, _name: False)
+    return Context(Options(folder), store, Faults([]), Quotas(store, quotas or {}), clients, authorizer)
 
 
 def make_call(context: Context, request: dict[str, Any]) -> OperationCall:

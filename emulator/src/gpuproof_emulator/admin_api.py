@@ -15,6 +15,7 @@ terminates it then; with `--boot-instances` |
 seconds since the epoch; default: now), as if that time had come; returns what ran |
 | `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
 | `DELETE /_gpuproof/requests` | clears that list |
+| `GET /_gpuproof/permissions` | returns each action and resource that IAM's policies were evaluated for, with the decision; with `--enforce-iam` |
 | `POST /_gpuproof/reset` | ends all jobs and endpoints and clears all state, as a fresh start does |
 """
 
@@ -72,6 +73,8 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
                 return json_response(request, {"runs": emulator.schedules.run_due(moment)})
             case "GET requests":
                 return json_response(request, {"requests": list(requests)})
+            case "GET permissions":
+                return json_response(request, {"decisions": list(emulator.context.authorizer.decisions)})
             case "DELETE requests":
                 requests.clear()
                 return json_response(request, {})

@@ -92,6 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a service quota, by name or code; may be repeated",
     )
     parser.add_argument(
+        "--enforce-iam",
+        action="store_true",
+        help="reject requests of IAM users and roles that their policies do not allow; the printed keys may do everything",
+    )
+    parser.add_argument(
         "--boot-instances",
         action="store_true",
         help="boot the user data of EC2 instances, as root on Linux; otherwise they are only recorded",
@@ -169,6 +174,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         lifecycle_seconds=arguments.lifecycle_limit,
         role=not arguments.no_role,
         boot_instances=arguments.boot_instances,
+        enforce_iam=arguments.enforce_iam,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpuproof_emulator.clients import Clients
 from gpuproof_emulator.faults.fault import Faults
 from gpuproof_emulator.options import Options
+from gpuproof_emulator.permissions.authorizer import Authorizer
 from gpuproof_emulator.quotas import Quotas
 from gpuproof_emulator.store import Store
 
@@ -21,6 +22,7 @@ class Context:
         faults: faults to inject.
         quotas: values of service quotas.
         clients: boto3 clients of the emulator's own S3, IAM, STS and CloudWatch Logs.
+        authorizer: evaluates the policies of users and roles.
     """
 
     options: Options
@@ -28,3 +30,4 @@ class Context:
     faults: Faults
     quotas: Quotas
     clients: Clients
+    authorizer: Authorizer

@@ -12,6 +12,7 @@ from gpuproof_emulator.clients import Clients
 from gpuproof_emulator.context import Context
 from gpuproof_emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof_emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof_emulator.execution.endpoints.scalable_targets import scaled_variants
 from gpuproof_emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof_emulator.execution.jobs.supervisor import JobSupervisor
 from gpuproof_emulator.execution.notebooks.supervisor import NotebookSupervisor
@@ -19,6 +20,7 @@ from gpuproof_emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof_emulator.faults.fault import Fault, Faults
 from gpuproof_emulator.moto_journal import Journal
 from gpuproof_emulator.options import Options
+from gpuproof_emulator.permissions.authorizer import Authorizer
 from gpuproof_emulator.protocol import DEFAULT_REGION
 from gpuproof_emulator.quotas import Quotas
 from gpuproof_emulator.store import Store
@@ -44,8 +46,14 @@ class Emulator:
         quotas: dict[str, float] | None = None,
     ) -> None:
         store = Store(_make_folder(options.state / "sagemaker"))
+        clients = Clients(url, token, as_roles=options.enforce_iam)
         self.context = Context(
-            options, store, Faults(list(faults)), Quotas(store, quotas or {}), Clients(url, token)
+            options,
+            store,
+            Faults(list(faults)),
+            Quotas(store, quotas or {}),
+            clients,
+            Authorizer(store, clients, lambda region, name: bool(scaled_variants(clients, region, name))),
         )
         self.token = token
         self.signatures = SignatureVerifier(KeyRing(token))
@@ -72,6 +80,8 @@ class Emulator:
         self.context.faults.reset()
         self.context.quotas.reset()
         self.journal.clear(moto_api_backend.reset)
+        self.context.clients.forget_roles()
+        self.context.authorizer.decisions.clear()
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))
         self.notebooks = NotebookSupervisor(self.context)
         self.create_roles()

@@ -22,6 +22,7 @@ class Options:
         hold: seconds for which an SDK's Describe request is held while its job runs and nothing changes.
         max_hosts: maximum number of instances of one job.
         role: whether the account gets the roles and the instance profile that GPUproof looks for, where they are missing.
+        enforce_iam: whether requests of users and roles are rejected that their policies do not allow.
         boot_instances: whether EC2 instances that are launched with user data boot it.
         lifecycle_seconds: time limit of each lifecycle script of a notebook instance; SageMaker's is 300.
         checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
@@ -36,6 +37,7 @@ class Options:
     hold: float = 20.0
     max_hosts: int = 8
     role: bool = True
+    enforce_iam: bool = False
     boot_instances: bool = False
     lifecycle_seconds: float = 300.0
     checkpoint_interval: float = 1.0

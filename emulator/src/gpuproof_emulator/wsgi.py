@@ -25,6 +25,7 @@ from gpuproof_emulator.faults.responses import fault_error
 from gpuproof_emulator.operations import OPERATIONS
 from gpuproof_emulator.operations.call import OperationCall
 from gpuproof_emulator.operations.recorded import is_recorded, record_only
+from gpuproof_emulator.permissions import s3_permissions
 from gpuproof_emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response, xml_error
 from gpuproof_emulator.routing import OperationName, identify_operation, is_s3
 from gpuproof_emulator.service_model import filter_members, operation_model, validate
@@ -120,29 +121,13 @@ class Application:
         raise fault_error(fault, request, operation)
 
     def _route(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
+        context = self._emulator.context
         try:
-            if request.target[0] == "SageMaker":
-                return self._handle_sagemaker(request, operation)
-            if operation.service == "sagemaker-runtime":
-                return self._emulator.endpoints.invoke(request)
-            instances = self._emulator.instances
-            if operation.service == "ec2" and instances is None:
-                return ec2_boot.mark_recorded(self._handle_other(request, operation))
-            if operation.service == "ec2" and instances is not None:
-                return ec2_boot.handle(
-                    instances, operation.operation, request, lambda: self._handle_other(request, operation)
+            if context.options.enforce_iam:
+                return s3_permissions.handle(
+                    context.authorizer, request, operation, lambda: self._serve(request, operation)
                 )
-            if operation.service == "monitoring" and operation.read_only:
-                self._emulator.endpoints.metrics.publish()
-            if operation.service == "scheduler":
-                return scheduler.handle(
-                    self._emulator.context,
-                    self._emulator.schedules,
-                    operation.operation,
-                    request,
-                    lambda: self._handle_other(request, operation),
-                )
-            return self._handle_other(request, operation)
+            return self._serve(request, operation)
         except AwsError as error:
             return _error_response(request, operation, error)
         except ConnectionError:
@@ -151,6 +136,30 @@ class Application:
             traceback.print_exc()
             failure = AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500)
             return _error_response(request, operation, failure)
+
+    def _serve(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
+        if request.target[0] == "SageMaker":
+            return self._handle_sagemaker(request, operation)
+        if operation.service == "sagemaker-runtime":
+            return self._emulator.endpoints.invoke(request)
+        instances = self._emulator.instances
+        if operation.service == "ec2" and instances is None:
+            return ec2_boot.mark_recorded(self._handle_other(request, operation))
+        if operation.service == "ec2" and instances is not None:
+            return ec2_boot.handle(
+                instances, operation.operation, request, lambda: self._handle_other(request, operation)
+            )
+        if operation.service == "monitoring" and operation.read_only:
+            self._emulator.endpoints.metrics.publish()
+        if operation.service == "scheduler":
+            return scheduler.handle(
+                self._emulator.context,
+                self._emulator.schedules,
+                operation.operation,
+                request,
+                lambda: self._handle_other(request, operation),
+            )
+        return self._handle_other(request, operation)
 
     def _handle_other(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         if handler := dispatch.find_handler(request, operation):

@@ -44,6 +44,7 @@ class LogStream:
         self._events: list[dict[str, Any]] = []
         self._bytes = 0
         self._since = 0.0
+        self._denied = False
         for create in (
             lambda: logs.create_log_group(logGroupName=group),
             lambda: logs.create_log_stream(logGroupName=group, logStreamName=stream),
@@ -52,6 +53,8 @@ class LogStream:
                 create()
             except logs.exceptions.ResourceAlreadyExistsException:
                 continue
+            except logs.exceptions.ClientError as error:
+                self._drop(error)
 
     def copy(self, source: IO[bytes]) -> None:
         """Send everything that a pipe yields, to its end."""
@@ -95,4 +98,17 @@ class LogStream:
         if not self._events:
             return
         events, self._events, self._bytes = self._events, [], 0
-        self._logs.put_log_events(logGroupName=self._group, logStreamName=self._stream, logEvents=events)
+        if self._denied:
+            return
+        try:
+            self._logs.put_log_events(logGroupName=self._group, logStreamName=self._stream, logEvents=events)
+        except self._logs.exceptions.ClientError as error:
+            self._drop(error)
+
+    def _drop(self, error: Any) -> None:
+        """Write no log if the role may not, as on AWS: the job itself goes on."""
+        if error.response["Error"]["Code"] != "AccessDeniedException":
+            raise error
+        if not self._denied:
+            print(f"gpuproof: there is no log {self._group} {self._stream}: {error}", flush=True)
+        self._denied = True

@@ -28,9 +28,9 @@ def test_a_request_without_a_content_type_has_that_of_its_object(header: str, ki
         s3: Any = boto3.client("s3", "us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
         s3.create_bucket(Bucket="data")
         s3.put_object(Bucket="data", Key="in", Body=b"array", ContentType="application/x-npy")
-        clients: Any = SimpleNamespace(get=lambda _service, _region: s3)
+        clients: Any = SimpleNamespace(of_role=lambda _role, _service, _region: s3)
         config = {"OutputConfig": {"S3OutputPath": "s3://data/out"}}
-        asked = AsyncQueue(clients, "endpoint", "us-east-1", config, invoke, lambda: True)
+        asked = AsyncQueue(clients, None, "endpoint", "us-east-1", config, invoke, lambda: True)
         environ = {
             "REQUEST_METHOD": "POST",
             "PATH_INFO": "/endpoints/endpoint/async-invocations",

@@ -59,6 +59,7 @@ class AsyncQueue:
     def __init__(
         self,
         clients: Clients,
+        role: str | None,
         endpoint: str,
         region: str,
         config: Mapping[str, Any],
@@ -66,6 +67,7 @@ class AsyncQueue:
         has_instances: Callable[[], bool],
     ) -> None:
         self._clients = clients
+        self._role = role
         self._endpoint = endpoint
         self._region = region
         self.config = config
@@ -153,7 +155,7 @@ class AsyncQueue:
         if time.time() > item.deadline:
             self._fail(item, "ClientError: The request expired in the queue before it was processed.")
             return
-        s3 = self._clients.get("s3", self._region)
+        s3 = self._clients.of_role(self._role, "s3", self._region)
         where = S3Location.parse(item.input)
         try:
             found = s3.get_object(Bucket=where.bucket, Key=where.key)
@@ -191,7 +193,7 @@ class AsyncQueue:
     def _write(self, location: S3Location, content: bytes, kind: str) -> None:
         key = self.config["OutputConfig"].get("KmsKeyId")
         extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key} if key else {}
-        s3 = self._clients.get("s3", self._region)
+        s3 = self._clients.of_role(self._role, "s3", self._region)
         try:
             s3.put_object(Bucket=location.bucket, Key=location.key, Body=content, ContentType=kind, **extra)
         except s3.exceptions.ClientError as error:
@@ -220,7 +222,7 @@ class AsyncQueue:
             message["failureReason"] = reason
         else:
             message["responseParameters"] = dict(result)
-        sns = self._clients.get("sns", self._region)
+        sns = self._clients.of_role(self._role, "sns", self._region)
         try:
             sns.publish(TopicArn=arn, Message=json.dumps(message))
         except sns.exceptions.ClientError as error:

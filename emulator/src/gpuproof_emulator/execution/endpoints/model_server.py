@@ -77,7 +77,7 @@ class GPUproofServer:
             container.kill()
             raise
         if spec.models:
-            s3 = self._context.clients.get("s3", spec.region)
+            s3 = self._context.clients.of_role(spec.role, "s3", spec.region)
             return MultiModel(container, s3, spec.models, container.folder)
         return container
 
@@ -125,7 +125,7 @@ class _Container:
         spec, host = self._spec, self._host
         place_agent(self._context.options.state, self._folder)
         place_entry_point(self._folder)
-        s3 = self._context.clients.get("s3", spec.region)
+        s3 = self._context.clients.of_role(spec.role, "s3", spec.region)
         if spec.model_data is not None:
             download_model(s3, spec.model_data, self._folder, host.ml)
         if spec.models:
@@ -150,7 +150,7 @@ class _Container:
             if self._stopping:
                 return
             self._host = Host(self._host.name, self._folder, self._on_host_exit)
-            logs = self._context.clients.get("logs", self._spec.region)
+            logs = self._context.clients.of_role(self._spec.role, "logs", self._spec.region)
             sink = LogStream(logs, self._group, self._stream).copy
             if self._spec.isolated and self._network is None:
                 self._network = _isolated_network(self._host.name)

@@ -25,7 +25,7 @@ from gpuproof_emulator.execution.endpoints.metrics import InvocationMetrics
 from gpuproof_emulator.execution.endpoints.router import invoke_variant, reject_unsupported_headers
 from gpuproof_emulator.faults.responses import NO_CAPACITY
 from gpuproof_emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
-from gpuproof_emulator.store import ENDPOINT, ENDPOINT_CONFIG, Resource
+from gpuproof_emulator.store import ENDPOINT, ENDPOINT_CONFIG, MODEL, Resource
 
 _Key = tuple[str, str]
 NO_RETAINED: frozenset[str] = frozenset()
@@ -143,7 +143,9 @@ class EndpointRegistry:
     def _deploy(self, endpoint: Resource, config: Resource, retained: frozenset[str]) -> None:
         new = Deployment(asynchronous=bool(config.document.get("AsyncInferenceConfig")))
         if capture := config.document.get("DataCaptureConfig"):
-            new.capture = DataCapture(self._context.clients.get("s3", endpoint.region), capture)
+            new.capture = DataCapture(
+                self._context.clients.of_role(self._role(config), "s3", endpoint.region), capture
+            )
         try:
             for variant in config.document["ProductionVariants"]:
                 self._apply_faults(endpoint.name, variant.get("InstanceType", ""))
@@ -196,12 +198,19 @@ class EndpointRegistry:
         if wanted and queue is None:
             self._queues[key] = AsyncQueue(
                 self._context.clients,
+                self._role(config),
                 endpoint.name,
                 endpoint.region,
                 wanted,
                 lambda request, timeout: self._invoke_queued(key, request, timeout),
                 lambda: _has_instances(endpoint),
             )
+
+    def _role(self, config: Resource) -> str | None:
+        """The role of an endpoint: that of its first variant's model."""
+        name = config.document["ProductionVariants"][0].get("ModelName", "")
+        model = self._context.store.get(MODEL, config.region, name)
+        return None if model is None else model.document.get("ExecutionRoleArn")
 
     def _invoke_queued(self, key: _Key, request: AwsRequest, timeout: float) -> AwsResponse:
         with self._lock:

@@ -98,7 +98,7 @@ class Instances:
         except NetworkUnavailable as error:
             what = "network isolation" if self._isolated else "a network for each host"
             raise JobFailed(f"InternalServerError: this machine does not allow {what}: {error}") from error
-        logs = self._context.clients.get("logs", self._job.region)
+        logs = self._context.clients.of_role(self._job.document["RoleArn"], "logs", self._job.region)
         started = int(time.time())
         try:
             for host, base in zip(self.hosts, bases, strict=True):

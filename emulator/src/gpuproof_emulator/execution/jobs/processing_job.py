@@ -39,7 +39,7 @@ class ProcessingJobRun:
         self._document = job.document
         self._control = control
         self._folder = folder
-        self._s3 = context.clients.get("s3", job.region)
+        self._s3 = context.clients.of_role(self._document["RoleArn"], "s3", job.region)
 
     def run(self) -> None:
         """Run the job to its end, and record its status."""

@@ -67,7 +67,7 @@ class TrainingJobRun:
         self._document = job.document
         self._control = control
         self._folder = folder
-        self._s3 = context.clients.get("s3", job.region)
+        self._s3 = context.clients.of_role(self._document["RoleArn"], "s3", job.region)
         self._metrics = Metrics(self._document["AlgorithmSpecification"].get("MetricDefinitions") or ())
 
     def run(self) -> None:
@@ -152,7 +152,10 @@ class TrainingJobRun:
         return reason, instances
 
     def _send_progress(self, mirrors: Sequence[FolderMirror]) -> None:
-        self._metrics.publish(self._context.clients.get("cloudwatch", self._job.region), self._job.name)
+        self._metrics.publish(
+            self._context.clients.of_role(self._document["RoleArn"], "cloudwatch", self._job.region),
+            self._job.name,
+        )
         upload_changes(mirrors, "Checkpoint")
 
     def _on_line(self, line: str, interruption: Fault | None) -> None:

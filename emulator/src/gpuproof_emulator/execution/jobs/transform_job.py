@@ -71,7 +71,9 @@ class TransformJobRun:
         self._document = job.document
         self._control = control
         self._folder = folder
-        self._s3 = context.clients.get("s3", job.region)
+        model = context.store.get(MODEL, job.region, job.document["ModelName"])
+        self._role = None if model is None else model.document.get("ExecutionRoleArn")
+        self._s3 = context.clients.of_role(self._role, "s3", job.region)
         self._server = GPUproofServer(context)
         self._failure: Exception | None = None
         self._log: LogStream | None = None
@@ -131,7 +133,7 @@ class TransformJobRun:
             self._document["TransformStartTime"] = now()
         containers = self._start_containers()
         self._log = LogStream(
-            self._context.clients.get("logs", self._job.region),
+            self._context.clients.of_role(self._role, "logs", self._job.region),
             LOG_GROUP,
             f"{self._job.name}/data-log",
         )

@@ -195,7 +195,8 @@ class NotebookMachine:
         }
 
     def _read_output(self, output: IO[bytes]) -> None:
-        logs = self._context.clients.get("logs", self._notebook.region)
+        role = self._notebook.document["RoleArn"]
+        logs = self._context.clients.of_role(role, "logs", self._notebook.region)
         streams: dict[str, LogStream] = {}
         for line in output:
             try:

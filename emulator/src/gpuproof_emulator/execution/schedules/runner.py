@@ -152,7 +152,7 @@ class ScheduleRunner:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            target.call(self._context.clients, region)
+            target.call(self._context, region)
         except AwsError as error:
             return str(error), False
         except ClientError as error:

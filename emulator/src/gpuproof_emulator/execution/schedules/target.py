@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof_emulator.clients import Clients
-from gpuproof_emulator.execution.endpoints.scalable_targets import scaled_variants
-from gpuproof_emulator.execution.schedules.role import check_permission
+from gpuproof_emulator.context import Context
+from gpuproof_emulator.permissions.calls import call_of_operation
+from gpuproof_emulator.permissions.identity import role_identity
 from gpuproof_emulator.protocol import AwsError
 from gpuproof_emulator.routing import OperationName
 from gpuproof_emulator.service_model import operation_model, validate
@@ -39,7 +39,7 @@ class Target:
     request: dict[str, Any]
     role: str
 
-    def call(self, clients: Clients, region: str) -> None:
+    def call(self, context: Context, region: str) -> None:
         """Call the operation.
 
         Raises:
@@ -48,13 +48,9 @@ class Target:
         """
         from botocore import xform_name
 
-        check_permission(clients, self.role, f"{self.service}:{self.operation}")
-        if self.operation == "DeleteEndpoint" and scaled_variants(
-            clients, region, self.request["EndpointName"]
-        ):
-            # Source: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-delete-with-scaling.html
-            check_permission(clients, self.role, "application-autoscaling:DeregisterScalableTarget")
-        getattr(clients.get(self.service, region), xform_name(self.operation))(**self.request)
+        call = call_of_operation(self.service, self.operation, region, self.request)
+        context.authorizer.check(role_identity(self.role, "scheduler"), call)
+        getattr(context.clients.get(self.service, region), xform_name(self.operation))(**self.request)
 
 
 def parse_target(target: Mapping[str, Any]) -> Target:
