@@ -112,6 +112,10 @@ class UnknownAccount(Aws):
             {"SubnetId": id_, "VpcId": vpc or VPC, "AvailabilityZone": ZONE} for id_ in (ids or (SUBNET,))
         ]
 
+    def has_log_group(self, group: str) -> bool:  # noqa: ARG002
+        """False: the first launch creates it."""
+        return False
+
     def security_group(self, name: str, vpc: str) -> None:
         """None yet."""
 

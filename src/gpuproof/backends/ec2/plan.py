@@ -69,6 +69,7 @@ class EC2Plan(DisplayedPlan):
         retries: how often it is started again after spot interruptions, and the attempts before.
         schedule_role: the ARN of the role with which a schedule terminates instances that nothing else has ended; None if
             there is none.
+        log_calls: the calls that create the log group of all runs; none if it exists.
         cluster_key: the secret of the hosts' agents; empty on one host.
     """
 
@@ -88,6 +89,7 @@ class EC2Plan(DisplayedPlan):
     warnings: tuple[str, ...]
     retries: SpotRetries = field(default_factory=SpotRetries)
     schedule_role: str | None = None
+    log_calls: tuple[ApiCall, ...] = ()
     cluster_key: str = ""
 
     @property
@@ -272,6 +274,7 @@ class EC2Plan(DisplayedPlan):
         return (
             *self.bucket.calls,
             *self.uploads.calls(self.bucket.name, None),
+            *self.log_calls,
             *self.network.calls,
             *self.code_calls(),
             *self.job_calls(self.target),

@@ -15,6 +15,7 @@ from gpuproof.backends.ec2.planning.regions import RegionPlanner
 from gpuproof.backends.ec2.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.ec2.planning.volume import InputSize
 from gpuproof.backends.ec2.planning.warnings import NOT_COVERED, job_warnings, max_runtime
+from gpuproof.backends.ec2.requests.log_group import plan_log_group
 from gpuproof.backends.ec2.spot_retries import SpotRetries
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import find_framework
@@ -114,6 +115,7 @@ class Planner:
             warnings=tuple(warning for warning in warnings if warning),
             retries=SpotRetries(job.ec2.retry_spot if job.resources.spot else 0),
             schedule_role=schedule_role,
+            log_calls=plan_log_group(aws),
             cluster_key=new_cluster_key(job),
         )
         for target in plan.targets:

@@ -18,6 +18,7 @@ from gpuproof.backends.aws.services.ec2 import tag_dict
 from gpuproof.backends.base import Event
 from gpuproof.backends.ec2.launch_record import InterruptedRun, LaunchRecord
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
+from gpuproof.backends.ec2.requests.log_group import LOG_GROUP
 from gpuproof.backends.ec2.requests.new_instances import LOOKUP_DELAYS, when_visible
 from gpuproof.backends.ec2.requests.termination_schedule import delete_schedule
 from gpuproof.backends.ec2.ssm_session import session_command
@@ -27,7 +28,7 @@ from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
-from gpuproof.backends.ec2.tracking.records import LOG_GROUP, record_of
+from gpuproof.backends.ec2.tracking.records import record_of
 from gpuproof.backends.ec2.tracking.result_locations import delete_run, results_of
 from gpuproof.backends.ec2.tracking.silence import SilenceLimits, silence_notice
 from gpuproof.backends.ec2.tracking.state_reason import NO_CAPACITY

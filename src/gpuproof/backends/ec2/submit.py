@@ -123,6 +123,7 @@ def _next_plan(plan: EC2Plan, launched: Launched) -> EC2Plan | None:
         run_id=new_run_id(plan.job.name),
         targets=targets,
         bucket=replace(plan.bucket, calls=(), note=None),
+        log_calls=(),
     )
 
 

@@ -45,6 +45,12 @@ def test_a_plan_of_a_training_job(sandbox: EC2PlanningSandbox) -> None:
     assert plan.max_duration == 3600
 
 
+def test_the_log_group_is_created_with_a_retention(sandbox: EC2PlanningSandbox) -> None:
+    calls = [call for call in sandbox.plan().calls() if call.service == "logs"]
+    assert [call.operation for call in calls] == ["create_log_group", "put_retention_policy"]
+    assert calls[1].request["retentionInDays"] == 30
+
+
 def test_a_plan_creates_nothing(sandbox: EC2PlanningSandbox) -> None:
     sandbox.emulator.forget_requests()
     sandbox.plan()

@@ -51,6 +51,16 @@ class LogCalls(AwsSession):
                 return []
             raise
 
+    def has_log_group(self, group: str) -> bool:
+        """Whether a log group exists."""
+        try:
+            self._request("logs", "describe_log_streams", {"logGroupName": group, "limit": 1}, group)
+        except AwsRefused as refused:
+            if refused.is_missing:
+                return False
+            raise
+        return True
+
     def log_events(
         self, group: str, stream: str, token: str | None = None
     ) -> tuple[list[LogEvent], str | None]:

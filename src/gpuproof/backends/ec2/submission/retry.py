@@ -32,6 +32,7 @@ def retry_plan(first: EC2Plan, plan: EC2Plan, launched: Launched, interrupted: I
         ),
         retries=plan.retries.after(interrupted),
         bucket=replace(first.bucket, calls=(), note=None),
+        log_calls=(),
     )
 
 

@@ -13,6 +13,7 @@ from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.network import Network, rule_call
 from gpuproof.backends.ec2.planning.warnings import NOT_COVERED
 from gpuproof.backends.ec2.requests.launch_objects import read_launch, record_call, region_mark_call
+from gpuproof.backends.ec2.requests.log_group import create_log_group
 from gpuproof.backends.ec2.requests.termination_schedule import termination_call
 from gpuproof.backends.ec2.submission.capacity import (
     UsedQuotas,
@@ -132,6 +133,7 @@ class _Submission:
         with self._transaction as transaction:
             self._files.create_bucket()
             self._files.upload()
+            create_log_group(self._aws, self._plan.log_calls, self._progress)
             self._create_network(self._plan.target.region)
             self._files.fill_code_channel(self._plan.code_calls())
             return transaction.first_available(

@@ -14,9 +14,6 @@ from gpuproof.backends.ec2.tracking.outcome import Outcome, living_instances, ou
 from gpuproof.backends.record import RunRecord
 from gpuproof.settings import FIRST_REPORT_SECONDS
 
-LOG_GROUP = "/gpuproof/ec2"
-"""The group of CloudWatch Logs that hosts write to; the streams are `RUN_ID/HOST`."""
-
 _LEAVING_SECONDS = 600.0
 """How long an instance may take to shut down after its job has ended."""
 _AGENT_FIELDS = ("command", "frameworks", "stopped_for_unused_gpu")
