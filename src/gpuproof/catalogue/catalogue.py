@@ -8,6 +8,7 @@ from typing import NamedTuple, Self, get_args
 from gpuproof.catalogue import (
     build_support,
     drivers,
+    host_drivers,
     images,
     prices,
     quotas,
@@ -18,7 +19,17 @@ from gpuproof.catalogue import (
 )
 from gpuproof.catalogue import search as instance_search
 from gpuproof.catalogue.builds import find_build
-from gpuproof.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
+from gpuproof.catalogue.model import (
+    Ami,
+    Build,
+    Gpu,
+    ImageRow,
+    Instance,
+    JobKind,
+    Market,
+    Offering,
+    Price,
+)
 from gpuproof.catalogue.prices import DEFAULT_REGION
 from gpuproof.catalogue.replacements import Replacement
 from gpuproof.catalogue.search import InstanceQuery
@@ -220,21 +231,38 @@ class Catalogue:
         )
 
     def image(
-        self, framework: str, version: str | None, use: JobKind, instance: str, region: str
+        self,
+        framework: str,
+        version: str | None,
+        use: JobKind,
+        instance: str,
+        region: str,
+        driver: int | None = None,
     ) -> images.Image | None:
         """Returns the AWS Deep Learning Container for a job; None if there is none or the region is unknown.
 
         Args:
             framework: `torch`, `pytorch`, `tensorflow`, `tf`, or `huggingface` for Hugging Face's PyTorch images.
-            version: `2.11` or `2.11.0`, of Transformers for `huggingface`; None for the newest that AWS still patches.
+            version: `2.11` or `2.11.0`, of Transformers for `huggingface`; None for the newest that AWS still patches and
+                that every host of SageMaker runs that the job may get.
             instance: instance type; determines GPU or CPU, host architecture, and SageMaker or EC2 flavour.
+            driver: the driver branch that this account's jobs had on the instance's family, instead of the documented one.
         """
         found = self.instance(instance)
         if found is None:
             return None
         tables = self.tables
         rows = tables.huggingface_images if framework.lower() == images.HUGGINGFACE else tables.images
-        return images.find_image(rows, tables.registries, framework, version, use, found, region)
+        service = host_drivers.HOST_SERVICES.get(use) if found.on_sagemaker and found.gpu_count else None
+
+        def runs(row: ImageRow) -> bool:
+            floor = self.driver_floor(row.cuda) if row.cuda else None
+            gpu = self.gpu(found.gpu_model or "")
+            return service is None or host_drivers.runs_image(
+                tables.host_amis, service, found.family, floor, gpu, driver
+            )
+
+        return images.find_image(rows, tables.registries, framework, version, use, found, region, runs)
 
     def amis(self, instance: str, framework: str | None = None) -> tuple[Ami, ...]:
         """Deep Learning AMIs that match an EC2 type by host architecture, kernel module and instance families."""

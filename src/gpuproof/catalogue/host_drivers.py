@@ -1,25 +1,33 @@
-"""The NVIDIA driver below a container image on SageMaker's inference hosts, and the host image that has the one it needs.
+"""The NVIDIA driver below a container image on SageMaker's hosts, and the host image that has the one it needs.
 
-The one table behind `deploy`, `transform`, `check` and `explain`: `data/host_amis.csv`.
+The one table behind `run`, `deploy`, `transform`, `check` and `explain`: `data/host_amis.csv`. Which older drivers CUDA's forward
+compatibility libraries extend is in `gpuproof.gpu.cuda_compat`; AWS's containers and GPUproof's agent put them first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpuproof.catalogue.drivers import DriverRequirement
-from gpuproof.catalogue.model import Gpu, HostAmi, HostService
+from gpuproof.catalogue.model import Gpu, HostAmi, HostService, JobKind
+from gpuproof.gpu.cuda_compat import extended_drivers
 from gpuproof.util.versions import version_key
 
 Unfit = Literal["unknown-version", "older-than-gpu", "too-old", "needs-compat"]
 """Why a host image does not suit: the API has no such version; the driver does not know the GPU; it is too old for the
 image's CUDA; or the image runs only with CUDA's forward compatibility libraries in it."""
 
-_COMPAT_DRIVER = 535
-"""The oldest driver branch that CUDA 13's forward compatibility libraries extend; AWS's containers use them at their start.
+HOST_SERVICES: Mapping[JobKind, HostService] = {
+    "training": "training",
+    "processing": "training",
+    "endpoint": "endpoint",
+    "transform": "transform",
+}
+"""The hosts of each kind of job. Nothing is documented about those of processing jobs; they are taken for those of training."""
 
-Source: autogluon-cloud pull request 270 (2026-09), which runs CUDA 13 images on the 535 hosts of batch transform."""
+_OLDEST_NAMED = 535
+"""AWS's images with CUDA 12 run on the 470 hosts without further ado: the libraries that they contain are mounted there."""
 
 
 class HostChoice(NamedTuple):
@@ -69,8 +77,46 @@ def best_host(
     if (host := fitting_host(rows, service, floor, gpu)) is not None:
         return host
     hosts = named_hosts(rows, service)
-    usable = hosts and hosts[-1].driver >= max(_COMPAT_DRIVER, (gpu and gpu.driver_first) or 0)
-    return hosts[-1] if usable else None
+    return hosts[-1] if hosts and runs_with_compat(hosts[-1].driver, floor, gpu) else None
+
+
+def runs_with_compat(driver: int, floor: DriverRequirement | None, gpu: Gpu | None) -> bool:
+    """Whether an image runs on an older driver branch that knows the GPU, with CUDA's forward compatibility libraries.
+
+    CUDA 13 does so on the 535 hosts of batch transform: autogluon-cloud pull request 270 (2026-09).
+    """
+    knows_gpu = driver >= (gpu.driver_first if gpu is not None and gpu.driver_first is not None else 0)
+    return knows_gpu and floor is not None and driver in extended_drivers(floor.cuda)
+
+
+def runs_image(
+    rows: Sequence[HostAmi],
+    service: HostService,
+    family: str,
+    floor: DriverRequirement | None,
+    gpu: Gpu | None,
+    seen: int | None = None,
+) -> bool:
+    """Whether an image runs on every host that a job may get, as far as it is documented.
+
+    Args:
+        seen: the driver branch that this account's jobs had on the family; None to go by the documentation.
+    """
+    if seen is None and named_hosts(rows, service):
+        return best_host(rows, service, floor, gpu) is not None
+    driver = seen if seen is not None else oldest_driver(rows, service, family, gpu)
+    return driver >= _needed_branch(floor, gpu) or runs_with_compat(driver, floor, gpu)
+
+
+def oldest_driver(rows: Sequence[HostAmi], service: HostService, family: str, gpu: Gpu | None) -> int:
+    """The oldest driver branch that a family's hosts may have; 0 if nothing is known.
+
+    A family that is not documented has the oldest of those that are, or the first that knows its GPU.
+    """
+    if (host := default_host(rows, service, family)) is not None:
+        return host.driver
+    oldest = min((row.driver for row in rows if row.service == service and row.default_for), default=0)
+    return max(oldest, (gpu.driver_first if gpu is not None else None) or 0)
 
 
 def judge_host(
@@ -101,10 +147,10 @@ def judge_host(
         return HostChoice(host, None, str(branch), better)
     if gpu is not None and gpu.driver_first is not None and host.driver < gpu.driver_first:
         return HostChoice(host, "older-than-gpu", str(gpu.driver_first), better)
-    if host.driver >= _COMPAT_DRIVER:
-        return HostChoice(host, "needs-compat" if host != better else None, str(branch), better)
-    # AWS's images with CUDA 12 run on the 470 hosts, with libraries that they contain.
-    return HostChoice(host, "too-old" if branch > _COMPAT_DRIVER else None, str(branch), better)
+    if not runs_with_compat(host.driver, floor, gpu):
+        return HostChoice(host, "too-old", str(branch), better)
+    needs_compat = host.driver >= _OLDEST_NAMED and host != better
+    return HostChoice(host, "needs-compat" if needs_compat else None, str(branch), better)
 
 
 def _needed_branch(floor: DriverRequirement | None, gpu: Gpu | None) -> int:

@@ -1,6 +1,6 @@
 """Finds the AWS Deep Learning Container for a job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpuproof.catalogue.builds import FRAMEWORKS
@@ -39,8 +39,16 @@ def find_image(
     use: JobKind,
     instance: Instance,
     region: str,
+    runs: Callable[[ImageRow], bool] | None = None,
 ) -> Image | None:
-    """Returns the best image of a version (or the newest that AWS still patches); prefers listed to derived tags."""
+    """Returns the best image of a version, or the default; prefers listed to derived tags.
+
+    The default is the newest that was found in its source, runs on the hosts, and is still patched by AWS: the last wish is
+    given up first.
+
+    Args:
+        runs: whether every host that the job may get runs a default image; None if its hosts have no driver or are unknown.
+    """
     registry = registries.get(region)
     job = JOBS.get(use)
     # Inferentia, Trainium and the like have their own images, which are not in the table.
@@ -54,6 +62,8 @@ def find_image(
         and (row.job, row.device, row.arch) == (job, device, instance.arch)
     ]
     if version is None:
+        fitting = [row for row in fitting if row.confirmed]
+        fitting = [row for row in fitting if runs is None or runs(row)] or fitting
         fitting = [row for row in fitting if row.status == "patched"] or fitting
     best = max(
         fitting,

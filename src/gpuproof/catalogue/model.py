@@ -11,7 +11,7 @@ Status = Literal["offered", "legacy", "retired", "capacity-block"]
 JobKind = Literal["training", "processing", "endpoint", "transform", "notebook", "studio", "cluster"]
 """Kinds of SageMaker workloads; each has its own instance types and quotas."""
 
-HostService = Literal["endpoint", "transform"]
+HostService = Literal["endpoint", "transform", "training"]
 """The kinds of workloads whose host image a request can name."""
 
 Market = Literal["on-demand", "spot"]
@@ -260,6 +260,7 @@ class ImageRow(NamedTuple):
         patched_until: ISO date; empty if unknown.
         status: `patched` or `ended` at the time of `as_of`, empty if unknown; an ended image stays in the registry.
         evidence: `listed` by AWS, or a tag `derived` in the way of the SageMaker SDK.
+        confirmed: `yes` if the row was found in its source (`tools/check_image_sources.py`); no default is taken from others.
         library, library_version: on Hugging Face images, what they add to the framework: `transformers`, `tgi`, `vllm`.
     """
 
@@ -280,6 +281,7 @@ class ImageRow(NamedTuple):
     evidence: str
     source: str
     as_of: str
+    confirmed: str
     library: str = ""
     library_version: str = ""
 
@@ -328,10 +330,11 @@ class Ami(NamedTuple):
 
 
 class HostAmi(NamedTuple):
-    """A host image of SageMaker's inference and the driver in it.
+    """A host image of SageMaker and the driver in it.
 
     Attributes:
-        service: `endpoint` (`InferenceAmiVersion`) or `transform` (`TransformAmiVersion`).
+        service: `endpoint` (`InferenceAmiVersion`), `transform` (`TransformAmiVersion`), or `training`, of which the API
+            lets nobody choose; its `driver` is the oldest branch that the source allows.
         version: as the API takes it; empty for the image that a family gets if the request names none.
         driver: major version of its NVIDIA driver.
         cuda: the newest CUDA that this driver runs without a compatibility library.

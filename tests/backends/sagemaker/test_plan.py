@@ -363,3 +363,19 @@ def test_auto_is_resolved_for_each_instance_type(sandbox: SageMakerSandbox) -> N
     assert (
         dict(plan.describe())["launcher"] == "torchrun (train.py uses torch.distributed; 4 GPUs on one host)"
     )
+
+
+def test_a_driver_seen_in_this_account_decides_the_default_image(sandbox: SageMakerSandbox) -> None:
+    keys = {"name": "driver", "instance_type": "ml.g4dn.xlarge", "require_gpu": False}
+    job = sandbox.training(**keys, image=None, framework="pytorch")
+    before = sandbox.backend().plan(job).target.image
+    assert before.row is not None
+    assert before.row.cuda.startswith("13.")
+    record = sandbox.run(sandbox.training(**keys))
+    client = sandbox.emulator.client("sagemaker")
+    arn = client.describe_training_job(TrainingJobName=record.id)["TrainingJobArn"]
+    client.add_tags(ResourceArn=arn, Tags=[{"Key": "gpuproof:driver", "Value": "470.256.02"}])
+    after = sandbox.backend().plan(job).target.image
+    assert after.row is not None
+    assert after.row.cuda.startswith("12.")
+    client.delete_tags(ResourceArn=arn, TagKeys=["gpuproof:driver"])

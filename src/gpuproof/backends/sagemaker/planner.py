@@ -25,6 +25,7 @@ from gpuproof.backends.sagemaker.planning.image import choose_image, gpu_problem
 from gpuproof.backends.sagemaker.planning.instance_types import choose_instance_types
 from gpuproof.backends.sagemaker.planning.resume import find_earlier_checkpoints
 from gpuproof.backends.sagemaker.planning.role import find_role
+from gpuproof.backends.sagemaker.planning.seen_driver import seen_drivers
 from gpuproof.backends.sagemaker.planning.warnings import job_warnings
 from gpuproof.backends.sagemaker.requests.calls import create_request
 from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
@@ -143,11 +144,13 @@ class Planner:
         """Each instance type with its image, without those whose GPU the image does not support, unless the job names them."""
         framework = framework_of(job, tree) if job.image is None else None
         uses = script_uses(job, max(candidate.gpus for candidate in candidates))
+        chooses = framework is not None and framework.version is None
+        seen = seen_drivers(self._aws, job.kind) if chooses and any(c.gpus for c in candidates) else {}
         targets: list[Target] = []
         unfit: list[Target] = []
         warnings: list[str] = []
         for candidate in candidates:
-            image = choose_image(job, framework, candidate, self._catalogue, region)
+            image = choose_image(job, framework, candidate, self._catalogue, region, seen)
             launch = launch_settings(job, uses, candidate.gpus, candidate.price)
             target = Target(candidate, image, _expected(job, candidate, self._catalogue), launch)
             problem = gpu_problem(image, candidate, self._catalogue)

@@ -266,7 +266,7 @@ def test_an_image_that_needs_a_newer_driver_than_any_host_image_is_rejected() ->
     )
     with pytest.raises(InvalidJob, match="needs the NVIDIA driver"):
         choose_endpoint_image(
-            endpoint(), "pytorch", "2.6", catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
+            endpoint(image=CU130), "pytorch", None, catalogue.instance("ml.g5.xlarge"), catalogue, "us-east-1"
         )
 
 

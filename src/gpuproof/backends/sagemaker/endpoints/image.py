@@ -131,7 +131,7 @@ def _ami(
         return None, ()
     rows, gpu = catalogue.tables.host_amis, catalogue.gpu(instance.gpu_model or "")
     default = default_host(rows, service, instance.family)
-    oldest = min((row.driver for row in rows if row.default_for), default=0)
+    oldest = min((row.driver for row in rows if row.service == service and row.default_for), default=0)
     if version_key(floor.minimum)[0] <= (default.driver if default is not None else oldest):
         return None, ()
     host = best_host(rows, service, floor, gpu)

@@ -17,6 +17,7 @@ from gpuproof.backends.record import RunRecord
 from gpuproof.backends.remote.run_id import job_name_in
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
 from gpuproof.catalogue import Catalogue
+from gpuproof.util.versions import version_key
 
 TAG_RUN, TAG_JOB, TAG_INSTANCE, TAG_BUCKET = (
     "gpuproof:run",
@@ -33,6 +34,8 @@ LOG_GROUPS: Mapping[SageMakerKind, str] = {
 TAG_REMOVED = "gpuproof:removed"
 TAG_VERDICT, TAG_REQUIREMENT = "gpuproof:verdict", "gpuproof:gpu-requirement-met"
 """Outcome of the verdict; listings show it without reading the verdict in S3. Set by the first command that reads it."""
+TAG_DRIVER = "gpuproof:driver"
+"""Version of the host's NVIDIA driver, set with the verdict; the default image of later jobs depends on it."""
 
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
 _OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
@@ -118,7 +121,10 @@ def verdict_tags(verdict: Mapping[str, Any]) -> dict[str, str]:
     """The tags for a verdict."""
     met = verdict.get("gpu_requirement_met", True)
     requirement = {} if met is None else {TAG_REQUIREMENT: str(bool(met)).lower()}
-    return {TAG_VERDICT: str(verdict.get("outcome")), **requirement}
+    # With several hosts, that of the oldest driver.
+    versions = sorted((verdict.get("driver_version") or "").split(", "), key=version_key)
+    driver = {TAG_DRIVER: versions[0]} if versions[0] else {}
+    return {TAG_VERDICT: str(verdict.get("outcome")), **requirement, **driver}
 
 
 def read_instance_tag(value: str) -> tuple[str | None, int]:

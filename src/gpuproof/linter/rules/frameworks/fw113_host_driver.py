@@ -48,6 +48,14 @@ Bad: a version that does not exist, and one that is too old
     first.delete_endpoint()
     second.delete_endpoint()
 
+Bad: CUDA 12.9, whose compatibility libraries do not extend driver 470
+
+    from sagemaker.model import Model
+
+    IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.20.0-gpu-py312-cu129-amzn2023-sagemaker"
+    model = Model(image_uri=IMAGE, role="role")
+    model.deploy(1, "ml.g5.xlarge").delete_endpoint()  # <-
+
 Good:
 
     from sagemaker.model import Model
@@ -60,7 +68,7 @@ Good:
     )
     predictor.delete_endpoint()
 
-Quiet: AWS's images with CUDA 12 run on the default hosts, and a CPU instance has no driver
+Quiet: AWS's images with CUDA 12.0 to 12.8 run on the default hosts, and a CPU instance has no driver
 
     from sagemaker.model import Model
 
