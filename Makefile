@@ -15,7 +15,7 @@ ORDER := --dist loadgroup --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky coverage bench conformance test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types bytecode every-test quick-tests nightly flaky coverage bench conformance test-gpu acceptance constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
 	@echo "make test-gpu     the tests that need a real NVIDIA GPU"
+	@echo "make acceptance   GPUproof's commands on an account of AWS, for about \$$2 (docs/acceptance.md)"
 	@echo "make setup        create or update the virtual environment; the other targets do so first"
 	@echo "make constraints  pin the newest versions that resolve"
 	@echo "make clean        remove what these targets created, except for the virtual environment"
@@ -93,6 +94,11 @@ conformance: setup
 
 test-gpu: setup
 	$(PYTEST) -m gpu -v
+
+# Asks before it creates anything: ACCEPTANCE="--region us-east-1 --list" prints the steps and their prices.
+ACCEPTANCE ?=
+acceptance: setup
+	PYTHONPATH=tests $(BIN)/python -m acceptance $(ACCEPTANCE)
 
 # Without find-links: a wheel that only this machine has must not be pinned for everybody.
 constraints: setup

@@ -1,0 +1,6 @@
+"""Never ends by itself."""
+
+import time
+
+print("acceptance: waiting", flush=True)
+time.sleep(100_000)
