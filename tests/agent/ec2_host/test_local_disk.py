@@ -50,8 +50,10 @@ class Disks:
         return device
 
     def use(self, *, expected: bool = False) -> str | None:
-        """Put the folder on them."""
-        return use_local_disk(self.folder, lambda _: time.sleep(0.01), expected=expected, paths=self.paths)
+        """Put the folder on them; returns the note."""
+        found = use_local_disk(self.folder, lambda _: time.sleep(0.01), expected=expected, paths=self.paths)
+        assert found is None or found.is_local == bool(self.source)
+        return None if found is None else found.note
 
     @property
     def source(self) -> str:

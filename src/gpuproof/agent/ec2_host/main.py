@@ -108,9 +108,10 @@ class EC2Host:
             self._check_health()
         if parameters.image:
             Docker(self._watch.wait).check(parameters.driver_wait, with_gpus=parameters.gpus > 0)
-        if (note := use_local_disk(_ML, self._watch.wait, expected=parameters.local_disk)) is not None:
-            self._tell(note)
-            self._end.notes.append(note)
+        if (disk := use_local_disk(_ML, self._watch.wait, expected=parameters.local_disk)) is not None:
+            self._end.notes.append(disk.note)
+            if not disk.is_local:
+                self._tell(disk.note)
         write_contract(_ML, parameters)
         self._reports.enter("Downloading")
         if parameters.image:

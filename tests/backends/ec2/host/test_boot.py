@@ -112,7 +112,7 @@ def test_the_stop_tag_ends_a_processing_job_and_its_outputs_are_uploaded(
     assert (end["status"], end["stopped"], end["interrupted"]) == ("Stopped", True, False)
     assert end["failure_reason"] == "the job was stopped"
     assert jobs.get("out/rows.txt") == b"ROWS"
-    assert [name.partition(" ")[0] for name in instance.calls] == ["systemd-run", "shutdown"]
+    assert [name.partition(" ")[0] for name in instance.calls] == ["systemd-run", "systemctl", "shutdown"]
 
 
 STEPS = """

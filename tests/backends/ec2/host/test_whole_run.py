@@ -81,7 +81,7 @@ def test_a_run_from_its_plan_to_its_results(emulator: RunningEmulator, tmp_path:
     run = next(submit(sandbox.plan(job), sandbox.aws, RecordingProgress()))
     assert run.record.status == "InProgress"
     instance = Instance(emulator, *run.launch.instances)
-    with SimulatedInstance(tmp_path / "instance", instance) as machine:
+    with SimulatedInstance(tmp_path / "instance", instance, local_disk=True) as machine:
         machine.wait_until_off()
     record = run.wait()
     assert (record.status, record.backend, record.exit_code) == ("Completed", "ec2", 0), record.failure_reason

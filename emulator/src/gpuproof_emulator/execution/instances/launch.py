@@ -42,6 +42,7 @@ class Launch:
         is_spot: whether it is a spot instance.
         terminates_at_shutdown: whether its own shutdown terminates it; else it is stopped.
         shows_tags: whether its metadata service shows its tags.
+        local_disk: whether its type has local disks.
     """
 
     metadata: Mapping[str, str]
@@ -52,6 +53,7 @@ class Launch:
     is_spot: bool
     terminates_at_shutdown: bool
     shows_tags: bool
+    local_disk: bool
 
 
 def launch_of(context: Context, region: str, instance_id: str) -> Launch:
@@ -76,6 +78,7 @@ def launch_of(context: Context, region: str, instance_id: str) -> Launch:
         is_spot=instance.get("InstanceLifecycle") == "spot",
         terminates_at_shutdown=behaviour == "terminate",
         shows_tags=instance.get("MetadataOptions", {}).get("InstanceMetadataTags") == "enabled",
+        local_disk=_has_local_disk(instance["InstanceType"]),
     )
 
 
@@ -110,6 +113,11 @@ def _role(context: Context, region: str, instance: Mapping[str, Any]) -> tuple[s
     sts = context.clients.get("sts", region)
     keys = sts.assume_role(RoleArn=found[0]["Arn"], RoleSessionName=instance["InstanceId"])["Credentials"]
     return found[0]["RoleName"], keys
+
+
+def _has_local_disk(instance_type: str) -> bool:
+    found = _catalogue().instance(instance_type)
+    return found is not None and found.local_disk > 0
 
 
 def _gpus(instance_type: str) -> list[str]:

@@ -210,6 +210,7 @@ class InstanceSupervisor:
             programs=launch.programs,
             files=launch.files,
             docker=launch.docker,
+            local_disk=launch.local_disk,
             egress=egress,
             host=host,
         )

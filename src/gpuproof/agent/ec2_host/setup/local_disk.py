@@ -41,10 +41,23 @@ class DiskPaths:
     devices: Path = Path("/dev")
 
 
+@dataclass(frozen=True)
+class FolderDisk:
+    """Which disk a folder is on.
+
+    Args:
+        is_local: whether it is on local disks; else it is on the root volume.
+        note: for the user.
+    """
+
+    is_local: bool
+    note: str
+
+
 def use_local_disk(
     folder: Path, wait: Wait, *, expected: bool = False, paths: DiskPaths | None = None
-) -> str | None:
-    """Mount the local disks at a folder, if there are any that are not in use; return a note about them.
+) -> FolderDisk | None:
+    """Mount the local disks at a folder, if there are any that are not in use; None if there is nothing to say.
 
     Args:
         wait: waits for some seconds.
@@ -59,20 +72,20 @@ def use_local_disk(
     if os.path.ismount(paths.mounted):
         source = paths.mounted / "gpuproof"
         source.mkdir(exist_ok=True)
-        return _note(_run("mount", "--bind", str(source), str(folder)), folder, str(paths.mounted))
+        return _mounted(_run("mount", "--bind", str(source), str(folder)), folder, str(paths.mounted))
     disks = sorted({path.resolve() for path in paths.by_id.glob(_PATTERN) if "-part" not in path.name})
     if not disks:
-        missing = f"{folder} is on the root volume: the instance type has local disks, and none was found"
-        return missing if expected else None
+        missing = "the instance type has local disks, and none was found"
+        return _on_root(folder, missing) if expected else None
     if not waited:
-        return f"{folder} is on the root volume: {_UNIT} has not finished within {_UNIT_S:.0f} s"
+        return _on_root(folder, f"{_UNIT} has not finished within {_UNIT_S:.0f} s")
     blank = [str(disk) for disk in disks if _is_blank(disk)]
     if not blank:
-        return f"{folder} is on the root volume: the local disks ({', '.join(map(str, disks))}) are in use"
+        return _on_root(folder, f"the local disks ({', '.join(map(str, disks))}) are in use")
     device, name = _stripe(blank, paths.devices)
     # Without discarding and initializing the whole disk, which takes minutes.
     made = _run("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1", device)
-    return _note(made or _run("mount", device, str(folder)), folder, name)
+    return _mounted(made or _run("mount", device, str(folder)), folder, name)
 
 
 def _wait_for_unit(wait: Wait) -> bool:
@@ -136,10 +149,14 @@ def _stripe_with_mdadm(disks: Sequence[str], devices: Path) -> tuple[str, str]:
     )
 
 
-def _note(problem: str, folder: Path, source: str) -> str:
+def _mounted(problem: str, folder: Path, source: str) -> FolderDisk:
     if problem:
-        return f"{folder} is on the root volume: {source} could not be used: {problem}"
-    return f"{folder} is on the local disk ({source})"
+        return _on_root(folder, f"{source} could not be used: {problem}")
+    return FolderDisk(is_local=True, note=f"{folder} is on the local disk ({source})")
+
+
+def _on_root(folder: Path, why: str) -> FolderDisk:
+    return FolderDisk(is_local=False, note=f"{folder} is on the root volume: {why}")
 
 
 def _run(*words: str) -> str:
