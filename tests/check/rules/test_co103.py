@@ -47,8 +47,31 @@ def test_a_script_that_never_loads_a_checkpoint_is_reported(tmp_path: Path) -> N
         ),
         ("torch.load('/tmp/c/m.pt')\ntorch.save(model, '/tmp/c/m.pt')", ', checkpoint_local_path="/tmp/c"'),
         ("import unknown\nunknown.train(model)", ""),
-        ("from transformers import Trainer\nTrainer(model).train()", ""),
+        ("from transformers import Trainer\nTrainer(model).train(resume_from_checkpoint=last)", ""),
+        ("from lightning import Trainer\nTrainer().fit(model)", ""),
     ],
 )
 def test_a_script_that_uses_or_may_use_it_is_not_reported(script: str, more: str, tmp_path: Path) -> None:
     assert messages(tmp_path, script, more) == []
+
+
+@pytest.mark.parametrize(
+    "run", ["train()", "train(resume_from_checkpoint=None)", "train(resume_from_checkpoint=False)"]
+)
+def test_a_trainer_that_starts_anew_is_reported(run: str, tmp_path: Path) -> None:
+    (message,) = messages(tmp_path, f"from transformers import Trainer\nTrainer(model).{run}")
+    assert "does not resume" in message
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "loader = torch.utils.data.DataLoader([])",
+        "import pandas\nrows = pandas.read_csv('/opt/ml/input/data/train/a.csv')",
+        "import json\njson.load(open('/opt/ml/input/config/hyperparameters.json'))",
+        "print('Resuming from torch.load')",
+    ],
+)
+def test_data_that_is_loaded_is_no_checkpoint(read: str, tmp_path: Path) -> None:
+    (message,) = messages(tmp_path, f"{read}\ntorch.save(model, '/opt/ml/checkpoints/m.pt')")
+    assert "never loads a checkpoint" in message

@@ -125,3 +125,11 @@ def test_a_gpuproof_yaml_is_reported_with_the_message_of_run(here: Path) -> None
     assert second.finding.message.startswith("'source_dir': the folder ")
     assert second.finding.location is not None
     assert (second.finding.location.line, second.finding.severity) == (2, Severity.ERROR)
+
+
+def test_an_endpoint_has_the_repository_of_its_estimator(here: Path) -> None:
+    arguments = 'entry_point="t.py", source_dir="examples/x", git_config={"repo": "r"}, role="r"'
+    text = (LAUNCH.format(arguments=arguments) + "\n").replace(".fit()", "")
+    text = text.replace("\nPyTorch(", "\nestimator = PyTorch(")
+    write_files(here, {"launch.py": text + 'estimator.fit()\nestimator.deploy(1, "ml.g5.xlarge")\n'})
+    assert list(check_here(select=("SM123",)).hits) == []

@@ -149,7 +149,8 @@ def _is_known_cpu(module: Module, node: ast.AST) -> bool:
         value = made.argument("type", 0)
     else:
         value = evaluate(module, node)
-    return value.is_known and value.text == "cpu"
+    # -1 is the CPU of `pipeline`.
+    return value.is_known and (value.text == "cpu" or value.number == -1)
 
 
 def _is_of_tensor(module: Module, holder: ast.expr) -> bool:

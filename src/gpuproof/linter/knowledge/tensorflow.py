@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuproof.linter.analysis.call import Call, local_function, origin_call
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.knowledge.framework_version import Ternary, framework_is_at_least, is_not_below
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.util.csv_table import read_rows
 
 _OLD_NAMES = re.compile(r"^(tensorflow\.contrib|tf_keras)(\.|$)")
-_OLD_TEXTS = re.compile(r"^TF_USE_LEGACY_KERAS$|tensorflow==1\b")
+_LEGACY = "TF_USE_LEGACY_KERAS"
+_OLD_TEXTS = re.compile(r"tensorflow==1\b")
 _OLD_COMMANDS = re.compile(r"^\s*[!%].*(tensorflow_version 1|tensorflow(-gpu)?==1\b)")
 """IPython lines that select TensorFlow 1."""
 
@@ -78,9 +80,22 @@ def targets_old_tensorflow(module: Module) -> bool:
     return (
         module.imports("tensorflow.contrib", "tf_keras")
         or (("contrib" in source or "tf_keras" in source) and uses(module, _OLD_NAMES, "name", "call"))
-        or (("TF_USE_LEGACY_KERAS" in source or "==1" in source) and uses(module, _OLD_TEXTS, "string"))
+        or (_LEGACY in source and sets_legacy_keras(module))
+        or ("==1" in source and uses(module, _OLD_TEXTS, "string"))
         or any(_OLD_COMMANDS.search(line) for line in module.unit.magic_lines)
     )
+
+
+def sets_legacy_keras(module: Module) -> bool:
+    """Whether a module may set the variable for Keras 2, and not to 0."""
+    for use in find_uses(module, "string"):
+        if use.text != _LEGACY:
+            continue
+        statement = module.tree.statement(use.node)
+        value = evaluate(module, statement.value) if isinstance(statement, ast.Assign) else None
+        if value is None or not (value.is_known and str(value.value).lower() in ("0", "false", "")):
+            return True
+    return False
 
 
 def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:

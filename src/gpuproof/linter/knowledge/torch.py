@@ -8,7 +8,7 @@ import re
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
@@ -121,6 +121,33 @@ def _names_one(node: ast.expr, words: tuple[str, ...]) -> bool:
         for child in ast.walk(node)
     )
     return any(word in name for name in names for word in words)
+
+
+def changes_gradients(module: Module, around: list[ast.AST] | ast.AST) -> bool:
+    """Whether code assigns gradients or changes them in place; reading one, such as its norm, changes nothing."""
+    for use in find_uses(module, "attribute", within=around):
+        if use.text != "grad":
+            continue
+        node, parent = use.node, module.parent(use.node)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            return True
+        while isinstance(parent, (ast.Attribute, ast.Subscript)) and node is parent.value:
+            if not isinstance(parent.ctx, ast.Load) or (
+                isinstance(parent, ast.Attribute) and parent.attr.endswith("_")
+            ):
+                return True
+            node, parent = parent, module.parent(parent)
+        # A list of gradients, or a name for one, may be changed by what gets it.
+        if not isinstance(
+            parent, (ast.Call, ast.Compare, ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp, ast.FormattedValue)
+        ):
+            return True
+        if isinstance(parent, ast.Call) and node in parent.args and _IN_PLACE.search(callee_name(parent)):
+            return True
+    return False
+
+
+_IN_PLACE = re.compile(r"_$|zero|clip|scale|set|copy|reduce|broadcast|div|mul")
 
 
 def is_collated(module: Module, node: ast.AST) -> bool:

@@ -97,11 +97,12 @@ import re
 from collections.abc import Sequence
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls
+from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.container_env import MODEL_DIR, OUTPUT_DIR
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, is_message, uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
@@ -111,7 +112,9 @@ from gpuproof.linter.knowledge.contract.kept_folders import (
     is_kept,
     kept_folders,
 )
+from gpuproof.linter.knowledge.contract.processing_mounts import may_open_to_write
 from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
+from gpuproof.linter.knowledge.distribution.multi_gpu import trainer_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -130,7 +133,17 @@ _KEYS = {"boto3": "CheckpointConfig", "sagemaker-v2": "checkpoint_s3_uri"}
 _TRAINERS = re.compile(
     r"(^|\.)\w*(Trainer|TrainingArguments|Callback|CheckpointManager|BackupAndRestore|Accelerator|Fabric)$"
 )
-_LOADS = re.compile(r"load|restore|resume|from_pretrained|latest|read", re.IGNORECASE)
+_LOADS = re.compile(
+    r"^(torch|joblib|pickle|numpy|dill|cloudpickle|flax\.\w+|orbax\.\w+)\.(\w+\.)*load(_\w+)?$|(^|[._])(restore\w*|resume\w*)$"
+    r"|load\w*_(state|checkpoint|weights|model|dict|parameters|state_dict)\w*|(latest|last|newest)\w*_(checkpoint|ckpt)"
+    r"|(^|\.)(load_from_checkpoint|load_model|Booster|BackupAndRestore)$",
+    re.IGNORECASE,
+)
+"""Calls that may read a checkpoint; a loader of data reads none."""
+_READS_FILES = ("open", "read_text", "read_bytes", "read_csv", "read_parquet", "read_pickle", "read_json")
+_RESUMES = re.compile(
+    r"^(resume\w*|ckpt_path|initial_epoch|init_model|xgb_model|initial_step)$", re.IGNORECASE
+)
 
 
 @rule.job
@@ -170,28 +183,80 @@ def _unused_location(job: JobDefinition) -> tuple[str, str] | None:
     if script is None or hidden_imports(script):
         return None
     modules = local_modules(script)
-    if (elsewhere := _other_output_dir(job, modules)) is not None:
-        return (
-            f"the Trainer of `{job.script_title}` saves its checkpoints to {elsewhere}, which the checkpoint location does not copy",
-            'Write output_dir="/opt/ml/checkpoints".',
-        )
-    # Trainers write and read checkpoints themselves, where their output_dir says.
-    if any(uses(module, _TRAINERS, "name", "call") for module in modules):
-        return None
     folders = [
         folder
         for folder in kept_folders([job])
         if folder != MODEL_DIR and not folder.startswith(f"{OUTPUT_DIR}/")
     ]
+    if (elsewhere := _other_output_dir(job, modules)) is not None:
+        return (
+            f"the Trainer of `{job.script_title}` saves its checkpoints to {elsewhere}, which the checkpoint location does not copy",
+            'Write output_dir="/opt/ml/checkpoints".',
+        )
+    if (
+        (runs := trainer_runs(script))
+        and not any(map(_may_resume, runs))
+        and not _loads_anything(modules, folders)
+    ):
+        return (
+            f"`{runs[0].module.text(runs[0].node)}` of `{job.script_title}` does not resume",
+            "Write trainer.train(resume_from_checkpoint=get_last_checkpoint(output_dir)), which is None at the first start.",
+        )
+    # Trainers write checkpoints themselves, where their output_dir says; those of other libraries may also read them.
+    if any(uses(module, _TRAINERS, "name", "call") for module in modules):
+        return None
     title = job.script_title
     if not find_keepers(modules, folders):
         return (
             f"`{title}` never saves to {folders[-1]}, which the checkpoint location copies",
             f"Save a checkpoint to {folders[-1]} in each epoch, and load it at startup.",
         )
-    if not any(uses(module, _LOADS, "call", "keyword", "name") for module in modules):
+    if not _loads_anything(modules, folders):
         return (f"`{title}` never loads a checkpoint", f"Load the newest file in {folders[-1]} at startup.")
     return None
+
+
+def _may_resume(run: Call) -> bool:
+    """Whether a run of transformers' Trainer may start from a checkpoint."""
+    given = run.argument("resume_from_checkpoint", 0)
+    return not given.is_absent and _may_be_set(given)
+
+
+def _may_be_set(value: Value) -> bool:
+    """Whether a value may be neither None nor False."""
+    return not (value.is_known and not value.value)
+
+
+def _may_be_kept(read: Call, folders: Sequence[str]) -> bool:
+    """Whether a file that is read may be in one of these folders."""
+    writes = read.method == "open" and may_open_to_write(read)
+    path = (
+        evaluate(read.module, read.receiver)
+        if read.method.startswith("read_") and read.name is None
+        else read.argument(position=0)
+    )
+    return not writes and (path.text is None or is_kept(path.text, folders))
+
+
+def _loads_anything(modules: Sequence[Module], folders: Sequence[str]) -> bool:
+    """Whether code may load a checkpoint, or a pretrained model from a path that is unknown or a folder."""
+    for module in modules:
+        if any(
+            _LOADS.search(use.text)
+            for use in find_uses(module, "call", "name")
+            if not is_message(module, use.node)
+        ):
+            return True
+        for call in all_calls(module):
+            if any(_RESUMES.match(name) and _may_be_set(call.argument(name)) for name in call.keywords):
+                return True
+            if call.method in _READS_FILES and _may_be_kept(call, folders):
+                return True
+            if call.method == "from_pretrained":
+                name = call.argument("pretrained_model_name_or_path", 0)
+                if name.text is None or name.text.startswith(("/", ".")):
+                    return True
+    return False
 
 
 def _other_output_dir(job: JobDefinition, modules: Sequence[Module]) -> str | None:

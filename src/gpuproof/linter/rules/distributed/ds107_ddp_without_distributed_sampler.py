@@ -109,7 +109,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
@@ -145,7 +145,8 @@ def check(module: Module, project: Project) -> Hits:
             remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
         )
         return
-    if _splits_data(module) or script_uses(module, _KEYWORDS, "keyword"):
+    of_others = _samplers_of_others(module)
+    if _splits_data(module, of_others) or script_uses(module, _KEYWORDS, "keyword"):
         return
     if uses_distribution_library(module) or _seeds_by_rank(module):
         return
@@ -225,10 +226,44 @@ def _seeds_by_rank(module: Module) -> bool:
     )
 
 
-def _splits_data(script: Module) -> bool:
+def _samplers_of_others(script: Module) -> set[ast.AST]:
+    """The samplers of datasets other than those that the training loop certainly reads, such as of the validation set."""
+    found: set[ast.AST] = set()
+    for module in local_modules(script):
+        trained = {data for loop in module.nodes(ast.For) if (data := _trained(module, loop)) is not None}
+        for call in calls_named(module, "DistributedSampler") if trained else ():
+            data = call.expression("dataset", 0)
+            if isinstance(data, ast.Name) and data.id not in trained:
+                found |= {call.node, call.node.func}
+    return found
+
+
+def _trained(module: Module, loop: ast.For) -> str | None:
+    """The dataset of a loop that trains, if its loader certainly shuffles it all, in every run."""
+    if not calls_within(calls_named(module, "backward"), loop):
+        return None
+    loader = next(
+        (
+            made
+            for node in ast.walk(loop.iter)
+            if isinstance(node, ast.Name)
+            and (made := origin_call(module, node)) is not None
+            and made.method == "DataLoader"
+        ),
+        None,
+    )
+    if loader is None or module.enclosing(loader.node, ast.If, ast.IfExp) is not None:
+        return None
+    data = loader.expression("dataset", 0)
+    is_all = loader.argument("shuffle", 2).flag is True and _has_no(loader, "sampler", 3)
+    return data.id if is_all and isinstance(data, ast.Name) else None
+
+
+def _splits_data(script: Module, of_others: set[ast.AST]) -> bool:
     """Whether something may give each rank its own data; `text.partition(":")` splits a text."""
     return any(
         _SPLITS.search(use.text)
+        and use.node not in of_others
         and not (
             isinstance(use.node, ast.Call)
             and use.text.endswith("partition")

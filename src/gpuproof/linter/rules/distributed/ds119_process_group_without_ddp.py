@@ -97,10 +97,11 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, passed_arguments
+from gpuproof.linter.analysis.call import all_calls, calls_named, passed_arguments
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.analysis.syntax_index import callee_name
+from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -110,7 +111,7 @@ rule = Rule("DS119", "process-group-without-ddp", Severity.ERROR, needs=("init_p
 _SHARES = re.compile(
     r"(^|\.)(DistributedDataParallel\w*|FullyShardedDataParallel|DDP|FSDP|fully_shard|replicate|all_reduce\w*|allreduce\w*|reduce|reduce_scatter\w*|all_gather\w*"
     r"|broadcast\w*|ZeroRedundancyOptimizer|average_\w+|parallelize\w*|DTensor|DeviceMesh|init_device_mesh|Pipe\w*|LocalSGD\w*"
-    r"|Distributed\w*Optimizer|register_\w*hook)$"
+    r"|Distributed\w*Optimizer|register_(?!forward|state|load|module|buffer)\w*hook)$"
     r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
 )
 """Functions and classes through which ranks exchange gradients or weights."""
@@ -119,7 +120,6 @@ _OF_MODEL = re.compile(
     r"grad|param|weight|state|model|net\b|module|flat|bucket|buffer|\.data\b", re.IGNORECASE
 )
 _METRIC = re.compile(r"loss|acc|correct|count|total|metric|num_|seen|score|elapsed|time", re.IGNORECASE)
-_GROUP = re.compile(r"^process_group$")
 
 
 @rule.module
@@ -135,7 +135,11 @@ def check(module: Module, _: Project) -> Hits:
     if (
         not trains
         or _shares_gradients(module)
-        or script_uses(module, _GROUP, "keyword")
+        or any(
+            not call.argument("process_group").is_unset
+            for local in local_modules(module)
+            for call in all_calls(local)
+        )
         or uses_distribution_library(module)
         or unseen_imports(module)
     ):
@@ -153,10 +157,16 @@ def check(module: Module, _: Project) -> Hits:
 def _shares_gradients(script: Module) -> bool:
     """Whether ranks may exchange gradients or weights, and not only a number that is reported."""
     return any(
-        _SHARES.search(use.text) and not _is_metric(module, use.node)
+        _SHARES.search(use.text) and not _is_metric(module, use.node) and not _is_asked(module, use.node)
         for module in local_modules(script)
         for use in find_uses(module, "call", "name")
     )
+
+
+def _is_asked(module: Module, node: ast.AST) -> bool:
+    """Whether a class is only asked about: `isinstance(model, DDP)`."""
+    call = module.enclosing(node, ast.Call) if not isinstance(node, ast.Call) else None
+    return isinstance(call, ast.Call) and callee_name(call) in ("isinstance", "issubclass")
 
 
 def _is_metric(module: Module, node: ast.AST) -> bool:

@@ -114,6 +114,7 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     host_count,
 )
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
+from gpuproof.linter.knowledge.programs import starts_programs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -122,9 +123,7 @@ rule = Rule("DS121", "mpi-without-launcher", Severity.ERROR, when="link")
 _HOROVOD = re.compile(r"^horovod\.[\w.]+\.init$")
 _MPI = re.compile(r"^mpi4py\.MPI\.COMM_WORLD\b")
 # Started without mpirun: by itself, by another program, or as processes that MPI creates.
-_STARTS = re.compile(
-    r"^(subprocess|multiprocessing|os\.(system|exec\w*|spawn\w*|popen)|horovod\.(run|ray|spark)|pty|sh)\b"
-)
+_STARTS = re.compile(r"^(multiprocessing\.(?!cpu_count|\w*start_method)|horovod\.(run|ray|spark)|pty|sh)\b")
 _SPAWNS = re.compile(r"(^|\.)(Spawn|Spawn_multiple|Connect|Accept)$")
 _OTHERS = {"torch_distributed": "torchrun", "parameter_server": "parameter_server"}
 
@@ -146,6 +145,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         library is None
         or script_uses(script, _STARTS, "call", "name")
         or script_uses(script, _SPAWNS, "call")
+        or starts_programs(script)
     ):
         return
     how = f"by {_OTHERS[started[0]]}" if started else "without a launcher"

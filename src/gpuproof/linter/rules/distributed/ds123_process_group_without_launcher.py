@@ -128,11 +128,11 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call
+from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.analysis.usage import find_uses, is_message
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.launchers import (
@@ -141,6 +141,8 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     launcher_name,
 )
 from gpuproof.linter.knowledge.distribution.ranks import always_runs, process_group_inits
+from gpuproof.linter.knowledge.programs import starts_programs
+from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -148,7 +150,7 @@ rule = Rule("DS123", "process-group-without-launcher", Severity.ERROR, when="lin
 
 _VARIABLES = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
 _STARTS = re.compile(
-    r"^(subprocess|multiprocessing|os\.(system|exec\w*|spawn\w*|popen|fork)|torch\.multiprocessing|ray|horovod|mpi4py|deepspeed"
+    r"^((torch\.)?multiprocessing\.(?!cpu_count|\w*start_method|set_sharing_strategy)|ray|horovod|mpi4py|deepspeed"
     r"|smdistributed|accelerate|torch\.distributed\.(run|launch|elastic)|sagemaker_training)\b|(^|\.)(spawn|init_dist\w*)$"
 )
 """What starts processes, or sets the variables itself."""
@@ -183,7 +185,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 def _expects_launcher_only(script: Module) -> bool:
     """Whether nothing in the script starts processes, sets the variables, or asks whether they are set."""
-    if script_uses(script, _STARTS, "call", "name") or script_uses(script, _ENVIRONMENT, "call"):
+    if starts_programs(script) or any(map(_starts_or_sets, local_modules(script))):
         return False
     for module in local_modules(script):
         for node in module.nodes(ast.Compare):
@@ -199,9 +201,32 @@ def _expects_launcher_only(script: Module) -> bool:
         for use in find_uses(module, "call"):
             if not use.text.endswith((".get", "getenv")) or not isinstance(use.node, ast.Call):
                 continue
+            if is_message(module, use.node):
+                continue
             if use.node.args and evaluate(module, use.node.args[0]).text in _VARIABLES:
                 return False
     return True
+
+
+def _starts_or_sets(module: Module) -> bool:
+    """Whether a module starts processes itself, or sets the variables, not only others such as OMP_NUM_THREADS."""
+    if any(
+        _STARTS.search(use.text) and not UTILITIES.search(use.text)
+        for use in find_uses(module, "call", "name")
+    ):
+        return True
+    for call in all_calls(module):
+        if not _ENVIRONMENT.search(call.name or call.method):
+            continue
+        value = call.argument(position=0)
+        names = value.entries if value.entries is not None and value.entries.complete else (value.text,)
+        if (
+            not call.node.args
+            or any(name in _VARIABLES or name is None for name in names)
+            or call.method == "load_dotenv"
+        ):
+            return True
+    return False
 
 
 def _needs(script: Module) -> tuple[Module, ast.AST, str, str] | None:

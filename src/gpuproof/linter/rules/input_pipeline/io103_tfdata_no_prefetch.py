@@ -63,12 +63,14 @@ Quiet: a dataset that is returned to the caller
 """
 
 import ast
+import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import wrap
 from gpuproof.linter.knowledge.tensorflow import pipeline_calls, tensorflow_alias, tensorflow_is_at_least
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
@@ -78,6 +80,7 @@ from gpuproof.linter.source.edit import Fix
 
 rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data", ".fit("))
 
+_OPTION = re.compile(r"^inject_prefetch$")
 _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
 
 
@@ -102,7 +105,7 @@ def check(module: Module, project: Project) -> Hits:
         steps = pipeline_calls(module, dataset)
         if (
             steps is None
-            or any(step.method in _MAY_PREFETCH for step in steps)
+            or any(map(_may_prefetch, steps))
             or not any(step.method == "batch" for step in steps)
         ):
             continue
@@ -121,13 +124,25 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
+def _may_prefetch(step: Call) -> bool:
+    """Whether a step may prefetch: not `apply` of a function of TensorFlow that does something else, nor options without it."""
+    module = step.module
+    if step.method == "apply":
+        applied = origin_call(module, step.expression("transformation_func", 0))
+        name = applied.name if applied is not None else None
+        return name is None or not name.startswith("tensorflow.") or "prefetch" in name or "copy_to" in name
+    if step.method == "with_options":
+        return bool(uses(module, _OPTION, "attribute"))
+    return step.method in _MAY_PREFETCH
+
+
 def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
     """The `batch()` that a function of the project returns as it is; None if the function may prefetch."""
     made = module.origin(dataset)
     maker = find_definition(module, made.func) if isinstance(made, ast.Call) else None
     if maker is None or maker.module is module or isinstance(maker.node, ast.ClassDef):
         return None
-    if calls_within(calls_named(maker.module, *_MAY_PREFETCH), maker.node):
+    if any(map(_may_prefetch, calls_within(calls_named(maker.module, *_MAY_PREFETCH), maker.node))):
         return None
     returned = [
         node.value

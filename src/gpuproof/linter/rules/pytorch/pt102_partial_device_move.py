@@ -194,7 +194,8 @@ def check(module: Module, project: Project) -> Hits:
     ):
         return
     yield from _wrapped_on_the_cpu(module)
-    if uses(module, _MOVES_INPUT, "call") or _something_moves_inside(module):
+    defaults = [call for call in all_calls(module) if _MOVES_INPUT.search(call.name or call.method)]
+    if not all(map(_is_of_cpu, defaults)) or _something_moves_inside(module):
         return
     moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
     for call in all_calls(module):
@@ -232,6 +233,23 @@ def check(module: Module, project: Project) -> Hits:
             f"`{module.text(output)}` is on the GPU but `{module.text(labels)}` is not: RuntimeError on a GPU instance.",
             remedy=f"Pass {module.text(labels)}.to(device).",
         )
+
+
+def _is_of_cpu(default: Call) -> bool:
+    """Whether a default device or type is that of the CPU: `"cpu"`, `torch.FloatTensor`."""
+    given = default.expression("device", 0)
+    if given is None:
+        return False
+    name = default.module.qualified(given) or ""
+    if name.startswith("torch.") and name.endswith("Tensor"):
+        return ".cuda." not in name
+    made = origin_call(default.module, given)
+    text = (
+        made.argument("type", 0)
+        if made is not None and made.name == "torch.device"
+        else default.argument("device", 0)
+    )
+    return text.is_known and str(text.text).startswith(("cpu", "torch.FloatTensor", "torch.DoubleTensor"))
 
 
 def _input_type(module: Module, call: Call) -> InferredType:

@@ -96,9 +96,10 @@ Quiet: an endpoint without a GPU
 import re
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
 from gpuproof.linter.knowledge.device_use import may_use_device
@@ -132,7 +133,7 @@ def check(module: Module, project: Project) -> Hits:
     ):
         return
     own = module.functions.get("predict_fn") or module.functions.get("transform_fn")
-    if own is None or uses(module, _CHOOSES, "name", "call") or may_use_device(module):
+    if own is None or _chooses(module) or may_use_device(module):
         return
     if set(unseen_imports(module)) - _STAYS_PUT:
         return
@@ -155,3 +156,20 @@ def check(module: Module, project: Project) -> Hits:
         f"model_fn, and move the input in {own.name}.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
+
+
+def _chooses(module: Module) -> bool:
+    """Whether something may choose the GPU itself: not with `device="cpu"`, `device=-1` or only the CPU as provider."""
+    called = {call.node.func for call in all_calls(module)}
+    for use in find_uses(module, "name"):
+        if _CHOOSES.search(use.text) and use.node not in called:
+            return True
+    for call in all_calls(module):
+        if not _CHOOSES.search(call.name or call.method):
+            continue
+        device, providers = call.argument("device"), call.argument("providers")
+        on_cpu = device.is_known and device.value in ("cpu", -1)
+        names = [item.text for item in providers.items] if providers.items is not None else [None]
+        if not on_cpu and names != ["CPUExecutionProvider"]:
+            return True
+    return False

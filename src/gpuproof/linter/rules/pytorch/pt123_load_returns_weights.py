@@ -91,12 +91,13 @@ _OF_MODULES = (
 )
 """Methods that modules have, and neither tensors nor dicts."""
 _MOVES = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16")
+_DATA_PACKAGES = ("numpy.", "argparse.", "collections.", "pathlib.", "datetime.", "omegaconf.", "pandas.")
 _ALLOWS = ("add_safe_globals", "safe_globals")
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("torch") or calls_named(module, *_ALLOWS):
+    if not module.imports("torch") or any(map(_allows_modules, calls_named(module, *_ALLOWS))):
         return
     for call in calls_named(module, *_OF_MODULES):
         load = _loaded(module, call.receiver)
@@ -117,6 +118,15 @@ def check(module: Module, project: Project) -> Hits:
             remedy="Create the model and pass the result to model.load_state_dict(); for a file with a whole module that you "
             "wrote, load with weights_only=False.",
         )
+
+
+def _allows_modules(allows: Call) -> bool:
+    """Whether a list of safe globals may have classes of modules, and not only those of NumPy and the standard library."""
+    given = allows.expression("safe_globals", 0)
+    if not isinstance(given, (ast.List, ast.Tuple)):
+        return True
+    names = [allows.module.qualified(item) or "" for item in given.elts]
+    return not all(name.startswith(_DATA_PACKAGES) for name in names)
 
 
 def _loaded(module: Module, node: ast.expr | None) -> Call | None:

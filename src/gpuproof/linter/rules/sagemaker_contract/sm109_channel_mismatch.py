@@ -95,6 +95,7 @@ from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.script_contract import passed_hyperparameters, training_jobs
@@ -167,9 +168,7 @@ def _may_be_read(script: Module, channel: str) -> bool:
     for module in local_modules(script):
         if module.nodes(ast.JoinedStr) and module.mentions("SM_CHANNEL_{", "/opt/ml/input"):
             return True
-        if any(
-            isinstance(node.value, str) and named.search(node.value) for node in module.nodes(ast.Constant)
-        ):
+        if uses(module, named, "string"):
             return True
     return False
 
@@ -208,8 +207,19 @@ def _is_guarded(module: Module, read: ast.Subscript) -> bool:
             return True
         if isinstance(ancestor, ast.If) and "__main__" not in module.text(ancestor.test):
             return True
-    # The script sets the variable itself, for example for local runs.
-    return any(
-        isinstance(node.ctx, ast.Store) and module.qualified(node.value) == "os.environ"
+    return _sets(module, _variable(module, read))
+
+
+def _sets(module: Module, variable: str | None) -> bool:
+    """Whether the script sets the variable itself, for example for local runs."""
+    keys = [
+        evaluate(module, node.slice).text
         for node in module.nodes(ast.Subscript)
-    ) or bool(calls_to(module, "os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))
+        if isinstance(node.ctx, ast.Store) and module.qualified(node.value) == "os.environ"
+    ]
+    keys += [call.argument("key", 0).text for call in calls_to(module, "os.environ.setdefault", "os.putenv")]
+    for call in calls_to(module, "os.environ.update"):
+        entries = call.argument(position=0).entries
+        keys += [None] if entries is None or not entries.complete else [str(key) for key in entries]
+        keys += list(call.keywords)
+    return variable in keys or None in keys or bool(calls_to(module, "dotenv.load_dotenv"))

@@ -94,8 +94,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls
-from gpuproof.linter.analysis.usage import find_uses, uses
+from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -117,7 +117,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if job.source not in ("sagemaker-v2", "sagemaker-v3") or job.span.unit.kind == "markdown":
         return
-    if not job.argument("git_config").is_unset:
+    if any(not made.argument("git_config").is_unset for made in (job, job.model) if made is not None):
         return
     if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
         return
@@ -209,7 +209,11 @@ def _may_be_created(job: JobDefinition, project: Project, entry: str, name: str)
         call.node for call in all_calls(module) if (call.name or "").startswith(("os.system", "subprocess."))
     ]
     commands = [*module.unit.magic_lines, *(use.text for use in find_uses(module, "string", within=run))]
-    if uses(module, _FETCHES, "call") or any(_COMMANDS.search(command) for command in commands):
+    folder = (job.source_dir.text or "").strip("./").partition("/")[0] if job.source_dir.is_known else ""
+    places = [place for place in (name, folder) if place]
+    if any(_may_fetch(call, places) for call in all_calls(module)):
+        return True
+    if any(_may_bring(command, places) for command in commands):
         return True
     named = re.compile(rf"(^|[/\s]){re.escape(name)}\b")
     mentions = [
@@ -218,6 +222,29 @@ def _may_be_created(job: JobDefinition, project: Project, entry: str, name: str)
         if named.search(line)
     ]
     return len(mentions) > _job_mentions(project, job, entry)
+
+
+def _may_fetch(call: Call, places: list[str]) -> bool:
+    """Whether a call may create the script: a copy to a known path that is none of these places does not."""
+    if not _FETCHES.search(call.name or call.method):
+        return False
+    given = [call.argument(position=index) for index in range(len(call.node.args))]
+    given += [call.argument(keyword) for keyword in call.keywords]
+    if len(given) < 2 or any(value.text is None for value in given):
+        return True
+    texts = [str(value.text) for value in given]
+    return any(place in text for place in places for text in texts) or texts[-1] in (".", "./")
+
+
+def _may_bring(command: str, places: list[str]) -> bool:
+    """Whether a shell command may create the script: one about single files of other names does not."""
+    found = _COMMANDS.search(command)
+    if found is None:
+        return False
+    single = not re.search(
+        r"git clone|[*${|]|--recursive|\bsync\b|\s-\w*[rR]\b|\.(zip|tar|tgz|gz)\b|>", command
+    )
+    return not single or any(place in command for place in places)
 
 
 def _job_mentions(project: Project, job: JobDefinition, entry: str) -> int:

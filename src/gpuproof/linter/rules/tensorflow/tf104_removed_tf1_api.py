@@ -68,7 +68,7 @@ from pathlib import Path
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, is_message
 from gpuproof.linter.knowledge.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
@@ -90,7 +90,10 @@ _VERSIONS = re.compile(r"version|hasattr|tf_?[12]|\bv[12]\b|compat|\btf\b|tensor
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow") or is_test(module) or targets_old_tensorflow(module):
         return
-    if uses(module, _OLD, "name", "call"):
+    if any(
+        _OLD.search(use.text) and not is_message(module, use.node)
+        for use in find_uses(module, "name", "call")
+    ):
         return
     pinned: str | None = None
     for node in module.nodes(ast.Attribute):

@@ -144,6 +144,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import script_uses
@@ -154,7 +155,7 @@ from gpuproof.linter.knowledge.distribution.strategies import (
     scope_around,
     strategy_across_hosts,
 )
-from gpuproof.linter.knowledge.tensorflow import has_keras_3, targets_old_tensorflow
+from gpuproof.linter.knowledge.tensorflow import has_keras_3, sets_legacy_keras, targets_old_tensorflow
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -162,7 +163,6 @@ from gpuproof.linter.rule import Hits, Rule, lowered
 rule = Rule("TF113", "keras-fit-across-hosts", Severity.ERROR, when="link", needs=("fit", "evaluate"))
 
 _LEGACY = "TF_USE_LEGACY_KERAS"
-_LEGACY_TEXT = re.compile(rf"^{_LEGACY}$")
 _LEGACY_MODULE = re.compile(r"^tf_keras(\.|$)")
 
 
@@ -198,7 +198,8 @@ def _has_several_hosts(job: JobDefinition) -> bool:
         return False
     script = job.script
     return script is None or not (
-        script_uses(script, _LEGACY_TEXT, "string") or script_uses(script, _LEGACY_MODULE, "name", "call")
+        any(map(sets_legacy_keras, local_modules(script)))
+        or script_uses(script, _LEGACY_MODULE, "name", "call")
     )
 
 

@@ -93,12 +93,14 @@ Quiet: a cluster of the script's own
     tf.saved_model.save(tf.Module(), os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 """
 
-import re
+import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_to, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
 from gpuproof.linter.knowledge.distribution.strategies import PARAMETER_SERVER, is_conditional
@@ -117,7 +119,7 @@ rule = Rule(
 # tf.distribute.experimental.ParameterServerStrategy is another class before.
 _FIRST_VERSION = "2.6"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
-_TF_CONFIG = re.compile(r"^TF_CONFIG$")
+_TF_CONFIG = "TF_CONFIG"
 
 
 @rule.module
@@ -144,7 +146,24 @@ def _has_servers(job: JobDefinition) -> bool:
         and (host_count(job) or 1) > 1
         and enabled_launchers(job) == ("parameter_server",)
         and job.script is not None
-        and not script_uses(job.script, _TF_CONFIG, "string")
+        and not any(map(_sets_tf_config, local_modules(job.script)))
+    )
+
+
+def _sets_tf_config(module: Module) -> bool:
+    """Whether a module may change TF_CONFIG; reading it renames no task."""
+    if any(
+        isinstance(node.ctx, ast.Store)
+        and module.qualified(node.value) == "os.environ"
+        and evaluate(module, node.slice).text in (_TF_CONFIG, None)
+        for node in module.nodes(ast.Subscript)
+    ):
+        return True
+    texts = {use.node for use in find_uses(module, "string") if use.text == _TF_CONFIG}
+    return any(
+        module.tree.is_within(text, call.node)
+        for call in calls_named(module, "update", "setdefault", "putenv")
+        for text in texts
     )
 
 

@@ -116,6 +116,7 @@ from collections.abc import Iterator
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -216,9 +217,19 @@ def _block(module: Module, statement: ast.AST) -> list[ast.stmt] | None:
 
 
 def _needs_gradients(module: Module, loop: ast.For) -> bool:
-    return uses(module, _SWITCHES, "call", "name", within=loop) or uses(
-        module, _GRADIENTS, "attribute", "keyword", within=loop
+    return uses(module, _SWITCHES, "call", "name", within=loop) or any(
+        _GRADIENTS.search(use.text) and not _is_off_here(module, use.node)
+        for use in find_uses(module, "attribute", "keyword", within=loop)
     )
+
+
+def _is_off_here(module: Module, node: ast.AST) -> bool:
+    """Whether `requires_grad=False` is passed or assigned, which needs no gradient."""
+    value = node.value if isinstance(node, ast.keyword) else None
+    statement = module.parent(node)
+    if isinstance(statement, ast.Assign) and node in statement.targets:
+        value = statement.value
+    return value is not None and evaluate(module, value).flag is False
 
 
 def _is_off(module: Module) -> bool:
@@ -238,7 +249,7 @@ def _switches(module: Module, function: FunctionNode, run: Call) -> bool:
         *(
             use
             for use in find_uses(module, "attribute", "keyword", within=function)
-            if _GRADIENTS.search(use.text)
+            if _GRADIENTS.search(use.text) and not _is_off_here(module, use.node)
         ),
     ]
     return any(not are_exclusive(module, use.node, run.node) for use in found) or any(

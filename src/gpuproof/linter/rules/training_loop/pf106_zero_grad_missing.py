@@ -111,14 +111,13 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=("backward",))
 
 _CLEARS = re.compile(r"(^|\.)zero_grad$|^(horovod|apex|megatron)\.|(^|\.)clear_grad\w*$")
-_GRADIENTS = re.compile(r"^grad$")
 
 
 @rule.module
@@ -160,7 +159,7 @@ def _is_cleared(module: Module, optimizer: ast.Name, loop: ast.AST) -> bool:
             _CLEARS.search(use.text) and not _is_of_another(module, use.node, optimizer)
             for use in find_uses(module, "call", "name", within=around)
         )
-        or uses(module, _GRADIENTS, "attribute", within=around)
+        or changes_gradients(module, around)
         or any(
             call.receiver is not None and _clears_elsewhere(call)
             for call in calls_within(all_calls(module), loop)

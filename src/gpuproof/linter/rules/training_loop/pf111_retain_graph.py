@@ -49,7 +49,7 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import code_around, uses
 from gpuproof.linter.fixing.edits import remove_keyword
@@ -59,7 +59,7 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
 _SECOND_PASS = re.compile(r"^torch\.autograd\.(grad|functional\.\w+)$|^higher\.")
-_GRAPH = re.compile(r"^(create_graph|grad_fn)$")
+_GRAPH = re.compile(r"^grad_fn$")
 
 rule = Rule("PF111", "retain-graph", Severity.WARNING, needs=("retain_graph",))
 
@@ -79,7 +79,13 @@ def check(module: Module, _: Project) -> Hits:
             continue
         around = code_around(module, call.node)
         if uses(module, _SECOND_PASS, "call", within=around) or uses(
-            module, _GRAPH, "keyword", "attribute", within=around
+            module, _GRAPH, "attribute", within=around
+        ):
+            continue
+        if any(
+            not (given := other.argument("create_graph")).is_unset and given.flag is not False
+            for other in all_calls(module)
+            if module.tree.is_within_any(other.node, set(around))
         ):
             continue
         edit = remove_keyword(call, "retain_graph")

@@ -55,9 +55,11 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import argument_node
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.analysis.usage import code_around, moves_name, uses
+from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -106,6 +108,24 @@ def _may_be_half(module: Module, call: Call) -> bool:
         return True
     around: list[ast.AST] = code_around(module, call.node)
     around += [model] if model is not None else []
-    return uses(module, _MAY_HALVE, "call", "name", within=around) or uses(
-        module, _DTYPE, "keyword", within=around
+    halves = [use for use in find_uses(module, "call", "name", within=around) if _MAY_HALVE.search(use.text)]
+    types = [use for use in find_uses(module, "keyword", within=around) if _DTYPE.search(use.text)]
+    return not all(_is_disabled(module, use.node) for use in halves) or not all(
+        isinstance(use.node, ast.keyword) and _is_full(module, use.node.value) for use in types
+    )
+
+
+def _is_disabled(module: Module, node: ast.AST) -> bool:
+    """Whether it is `autocast(enabled=False)`."""
+    call = node if isinstance(node, ast.Call) else module.parent(node)
+    if not isinstance(call, ast.Call) or (node is not call and call.func is not node):
+        return False
+    return evaluate(module, argument_node(call, "enabled")).flag is False
+
+
+def _is_full(module: Module, node: ast.expr) -> bool:
+    """Whether a value is `False`, `None` or float32."""
+    value = evaluate(module, node)
+    return module.qualified(node) in ("torch.float32", "torch.float") or (
+        value.is_known and (not value.value or value.text in ("float32", "auto"))
     )

@@ -69,16 +69,14 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_wi
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("PF120", "accumulation-not-divided", Severity.WARNING, needs=("backward",))
 
 _DIVIDES = re.compile(r"(^|\.)(div_?|true_divide|mul_?|divide|mean_over\w*|multiply)$")
-_GRADIENTS = re.compile(r"^grad$")
 _SAME = 1e-6
-_REDUCTION = re.compile(r"^sum$")
 
 
 @rule.module
@@ -138,9 +136,9 @@ def _may_divide(module: Module, loop: ast.AST, backward: Call, count: ast.expr) 
         for node in ast.walk(loop)
     ):
         return True
-    if uses(module, _DIVIDES, "call", within=loop) or uses(module, _GRADIENTS, "attribute", within=loop):
+    if uses(module, _DIVIDES, "call", within=loop) or changes_gradients(module, loop):
         return True
-    if uses(module, _REDUCTION, "string"):
+    if any(call.argument("reduction").text == "sum" for call in all_calls(module)):
         return True
     named = module.text(count)
     for call in all_calls(module):
