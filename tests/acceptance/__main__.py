@@ -6,6 +6,7 @@ docs/acceptance.md describes it. The steps are a table: `--list` prints them wit
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -35,7 +36,7 @@ def main() -> int:
             arguments.folder.resolve(),
             region,
             only_printed_policies=arguments.only_printed_policies,
-            report=lambda line: print(line, flush=True),
+            report=_report,
         )
         if arguments.start:
             runner.forget_from(arguments.start)
@@ -44,7 +45,8 @@ def main() -> int:
         return 2
     if not arguments.yes and not _confirmed():
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         runner.run()
     except StepFailed as failed:
@@ -102,6 +104,12 @@ def _print_steps(region: str) -> None:
     print(
         f"{'at most':20} ${total_usd(region):5.2f} {minutes:4g} min  {count} of {len(facts.facts())} unconfirmed facts"
     )
+
+
+def _report(line: str) -> None:
+    # Deletion goes on when the terminal is gone.
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 def _confirmed() -> bool:

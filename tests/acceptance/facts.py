@@ -55,6 +55,11 @@ def problems(values: Mapping[str, Any]) -> list[str]:
         values: a value for each recorded fact; None where the account has none, such as on the emulator.
     """
     found = [f"{name}: there is no such fact" for name in values if name not in facts()]
+    found += [
+        f"{name}: it is not so: {facts()[name].assumption}"
+        for name, value in values.items()
+        if value is False
+    ]
     for name, check in _CHECKS.items():
         value = values.get(name)
         if value is not None and (problem := check(value)) is not None:

@@ -76,10 +76,11 @@ def recordings(folder: Path = RECORDED) -> Iterator[tuple[Path, Mapping[str, Any
 
 
 def confirmed_facts(folder: Path = RECORDED) -> frozenset[str]:
-    """The facts that an account of AWS has confirmed."""
+    """The facts of which an account of AWS has shown the value."""
     return frozenset(
         fact
         for _, recording in recordings(folder)
         if recording["backend"] == "aws"
-        for fact in recording["facts"]
+        for fact, value in recording["facts"].items()
+        if value is not None
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,16 @@ class Runner:
             for number, step in enumerate(self._steps, 1):
                 self._run_step(step, f"{number} of {len(self._steps)}")
         except BaseException as error:
-            self._record(failure=str(error) or type(error).__name__)
-            self._save_logs()
-            self._delete_everything()
-            self._forget_unfinished()
+            with self._uninterrupted():
+                self._save_logs()
+                try:
+                    self._delete_everything()
+                finally:
+                    self._forget_unfinished()
+                    self._record(failure=str(error) or type(error).__name__)
             raise
-        self._delete_everything()
+        with self._uninterrupted():
+            self._delete_everything()
         self._record(failure=None)
 
     def _run_step(self, step: Step, number: str) -> None:
@@ -114,7 +119,7 @@ class Runner:
         for fact, read in step.reads.items():
             self._state["facts"][fact] = read(result)
         if step.name == "setup-complete":
-            self._state["baseline"] = self._listed_keys()
+            self._state["baseline"] = [one["key"] for one in self._new_resources()]
         self._save()
         if self._is_finished(step) and any(other.faults for other in self._group(step)):
             self._target.inject(())
@@ -200,46 +205,56 @@ class Runner:
         if failed is not None and (run := _run_id(self._answer(failed.name))):
             self._command(f"{failed.name}-logs", ["logs", run, "--format", "json"])
 
-    def _listed_keys(self) -> list[str]:
+    def _new_resources(self) -> list[Mapping[str, Any]]:
+        """What `gpuproof cleanup` lists now and has not listed before the first step that creates something."""
         code, document, errors = self._command("listing", ["cleanup", "--gpuproof", "--format", "json"])
         if code != 0:
             raise StepFailed(f"gpuproof cleanup failed: {_tail(errors)}")
-        return [one["key"] for one in document["resources"]]
+        return [one for one in document["resources"] if one["key"] not in (self._state["baseline"] or ())]
+
+    @contextlib.contextmanager
+    def _uninterrupted(self) -> Iterator[None]:
+        """Deletion is not interrupted: a signal says how long it takes."""
+        before = {
+            number: signal.signal(number, lambda *_: self._report("           deleting; please wait"))
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _delete_everything(self) -> None:
-        """Delete what was not there before, until nothing of it is listed, and the files and schedules of the runs.
+        """Delete what the steps have created, until nothing of it is listed, and the files and schedules of the runs.
 
         Raises:
             StepFailed: something is left after 20 minutes.
         """
-        baseline = self._state["baseline"]
-        if baseline is None:
+        if self._state["baseline"] is None:
             self._report("left       nothing: no step has created anything")
             return
-        interrupted = signal.signal(
-            signal.SIGINT, lambda *_: self._report("           deleting; please wait")
-        )
-        try:
-            end = time.monotonic() + _DELETION_S
-            while left := self._delete(baseline):
-                if time.monotonic() >= end:
-                    raise StepFailed(f"These are left; delete them with gpuproof cleanup: {' '.join(left)}")
-                time.sleep(self._target.poll_s)
-        finally:
-            signal.signal(signal.SIGINT, interrupted)
+        end = time.monotonic() + _DELETION_S
+        while left := self._delete():
+            if time.monotonic() >= end:
+                raise StepFailed(f"Delete these with gpuproof cleanup and gpuproof stop: {' '.join(left)}")
+            time.sleep(self._target.poll_s)
         self._report("left       nothing: no resource, no run in progress, no files of runs")
 
-    def _delete(self, baseline: Sequence[str]) -> list[str]:
-        """Delete what is listed and was not there before; returns what is left or was only now requested to end."""
-        if new := [key for key in self._listed_keys() if key not in baseline]:
-            self._report(f"deleting   {' '.join(new)}")
-            for key in new:
+    def _delete(self) -> list[str]:
+        """Delete what the steps have created and is listed; returns what is left or was only now requested to end."""
+        try:
+            new = self._new_resources()
+        except StepFailed as failed:
+            return [str(failed)]
+        if own := [one["key"] for one in new if PREFIX in json.dumps([one["id"], one["run"], one["tags"]])]:
+            self._report(f"deleting   {' '.join(own)}")
+            for key in own:
                 self._command("deletion", _deletion(key))
-            return new
+            return own
         _, document, _ = self._command("runs", ["ps", "--all", "--format", "json"])
         runs = [run for run in document.get("runs", ()) if run["job_name"].startswith(PREFIX)]
-        running = [run["id"] for run in runs if run["status"] not in _ENDED]
-        if running:
+        if running := [run["id"] for run in runs if run["status"] not in _ENDED]:
             self._command("deletion", ["stop", "--now", *running])
             return running
         # `rm` also deletes the schedules that would end their instances.
@@ -248,6 +263,8 @@ class Runner:
         if code != 0:
             return removable
         self._state["removed"] += removable
+        if new:
+            self._report(f"kept       not of these steps, but new: {' '.join(one['key'] for one in new)}")
         return []
 
     def _group(self, step: Step) -> list[Step]:

@@ -34,7 +34,8 @@ def _start_seconds(result: Result) -> float:
 
 def _driver(result: Result) -> Document:
     machine = result.machine
-    return {name: machine.get(name) for name in ("driver", "cuda", "compat", "torch", "gpu", "os", "kernel")}
+    names = ("driver", "cuda", "compat", "library_path", "torch", "gpu", "os", "kernel")
+    return {name: machine.get(name) for name in names}
 
 
 def _training_driver(result: Result) -> Document:
@@ -70,7 +71,7 @@ _NO_INSTANCES = Claim(
 )
 _ENDPOINT_ON_GPU = Claim("the model is on the GPU", lambda r: r.document["verdict"]["verdict"] == "used")
 _JSON = "--format json"
-_ON_EC2 = f"--on ec2 --instance-type {EC2} {_JSON}"
+_ON_EC2 = f"--on ec2 --instance-type {EC2} --framework pytorch {_JSON}"
 _ON_SAGEMAKER = f"--on sagemaker --instance-type {SAGEMAKER} --framework pytorch {_JSON}"
 _DEPLOY = f"--instance-type {SAGEMAKER} --ttl 30m {_JSON}"
 _DETACHED = f"--detach --no-check {_ON_EC2}"
@@ -85,6 +86,14 @@ STEPS: tuple[Step, ...] = (
             Claim(
                 "no quota is too small",
                 lambda r: all(quota["suffices"] is not False for quota in r.document["quotas"]),
+            ),
+            Claim(
+                f"EC2's quota is for two {EC2} at the same time",
+                lambda r: all(
+                    quota["value"] is None or quota["value"] >= 2 * quota["needed"]
+                    for quota in r.document["quotas"]
+                    if quota["instance_type"] == EC2
+                ),
             ),
             Claim(
                 "nothing that exists is unusable",
@@ -122,6 +131,12 @@ STEPS: tuple[Step, ...] = (
         0.1,
     ),
     Step(
+        "plan-notebook",
+        f"notebook create {NOTEBOOK} --instance-type {SAGEMAKER} --dry-run {_JSON}",
+        "a notebook instance can be planned",
+        0.1,
+    ),
+    Step(
         "limit-start",
         f"run hang.py --name {PREFIX}limit --max-duration {{hang_limit}} --no-require-gpu {_DETACHED}",
         "an instance is launched for a client that goes away",
@@ -152,7 +167,8 @@ STEPS: tuple[Step, ...] = (
         reads={
             "ec2-driver": _driver,
             "ec2-agent-python": lambda r: r.machine["system_python"],
-            "ec2-aws-cli": lambda r: r.machine["aws_on_root_path"],
+            # The run has ended well, so that False says: elsewhere.
+            "ec2-aws-cli": lambda r: r.machine["aws_on_root_path"] or None,
             "ec2-local-disk": lambda r: r.machine["model_device"],
         },
         group="ec2",
@@ -166,7 +182,9 @@ STEPS: tuple[Step, ...] = (
             _ENDPOINT_ON_GPU,
             Claim("a schedule deletes it", lambda r: r.document["delete_at"] is not None),
         ),
-        confirms=("endpoint-gpu", "new-roles"),
+        # Only roles that this run has created are new.
+        reads={"new-roles": lambda r: r.earlier["setup"]["created"] or None},
+        confirms=("endpoint-gpu",),
         charges=(Charge(SAGEMAKER, 45),),
         group="endpoint",
     ),
@@ -288,7 +306,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "environment-start",
-        f"run train.py --name {PREFIX}environment --framework pytorch --framework-version 2.8.0 --max-duration 25m {_DETACHED}",
+        f"run train.py --name {PREFIX}environment --framework-version 2.8.0 --max-duration 25m {_DETACHED}",
         "an environment with another PyTorch is started on EC2",
         0.1,
         charges=(Charge(EC2, 10),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_the_tables_agree_with_what_accounts_have_answered() -> None:
         ("ec2-processes", "guess", "unknown evidence"),
         ("quota-names", [{"code": "L-DB2E81BA", "name": "Something else"}], "Something else"),
         ("no-such-fact", True, "no such fact"),
+        ("endpoint-ttl", False, "it is not so"),
     ],
 )
 def test_an_answer_that_contradicts_a_table_is_a_problem(fact: str, value: object, problem: str) -> None:
@@ -107,9 +109,10 @@ def test_keys_are_redacted_too() -> None:
 
 
 def test_only_recordings_of_aws_confirm_facts(tmp_path: Path) -> None:
-    document = {"facts": {"endpoint-ttl": True}, "failure": None}
+    document: dict[str, Any] = {"facts": {"endpoint-ttl": True}, "failure": None}
     write(tmp_path / "emulator.json", {**document, "backend": "emulator"}, ())
     assert confirmed_facts(tmp_path) == frozenset()
-    write(tmp_path / "account.json", {**document, "backend": "aws"}, ())
+    unknown = {"facts": {**document["facts"], "new-roles": None}, "failure": None, "backend": "aws"}
+    write(tmp_path / "account.json", unknown, ())
     assert confirmed_facts(tmp_path) == {"endpoint-ttl"}
     assert [path.name for path, _ in recordings(tmp_path)] == ["account.json", "emulator.json"]
