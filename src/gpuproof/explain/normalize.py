@@ -24,7 +24,7 @@ _PREFIXES = re.compile(
     | \[\d{4}-\d\d-\d\d\ [\d:]+(?:\ [A-Z]+\d+)+\][ ]                                       # [2025-06-01 10:00:00 TP0] (SGLang)
     | \#\d+\ \d+\.\d+[ ]                                                                # #12 5.321 (docker build)
     | \[(?:INFO|WARN|ERROR)\s*\]\ W-\S+\ \S+\ -[ ]                                       # [INFO ] W-9000-model-stdout MODEL_LOG - (TorchServe)
-    | (?:INFO|WARN|ERROR)\s+PyProcess\ \S+:[ ]                                             # INFO  PyProcess W-107-model-stdout: (DJL)
+    | \[?(?:INFO|WARN|ERROR)\s*\]?\s+PyProcess\ (?:-\ )?\S+:[ ]                              # INFO  PyProcess W-107-model-stdout: (DJL)
     | <\d+>                                                                               # <4> (kernel log level)
     | \[\s*\d+\.\d{6}\][ ]                                                                # [  123.456789]
     )""",

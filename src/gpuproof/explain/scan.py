@@ -49,7 +49,7 @@ _ERROR_LINE = re.compile(
 _TRACEBACK = b"Traceback (most recent call last)"
 _KEPT_TRACEBACKS = 16
 _FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+(?:, in (?P<function>\w+))?')
-_PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>\w+)[/.]")
+_PACKAGE = re.compile(r"(?:(?:site|dist)-packages|\.djl\.ai/python/[\w.-]+)/(?P<name>\w+)[/.]")
 INSTALLED_CODE = "installed_code"
 """Advice of errors that count only if an installed package raised them."""
 IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", INSTALLED_CODE}

@@ -16,7 +16,9 @@ _BOX_FRAME = re.compile(r"│ (?P<path>[/~][^:│]*\.py):(?P<line>\d+) in (?P<fu
 _EXCEPTION = re.compile(r"(?P<type>(?![A-Z]+:|[Ee]rror:|[Ww]arning:)[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|$)")
 _CAUSES_NEXT = "The above exception was the direct cause of the following exception"
 _END_OF_MESSAGE = re.compile(r"\s*$|Traceback |The above exception|During handling of|\[rank\d|[\w-]+ \| ")
-_INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](?P<package>\w+)(?P<rest>[/\\.].*)?")
+_INSTALLED = re.compile(
+    r"(?:(?:site|dist)-packages|\.djl\.ai/python/[\w.-]+)[/\\](?P<package>\w+)(?P<rest>[/\\.].*)?"
+)
 _INTERPRETER = re.compile(r"<frozen |<string>|[/\\]python3[\d.]*[/\\](?!.*-packages)|[/\\]s?bin[/\\][^/\\]+$")
 _MESSAGE_LINES = 14
 _LONGEST_MESSAGE = 600

@@ -403,3 +403,41 @@ def test_a_frame_in_module_py_is_no_prefix_of_a_checkpoint(context: Context) -> 
     )
     assert found.code == "torch-state-dict"
     assert "keys start with" not in found.cause
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            '{\n  "code":424,\n  "message":"prediction failure",\n  "error":"token 7 is unknown"\n}',
+            "token 7 is unknown.",
+        ),
+        ('{"code":424,"message":"prediction failure","error":"token 7 is unknown."}', "token 7 is unknown."),
+        (
+            '{\n  "code": 400,\n  "type": "BadRequestException",\n  "message": "model_name is required."\n}',
+            "is required.",
+        ),
+        ('{"object":"error","message":"at most 4096 tokens","code":400}', "at most 4096 tokens."),
+        ("local variable referenced", "local variable referenced."),
+    ],
+)
+def test_an_endpoints_answer_contains_what_the_model_said(context: Context, body: str, said: str) -> None:
+    log = (
+        "botocore.errorfactory.ModelError: An error occurred (ModelError) when calling the InvokeEndpoint operation: "
+        f'Received server error (424) from primary with message "{body}". See https://console.aws.amazon.com'
+    )
+    found = explained(context, *log.split("\n"))
+    assert found.code == "endpoint-model-error"
+    assert found.cause.endswith(said)
+
+
+def test_a_part_that_a_package_does_not_have_is_not_a_missing_package(context: Context) -> None:
+    log = (
+        "[INFO ] PyProcess - W-124-model-stdout: Traceback (most recent call last):\n"
+        '[INFO ] PyProcess - W-124-model-stdout:   File "/tmp/.djl.ai/python/0.36.0/djl_python/chat.py", line 24, in <module>\n'
+        "[INFO ] PyProcess - W-124-model-stdout:     from vllm.entrypoints.openai.protocol import Request\n"
+        "[INFO ] PyProcess - W-124-model-stdout: ModuleNotFoundError: No module named 'vllm.entrypoints.openai.protocol'\n"
+    )
+    found = explained(context, *log.splitlines())
+    assert found.code == "module-not-found"
+    assert "djl_python was written for another version of vllm" in str(found)

@@ -46,6 +46,15 @@ def module(groups: Mapping[str, str], context: Context) -> Advice | None:
             f"a wheel of PACKAGE for this Python, torch and CUDA. In one requirements.txt the order does not help.",
             instead=True,
         )
+    if importer and importer != top and name != top:
+        # Python names the first part that is missing: the package itself is there.
+        return Advice(
+            f"{top} is installed, but this version has no {name.removeprefix(top + '.')}: {importer} was written for another "
+            f"version of {top}.",
+            f"Install versions of {importer} and {top} that were released together (pip show {importer} {top}); if both come "
+            "with a container, take a later or an earlier release of it.",
+            instead=True,
+        )
     if importer and importer != top:
         return Advice(
             f"The installed package {importer} imports it: {package} is an optional or changed dependency of {importer}, not "
