@@ -72,6 +72,14 @@ class RunningEmulator(Emulator):
         return urllib.request.urlopen(final, timeout=120)
 
 
+def documented_values(service: str, shape: str) -> list[str]:
+    """The values that AWS's model of a service documents for a type, such as the states of an endpoint."""
+    import botocore.session  # loads slowly
+
+    found: Any = botocore.session.get_session().get_service_model(service).shape_for(shape)
+    return list(found.enum)
+
+
 @contextlib.contextmanager
 def running_emulator(
     tmp_path: Path,

@@ -11,6 +11,8 @@ Every request except `health` needs the header `Authorization: Bearer TOKEN` wit
 | `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
 | `POST /_gpuproof/spot-interruption` | announces that a spot instance is reclaimed (`{"instance": "i-…", "seconds": 120}`), and \
 terminates it then; with `--boot-instances` |
+| `POST /_gpuproof/states` | sets the state that an endpoint or an EC2 instance is shown in (`{"endpoint": "chat", "state": "SystemUpdating"}`, \
+`{"instance": "i-…", "state": "pending"}`; `region`: default us-east-1), as one that hangs; what runs goes on |
 | `POST /_gpuproof/scheduler/run-due` | runs the schedules of EventBridge Scheduler that are due at a time (`{"time": 1800000000}`, \
 seconds since the epoch; default: now), as if that time had come; returns what ran |
 | `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
@@ -29,6 +31,7 @@ from typing import Any
 
 from gpuproof_emulator.emulator import Emulator
 from gpuproof_emulator.faults.fault import Fault, InvalidFault
+from gpuproof_emulator.forced_states import set_shown_state
 from gpuproof_emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response
 
 PREFIX = "/_gpuproof/"
@@ -67,6 +70,9 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
                 return json_response(request, {})
             case "POST spot-interruption":
                 _interrupt_spot(emulator, request.document())
+                return json_response(request, {})
+            case "POST states":
+                set_shown_state(emulator.context, request.document())
                 return json_response(request, {})
             case "POST scheduler/run-due":
                 moment = float(request.document().get("time", time.time()))

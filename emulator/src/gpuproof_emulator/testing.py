@@ -120,6 +120,11 @@ class Emulator:
         """Announce to a simulated spot instance (`--boot-instances`) that it is reclaimed in so many seconds."""
         self._call_admin_api("POST", "spot-interruption", {"instance": instance, "seconds": seconds})
 
+    def set_state(self, state: str, *, endpoint: str = "", instance: str = "") -> None:
+        """Show an endpoint or an EC2 instance in a state that AWS documents, as one that hangs in it."""
+        named = {"endpoint": endpoint} if endpoint else {"instance": instance}
+        self._call_admin_api("POST", "states", {**named, "state": state})
+
     def run_schedules(self, at: datetime | float | None = None) -> list[dict[str, str]]:
         """Run the schedules of EventBridge Scheduler that are due at a time, as if it had come; each runs once.
 

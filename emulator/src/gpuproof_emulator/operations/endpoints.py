@@ -41,6 +41,11 @@ _MISSING = {
 }
 _MODELS = Listing(MODEL, "Models", order="Descending")
 _CONFIGS = Listing(ENDPOINT_CONFIG, "EndpointConfigs", order="Descending")
+_IN_PROGRESS = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
+"""Statuses in which an endpoint cannot be deleted.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeEndpoint.html
+"""
 _ENDPOINTS = Listing(ENDPOINT, "Endpoints", "EndpointStatus", order="Descending")
 
 
@@ -178,7 +183,7 @@ def describe_endpoint(call: OperationCall) -> dict[str, Any]:
 def delete_endpoint(call: OperationCall) -> dict[str, Any]:
     """`DeleteEndpoint`."""
     endpoint = _find(call, ENDPOINT, call.request["EndpointName"])
-    if endpoint.document["EndpointStatus"] in ("Creating", "Updating", "Deleting"):
+    if endpoint.document["EndpointStatus"] in _IN_PROGRESS:
         raise AwsError(
             "ValidationException", f'Cannot delete in-progress endpoint "{endpoint.document["EndpointArn"]}".'
         )

@@ -16,11 +16,13 @@ from gpuproof.backends.ec2.requests.termination_schedule import MARGIN_S
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.submission import Launched
 from gpuproof.backends.remote.iam.policy import Scope, role_policy, trust_policy
+from support.aws_emulator import documented_values
 from support.ec2_sandbox import EC2Sandbox
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
 
 pytestmark = pytest.mark.slow
 
+STATES = documented_values("ec2", "InstanceStateName")
 ROLE = "gpuproof-scheduler"
 REFUSED = "access-denied,service=scheduler,operation=CreateSchedule"
 
@@ -65,14 +67,16 @@ def test_an_instance_that_never_reports_is_terminated_without_its_client(
     assert sandbox.instances(plan.run_id) == []
 
 
-@pytest.mark.parametrize("state", ["stopped", "terminated"])
-def test_an_instance_in_any_state_is_terminated(sandbox: EC2Sandbox, plan: EC2Plan, state: str) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_an_instance_that_hangs_in_any_state_is_terminated(
+    sandbox: EC2Sandbox, plan: EC2Plan, state: str
+) -> None:
     launched = sandbox.submit(plan)
-    ids = list(launched.record.instances)
-    change = sandbox.ec2.stop_instances if state == "stopped" else sandbox.ec2.terminate_instances
-    change(InstanceIds=ids)
+    (id_,) = launched.record.instances
+    sandbox.emulator.set_state(state, instance=id_)
     assert ran(sandbox, launched, plan.max_duration + MARGIN_S + 1) == [""]
-    assert sandbox.instances(plan.run_id) == []
+    (reservation,) = sandbox.ec2.describe_instances(InstanceIds=[id_])["Reservations"]
+    assert reservation["Instances"][0]["State"]["Name"] == "terminated"
 
 
 def test_what_ec2_refuses_is_tried_again(sandbox: EC2Sandbox, plan: EC2Plan) -> None:

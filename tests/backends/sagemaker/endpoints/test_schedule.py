@@ -17,6 +17,7 @@ from gpuproof.backends.sagemaker.endpoints.delete import delete_endpoint, plan_d
 from gpuproof.backends.sagemaker.endpoints.plan import EndpointPlan
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.units import Duration
+from support.aws_emulator import documented_values
 from support.cli_sandbox import until
 from support.endpoint_sandbox import EndpointSandbox, waits_for
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
@@ -75,6 +76,26 @@ def test_the_schedule_deletes_an_endpoint_that_was_in_progress_when_its_time_cam
     until(lambda: endpoints.serving()[0] == "InService", "the endpoint's service")
     assert ran(endpoints, 2.3) == [""]
     assert "endpoint" not in endpoints.kinds_left()
+
+
+STATES = documented_values("sagemaker", "EndpointStatus")
+IN_PROGRESS = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", STATES)
+def test_the_schedule_deletes_an_endpoint_that_hangs_in_any_state(
+    scheduled: EndpointSandbox, state: str
+) -> None:
+    """As soon as SageMaker allows it, within a day; the client is gone."""
+    scheduled.emulator.set_state(state, endpoint=scheduled.name)
+    if state in IN_PROGRESS:
+        for hours in (2.1, 8, 20):
+            (error,) = ran(scheduled, hours)
+            assert "Cannot delete in-progress endpoint" in error
+        scheduled.emulator.set_state("Failed", endpoint=scheduled.name)
+    assert ran(scheduled, 20.2) == [""]
+    assert "endpoint" not in scheduled.kinds_left()
 
 
 @pytest.mark.slow
