@@ -61,3 +61,16 @@ def test_a_lost_verdict_still_gets_a_sentence() -> None:
 )
 def test_a_status_that_says_how_it_ended_gets_no_sentence(ended: RunRecord) -> None:
     assert outcome_text(ended, {"gpus_expected": 4, "gpus_working": 1}, FLAG) is None
+
+
+def test_a_driver_that_is_too_old_is_named_in_place_of_an_unused_gpu() -> None:
+    verdict = {
+        "cause": "torch-driver-too-old",
+        "reason": "The host's NVIDIA driver 535 is too old for torch.",
+        "gpus_expected": 1,
+    }
+    found = outcome_text(record(gpu_requirement_met=False), verdict, FLAG)
+    assert (
+        found
+        == "FAILED: the host's driver is too old for the framework's CUDA: see the verdict (exit code 4)"
+    )

@@ -11,11 +11,18 @@ from typing import Any, Callable
 
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
+from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.gpus import hidden_gpus
+from gpuproof.agent.verdict.schema import CPU_ONLY
+from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
+from gpuproof.gpu.framework_probe import read_packages
 from gpuproof.gpu.sampler import Sampler
 from gpuproof.gpu.telemetry import Sample, Telemetry
 
+_DISTRIBUTIONS = {"pytorch": "torch", "huggingface": "torch", "tensorflow": "tensorflow"}
+_PROBE_S = 20.0
+"""SageMaker kills a container 120 s after it has asked it to stop, and the verdict comes last."""
 _MOST_COUNTS = 4096
 _LONGEST_COUNTS = 4096
 """Bytes. The script may write anything into this folder."""
@@ -26,7 +33,7 @@ class Monitor:
 
     Args:
         reaper: process id whose descendants are the script's processes.
-        visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
+        environment: the script's variables.
         show: receives a summary of the newest sample, once a second.
         on_sample: receives each sample as a whole.
     """
@@ -35,7 +42,7 @@ class Monitor:
         self,
         job: AgentJob,
         reaper: int,
-        visible_devices: str | None,
+        environment: Mapping[str, str],
         show: Callable[[dict[str, Any]], None],
         on_sample: Callable[[Sample], None] | None = None,
     ) -> None:
@@ -50,7 +57,13 @@ class Monitor:
         self._observer = on_sample
         self._host_devices = job.visible_devices
         self._other_gpus: frozenset[int] | None = None
-        self._sampler = Sampler(reaper, on_sample=self._on_sample, visible_devices=visible_devices)
+        self._job = job
+        self._environment = environment
+        self._driver_problem: DriverProblem | None = None
+        self._asked = False
+        self._sampler = Sampler(
+            reaper, on_sample=self._on_sample, visible_devices=environment.get("CUDA_VISIBLE_DEVICES")
+        )
 
     def read_first(self) -> None:
         """Take the first sample before the script starts, so that nothing in it can be the script's own work."""
@@ -64,6 +77,23 @@ class Monitor:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
         return used_so_far(self._of_host(self._sampler.telemetry()))
 
+    def driver_problem(self) -> DriverProblem | None:
+        """Whether the driver is too old for the script's framework; reads both in processes of their own, once."""
+        if not self._asked:
+            self._asked = True
+            packages = read_packages(self._job.python, self._environment, _PROBE_S)
+            own = {
+                name: cuda
+                for name, cuda in packages.cuda.items()
+                if name == _DISTRIBUTIONS.get(self._job.framework or "")
+            }
+            built = own or packages.cuda
+            runs = read_cuda(self._environment, _PROBE_S).version if built else None
+            versions = {"torch": packages.torch or "", "tensorflow": packages.tensorflow or ""}
+            driver = self._sampler.telemetry().driver_version
+            self._driver_problem = driver_problem(built, runs, driver, versions)
+        return self._driver_problem
+
     def stop(self) -> Telemetry:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
@@ -76,6 +106,8 @@ class Monitor:
             driver: the driver library that the script loaded, if the agent chose it.
         """
         verdict = judge(self._expectation, self._of_host(telemetry))
+        if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
+            verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
         return replace(
             verdict,
             throughput=host_throughput(_read_counts(throughput)),

@@ -262,7 +262,7 @@ class Runner:
         return Monitor(
             self._job,
             isolation.reaper.script_parent,
-            launch.environment.get("CUDA_VISIBLE_DEVICES"),
+            launch.environment,
             self._environment.show_sample,
             progress and progress.on_sample,
         )

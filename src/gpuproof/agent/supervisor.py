@@ -143,12 +143,16 @@ class Supervisor:
         elif deadline is Deadline.STALL and self._stall is not None:
             self._handle_stall(self._stall)
         elif deadline is Deadline.GPU_GRACE and monitor.gpu_used() is False:
-            self._handle_unused_gpu()
+            self._handle_unused_gpu(monitor)
 
-    def _handle_unused_gpu(self) -> None:
+    def _handle_unused_gpu(self, monitor: Monitor) -> None:
         rule = self._job.if_gpu_unused
         assert rule is not None
-        why = f"no GPU did any work in the first {rule.grace:g} s, and the job requires one (if_gpu_unused: {rule.action})"
+        problem = monitor.driver_problem()
+        if problem is not None:
+            why = f"{problem.reason} {problem.remedy} (if_gpu_unused: {rule.action})"
+        else:
+            why = f"no GPU did any work in the first {rule.grace:g} s, and the job requires one (if_gpu_unused: {rule.action})"
         if rule.action == "warn":
             self._notes.append(why)
             self._state.update(notes=self._notes)

@@ -1,4 +1,4 @@
-"""Why a run that completed, or that was stopped for it, counts as failed: the requested GPUs did no work."""
+"""Why a run that completed, or that was stopped for it, counts as failed: the requested GPUs did no work, or could not."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def outcome_text(record: RunRecord, verdict: Mapping[str, Any] | None, accept: s
         return f"UNDECIDED: unknown whether the requested GPUs did any work (exit code {code}; {accept})"
     if record.outcome != ExitCode.GPU_UNUSED:
         return None
+    if verdict is not None and verdict.get("cause"):
+        return f"FAILED: the host's driver is too old for the framework's CUDA: see the verdict (exit code {code})"
     if record.document.get("stopped_for_unused_gpu"):
         return f"FAILED: stopped because no requested GPU did any work (exit code {code})"
     return f"FAILED: {_idle_gpus(verdict or {})} did no work (exit code {code}; {accept})"

@@ -28,6 +28,7 @@ class Packages:
         versions: by normalised distribution name: `torch`, `tensorflow-cpu`, `nvidia-cudnn-cu12`.
         requires: requirements in the metadata of a framework, torchvision or torchaudio, as far as they matter here.
         built: version in the code of torchvision and torchaudio, with the CUDA that it was built for: `0.26.0+cu130`.
+        cuda: the CUDA that PyTorch and TensorFlow were built with, such as `13.0`; without CPU builds.
         installers: who installed a framework: `pip`, `uv`, `conda`.
         problem: why the interpreter could not be read.
     """
@@ -42,6 +43,7 @@ class Packages:
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     installers: Mapping[str, str] = field(default_factory=dict[str, str])
     built: Mapping[str, str] = field(default_factory=dict[str, str])
+    cuda: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str | None = None
 
     @property
@@ -117,6 +119,7 @@ def read_packages(python: str, environment: Mapping[str, str], seconds: float = 
         requires={name: tuple(lines) for name, lines in record["requires"].items()},
         installers=record.get("installers") or {},
         built=record.get("built") or {},
+        cuda=record.get("cuda") or {},
     )
 
 

@@ -89,6 +89,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         outcome=outcome,
         reason=_reason(outcome, hosts, gpus, read),
         remedy=remedies[0] if remedies else None,
+        cause=next((verdict.cause for verdict in read.values() if verdict.cause), None),
         expectation=_expectation(first.expectation, hosts),
         gpus_expected=sum(host.gpus_expected for host in hosts),
         gpus_working=sum(host.gpus_working for host in hosts),

@@ -23,7 +23,7 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they worked."""
 
-_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat")
+_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat", "cause")
 """Keys that a document has only if there is something in them."""
 
 BY_PROCESSES = "processes"
@@ -193,6 +193,7 @@ class Verdict:
 
     Args:
         remedy: what to check next, if something is wrong.
+        cause: the code of `gpuproof explain` for what is wrong, if that is known: the driver is too old for the framework.
         gpus_expected: number of GPUs expected to work; `gpus_working` of those that did; `gpus_present` of all.
         gpu_requirement_met: `False` if GPUs are required and too few did any work, `None` if unknown, `True`
             otherwise.
@@ -208,6 +209,7 @@ class Verdict:
     outcome: str
     reason: str
     remedy: str | None = None
+    cause: str | None = None
     expectation: Expectation = field(default_factory=Expectation)
     gpus_expected: int = 0
     gpus_working: int = 0

@@ -13,6 +13,11 @@ FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib")
 COMPANIONS = ("torchvision", "torchaudio")
 """Packages whose compiled code must match the installed PyTorch."""
 OTHERS = ("pip", "numpy", "triton", *COMPANIONS, "tf-keras", "cupy", "tensorrt")
+CUDA = {
+    "torch": ("torch/version.py", r"^cuda(?:: [^=\n]+)? = ['\"]([\d.]+)"),
+    "tensorflow": ("tensorflow/python/platform/build_info.py", r"['\"]cuda_version['\"][,:]\s*['\"]([\d.]+)"),
+}
+"""The file of a framework that names the CUDA it was built with, and where; a CPU build names none."""
 _REQUIRED = re.compile(r"(?:nvidia-|cuda-|torch\b|triton\b|numpy\b|keras\b)[\w.-]*")
 
 
@@ -34,6 +39,7 @@ def main() -> None:
         installers={name: first_line(found[name][1], "INSTALLER") for name in FRAMEWORKS if name in found},
         requires={name: requires(found[name][1]) for name in (*FRAMEWORKS, *COMPANIONS) if name in found},
         built={name: built(found[name][1], name) for name in COMPANIONS if name in found},
+        cuda=built_for(folders),
     )
 
 
@@ -86,6 +92,25 @@ def built(folder: str, name: str) -> str:
     except (OSError, ValueError):
         return ""
     return found[1] if found else ""
+
+
+def built_for(folders: list[str]) -> dict[str, str]:
+    """The CUDA that each framework was built with, such as `13.0`; without those that were built for the CPU."""
+    found: dict[str, str] = {}
+    for name, (path, pattern) in CUDA.items():
+        text = next((text for folder in folders if (text := beginning(f"{folder}/{path}")) is not None), "")
+        if (match := re.search(pattern, text, re.MULTILINE)) is not None:
+            found[name] = match[1]
+    return found
+
+
+def beginning(path: str) -> str | None:
+    """The first 64 KiB of a text file; `None` if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read(65536)
+    except OSError:
+        return None
 
 
 if __name__ == "__main__":
