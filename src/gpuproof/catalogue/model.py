@@ -309,6 +309,7 @@ class Ami(NamedTuple):
         ssm_evidence: `listed` or `inferred`.
         released: ISO date of the build that was read.
         status: `current`, or `ended`: AWS builds no newer ones. `driver` is then the newest branch of the line.
+        python: path of a newer Python than the system's, if the release notes name one; empty otherwise.
     """
 
     name_pattern: str
@@ -327,6 +328,7 @@ class Ami(NamedTuple):
     source: str
     as_of: str
     status: str
+    python: str
 
 
 class HostAmi(NamedTuple):

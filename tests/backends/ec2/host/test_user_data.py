@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,38 @@ def test_a_failure_before_the_program_is_reported_under_the_name_of_the_host(tmp
     ]
     written = [json.loads(file.read_text()) for file in tmp_path.glob("end.*.json")]
     assert [end["failure_reason"] for end in written] == ["no network", "no network"]
+
+
+OLD = '#!/bin/sh\n[ "$1" = -c ] && exit 1\n'
+"""A Python 3.7, as far as the test of its version goes."""
+
+
+@pytest.mark.parametrize(
+    ("present", "chosen"),
+    [
+        pytest.param({"python3": OLD, "python3.10": ""}, "python3.10", id="Amazon Linux 2"),
+        pytest.param({"python3": "", "python3.10": OLD}, "python3", id="the system's"),
+        pytest.param({"python3.10": ""}, "python3.10", id="no python3"),
+        pytest.param({"python3": OLD}, None, id="an old one only"),
+    ],
+)
+def test_the_program_runs_with_the_first_python_that_is_new_enough(
+    present: dict[str, str], chosen: str | None, tmp_path: Path
+) -> None:
+    script = user_data(parameters())
+    begin = script.index("python=\n")
+    search = script[begin : script.index("\n[[ $python ]]", begin)].replace("/usr/bin/", f"{tmp_path}/")
+    for name, text in present.items():
+        if text:
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+        else:
+            (tmp_path / name).symlink_to(sys.executable)
+    done = subprocess.run(
+        ["/bin/bash", "-c", f'pythons=()\n{search}\nprintf %s "$python"'],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/nowhere"},
+    )
+    assert done.stdout == (f"{tmp_path}/{chosen}" if chosen else "")

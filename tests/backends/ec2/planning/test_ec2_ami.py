@@ -55,10 +55,24 @@ def test_an_image_that_does_not_list_the_family_is_left_out() -> None:
     assert rows(PYTORCH, "2.9", "g6f.large", pinned=True) == []
 
 
-def test_the_images_for_volta_are_too_old_for_the_host_program() -> None:
+def test_the_images_for_volta_are_too_old_for_frameworks() -> None:
     found = base_rows(candidate("p3.2xlarge"), CATALOGUE)
     assert found.rows == ()
-    assert all("Python is older than 3.9" in reason for reason in found.rejected)
+    assert any("Python is older than 3.9" in reason for reason in found.rejected)
+    assert any("ec2: {container: true}" in reason for reason in found.rejected)
+
+
+@pytest.mark.parametrize("name", ["p3.2xlarge", "p3dn.24xlarge", "g3.4xlarge"])
+def test_containers_for_old_gpus_run_on_the_base_image_with_a_newer_python(name: str) -> None:
+    (row,) = base_rows(candidate(name), CATALOGUE, container=True).rows
+    assert (row.os, row.kernel_module, row.python) == ("amzn2", "proprietary", "/usr/bin/python3.10")
+    assert row.name_pattern.endswith("Version 71*")
+
+
+def test_containers_for_newer_gpus_do_not_get_the_old_image() -> None:
+    assert "amzn2" not in {
+        row.os for row in base_rows(candidate("g5.xlarge"), CATALOGUE, container=True).rows
+    }
 
 
 def test_a_type_without_a_gpu_has_images_too() -> None:

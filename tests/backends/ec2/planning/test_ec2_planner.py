@@ -238,6 +238,14 @@ def test_what_cannot_run_is_rejected_before_anything_is_created(
     assert caught.value.remedy
 
 
+def test_an_old_gpu_whose_image_is_gone_is_told_so(sandbox: EC2PlanningSandbox) -> None:
+    job = sandbox.training(
+        instance_type="p3.2xlarge", framework="pytorch", framework_version="2.6", ec2={"container": True}
+    )
+    with pytest.raises(InvalidJob, match=r"no AMI for p3.2xlarge(.|\n)*newer ones no longer list p3"):
+        sandbox.plan(job)
+
+
 def test_a_quota_of_zero_leaves_no_instance(quotas: RunningEmulator, sandbox: EC2PlanningSandbox) -> None:
     quotas.quotas({G_QUOTA: 0})
     with pytest.raises(

@@ -102,10 +102,11 @@ why="the agent on S3 is not the one that the run was submitted with"
 read -r digest _ < <(sha256sum "$agent")
 [[ $digest == "$agent_sha256" ]] || exit 1
 
-why="the instance has no python3"
+why="the instance has no python3 of version 3.9 or later"
 python=
-for found in /usr/bin/python3 python3 "${pythons[@]/%//python3}"; do
-    python=$(command -v "$found") && break
+# Amazon Linux 2 has 3.7 as its python3, and a newer one beside it on Deep Learning AMIs.
+for found in /usr/bin/python3 python3 /usr/bin/python3.10 "${pythons[@]/%//python3}"; do
+    "$found" -c "import sys; sys.exit(sys.version_info < (3, 9))" 2>/dev/null && python=$(command -v "$found") && break
 done
 [[ $python ]] || exit 1
 

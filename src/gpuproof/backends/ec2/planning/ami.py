@@ -94,7 +94,7 @@ class AmiChooser:
         need = cuda_need(container.cuda, self._catalogue) if candidate.gpus else None
         if self._own is not None:
             return replace(self._own_ami(self._own, candidate), driver=need, pythons=())
-        rows = base_rows(candidate, self._catalogue, need)
+        rows = base_rows(candidate, self._catalogue, need, container=True)
         return replace(self._first(rows, candidate, "Docker and the driver for the image"), driver=need)
 
     def _choose(self, candidate: Candidate) -> ChosenAmi:
@@ -283,9 +283,11 @@ class AmiChooser:
                 self._aws.region,
                 rejected=rows.rejected,
             )
+        ended = any(row.python for row in rows.rows)
         return InvalidJob(
-            f"{self._aws.region} has no AMI for {candidate.name} of these names: {names}.",
-            remedy="Use another region (--region), or choose an AMI (ec2: ami).",
+            f"{self._aws.region} has no AMI for {candidate.name} of these names: {names}."
+            + (f" AWS's newer ones no longer list {candidate.name.partition('.')[0]}." if ended else ""),
+            remedy="Use another instance type, another region (--region), or choose an AMI (ec2: ami).",
         )
 
 

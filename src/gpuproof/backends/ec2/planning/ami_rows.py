@@ -17,7 +17,8 @@ from gpuproof.util.versions import version_key
 
 TORCH = "torch"
 _OLD_SYSTEMS = ("amzn2", "ubuntu20.04")
-"""Their Python is older than 3.9, which the program on the host requires."""
+"""Their own Python is older than 3.9, which the program on the host requires, and their C library older than what current
+wheels of frameworks require (glibc 2.26 and 2.31): with another Python, they run containers."""
 
 _DEFAULT_ARCH = "x86_64"
 _OPEN = "open"
@@ -55,14 +56,17 @@ def framework_rows(framework: Framework, candidate: Candidate, catalogue: Catalo
     return AmiRows(tuple(rows), rejected, rows[0].version if rows else None)
 
 
-def base_rows(candidate: Candidate, catalogue: Catalogue, need: DriverNeed | None = None) -> AmiRows:
+def base_rows(
+    candidate: Candidate, catalogue: Catalogue, need: DriverNeed | None = None, *, container: bool = False
+) -> AmiRows:
     """The AMIs with a driver but without a framework.
 
     Args:
         need: the oldest driver; AMIs whose driver is unknown are kept.
+        container: whether the job runs in a container, which brings its own system.
     """
     fitting = [row for row in _base(candidate, catalogue) if not row.framework]
-    rows, rejected = _usable(fitting, candidate, catalogue)
+    rows, rejected = _usable(fitting, candidate, catalogue, container=container)
     kept = [row for row in rows if need is None or not row.driver or _is_new_enough(row.driver, need)]
     old = [
         f"{row.name_pattern.rstrip('*')}: {need.because} needs driver {need.driver} or later, and the AMI has {row.driver}"
@@ -86,14 +90,14 @@ def _base(candidate: Candidate, catalogue: Catalogue) -> Sequence[Ami]:
 
 
 def _usable(
-    rows: Sequence[Ami], candidate: Candidate, catalogue: Catalogue
+    rows: Sequence[Ami], candidate: Candidate, catalogue: Catalogue, *, container: bool = False
 ) -> tuple[list[Ami], tuple[str, ...]]:
     model = candidate.instance.gpu_model if candidate.instance is not None else None
     gpu = catalogue.gpu(model) if model else None
     kept: list[Ami] = []
     rejected: dict[str, None] = {}
     for row in rows:
-        problem = _problem(row, gpu, catalogue)
+        problem = _problem(row, gpu, catalogue, container=container)
         if problem is None:
             kept.append(row)
         else:
@@ -101,11 +105,13 @@ def _usable(
     return kept, tuple(rejected)
 
 
-def _problem(row: Ami, gpu: Gpu | None, catalogue: Catalogue) -> str | None:
+def _problem(row: Ami, gpu: Gpu | None, catalogue: Catalogue, *, container: bool) -> str | None:
     """Why an AMI cannot run the job on a GPU; None if nothing is known against it."""
     name = row.name_pattern.rstrip("*")
-    if row.os in _OLD_SYSTEMS:
+    if row.os in _OLD_SYSTEMS and not row.python:
         return f"{name}: its Python is older than 3.9"
+    if row.os in _OLD_SYSTEMS and not container:
+        return f"{name}: its system is too old for the frameworks' wheels, but a container runs on it (ec2: {{container: true}})"
     if gpu is None:
         return None
     match gpu_mismatch(row.driver, gpu):
