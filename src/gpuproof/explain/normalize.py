@@ -18,7 +18,7 @@ _PREFIXES = re.compile(
     | (?:\x20{0,2})?[\w.-]*algo-\d+(?:[-_]\w+)*\s*\|[ ]?                                  # algo-1-abcd1  |
     | [\w./-]*/algo-\d+-\d{6,}[ \t]                                                       # JOB/algo-1-1700000000
     | \[(?:rank|default|Rank[ ]?)\d+\]:?[ ]?                                              # [rank0]:
-    | \([\w.]+\ pid=\d+(?:,\ ip=[\d.]+)?\)[ ]                                             # (train pid=123, ip=10.0.0.1)
+    | \([\w.]+(?:\ \w+=[\w.]+)*\ pid=\d+(?:,\ ip=[\d.]+)?\)[ ]                             # (train pid=123, ip=10.0.0.1)
     | [A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\ \S+\ [\w.-]+(?:\[\d+\])?:[ ]                # Nov 21 10:11:12 host kernel:
     | (?:DEBUG|INFO|WARNING|ERROR)\ \d\d-\d\d\ [\d:]+\ \[[\w./]+:\d+\][ ]                    # ERROR 05-06 01:55:26 [core.py:383] (vLLM)
     | \[\d{4}-\d\d-\d\d\ [\d:]+(?:\ [A-Z]+\d+)+\][ ]                                       # [2025-06-01 10:00:00 TP0] (SGLang)

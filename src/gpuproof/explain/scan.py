@@ -52,7 +52,7 @@ _FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+(?:, in (?P<function>
 _PACKAGE = re.compile(r"(?:(?:site|dist)-packages|\.djl\.ai/python/[\w.-]+)/(?P<name>\w+)[/.]")
 INSTALLED_CODE = "installed_code"
 """Advice of errors that count only if an installed package raised them."""
-IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", INSTALLED_CODE}
+IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", "argument", INSTALLED_CODE}
 """Advice that needs the group `importer`: the installed package whose file the traceback ends in."""
 _FAILURE_LINES = 6
 """Lines from the exception on that belong to a failure: NCCL's error is in the second one."""

@@ -22,7 +22,10 @@ _INSTALLED = re.compile(
 _INTERPRETER = re.compile(r"<frozen |<string>|[/\\]python3[\d.]*[/\\](?!.*-packages)|[/\\]s?bin[/\\][^/\\]+$")
 _MESSAGE_LINES = 14
 _LONGEST_MESSAGE = 600
-PASSES_ON = {"__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl", "decorate_context"}
+PASSES_ON = {
+    *("__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl", "decorate_context"),
+    *("wrapped_func", "inner_f", "_inner_fn", "error_handler"),
+}
 """Functions that only pass a call or the access to an attribute on."""
 
 

@@ -441,3 +441,32 @@ def test_a_part_that_a_package_does_not_have_is_not_a_missing_package(context: C
     found = explained(context, *log.splitlines())
     assert found.code == "module-not-found"
     assert "djl_python was written for another version of vllm" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("caller", "fix"),
+    [
+        (
+            '/env/lib/python3.10/site-packages/trl/trainer/sft_trainer.py", line 401, in __init__',
+            "pip install -U trl",
+        ),
+        (
+            '/env/lib/python3.10/site-packages/transformers/utils/deprecation.py", line 165, in wrapped_func',
+            "Trainer(",
+        ),
+        ('/home/me/train.py", line 9, in <module>', "Trainer("),
+    ],
+)
+def test_an_argument_that_a_package_passes_is_no_fault_of_the_script(
+    context: Context, caller: str, fix: str
+) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 9, in <module>',
+        "    trainer = SFTTrainer(",
+        f'  File "{caller}',
+        "    super().__init__(",
+        "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
+    )
+    assert found.remedy.startswith(fix)

@@ -55,8 +55,12 @@ def kernels(groups: Mapping[str, str], context: Context) -> Advice | None:
     if gpu is None:
         return None
     build = _build(groups, context)
-    reason = context.catalogue.runs_on(build, gpu).reason if build else f"The GPU is {_describe(gpu)}."
     better = _build_for_gpu(groups, build, gpu, context.catalogue)
+    named = groups.get("gpu", "")
+    if named and context.catalogue.gpu(named) is None:
+        # No GPU of AWS, but of the same architecture as one.
+        return Advice("", f"{better} supports it: {_install(better)}" if better else "")
+    reason = context.catalogue.runs_on(build, gpu).reason if build else f"The GPU is {_describe(gpu)}."
     return Advice(reason, f"{better} supports {gpu.name}: {_install(better)}" if better else "")
 
 

@@ -171,10 +171,20 @@ def symbol_owner(groups: Mapping[str, str], _: Context) -> Advice | None:
 
 def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
     """What replaced an argument that a function no longer has."""
-    callable_, name = groups.get("callable", ""), groups.get("name", "")
+    callable_, name, importer = groups.get("callable", ""), groups.get("name", ""), groups.get("importer", "")
     for row in data_table("arguments", "key").values():
-        if row["argument"] == name and any(_is_call(callable_, known) for known in row["callables"].split()):
-            return Advice(row["what"], row["remedy"], instead=True)
+        known = next((known for known in row["callables"].split() if _is_call(callable_, known)), None)
+        if row["argument"] != name or known is None:
+            continue
+        # A method of the user's own class is called by the package as it should be.
+        if importer and not known.startswith(".") and not row["remedy"].startswith("pip "):
+            return Advice(
+                f"{row['what'].rstrip('.')}. The installed package {importer} still passes it: it is older than the package that "
+                "it calls.",
+                f"pip install -U {importer}. In your own code, too: {row['remedy']}",
+                instead=True,
+            )
+        return Advice(row["what"], row["remedy"], instead=True)
     return None
 
 
