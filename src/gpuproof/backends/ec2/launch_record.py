@@ -21,7 +21,6 @@ class InterruptedRun:
         seconds: billed seconds of each of its instances.
         usd: its cost; None if unknown.
         on_demand_usd_per_hour: the on-demand price of all its instances together; None if unknown.
-        schedule: the schedule in AWS that terminates its instances if nothing else does; empty for none.
         lost_seconds: how much of its time was lost; None if unknown.
     """
 
@@ -60,6 +59,8 @@ class LaunchRecord:
         fresh: whether it was started without earlier checkpoints.
         interrupted: the runs of the attempts before, oldest first.
         continued_by: the run that continues it after a spot interruption; empty for none.
+        schedule_role: the role of the schedule that terminates its instances if nothing else does; empty for none.
+        schedule: the name of that schedule; empty if it was not created.
         lost_seconds: how much of its time an interruption has lost; None if there was none, or if it is unknown.
     """
 
@@ -92,6 +93,7 @@ class LaunchRecord:
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     interrupted: tuple[InterruptedRun, ...] = ()
     continued_by: str = ""
+    schedule_role: str = ""
     schedule: str = ""
     lost_seconds: float | None = None
 

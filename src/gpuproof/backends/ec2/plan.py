@@ -247,6 +247,7 @@ class EC2Plan(DisplayedPlan):
             fresh=self.fresh,
             attempt=self.retries.attempt,
             interrupted=self.retries.interrupted,
+            schedule_role=self.schedule_role or "",
         )
 
     def files(self) -> list[tuple[str, int]]:

@@ -26,6 +26,7 @@ from gpuproof.backends.ec2.tracking.consoles import read_consoles
 from gpuproof.backends.ec2.tracking.cost import on_demand_usd_per_hour, usd_per_second
 from gpuproof.backends.ec2.tracking.host_logs import HostLogs
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
+from gpuproof.backends.ec2.tracking.interrupted_launch import completed_launch
 from gpuproof.backends.ec2.tracking.lost_time import find_lost_seconds
 from gpuproof.backends.ec2.tracking.outcome import STOP_TAG, living_instances, with_instances
 from gpuproof.backends.ec2.tracking.records import record_of
@@ -158,8 +159,8 @@ class EC2Run(RemoteRun):
         self._read_launch()
         # First the instances: a host writes its report before its instance ends.
         self._instances = self._describe_instances()
-        self._launch = launch = with_instances(self._launch, self._instances)
         now = self._now()
+        self._launch = launch = completed_launch(self._aws, self._launch, self._instances, now)
         self._reports = read_host_reports(
             self._aws, launch.bucket, self.id, host_names(launch.instance_count)
         )

@@ -17,7 +17,7 @@ from gpuproof.backends.ec2.requests.launch_objects import UnreadableLaunch, read
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.tracking.ended_runs import EndedRuns
 from gpuproof.backends.ec2.tracking.host_reports import HostReport, read_host_reports
-from gpuproof.backends.ec2.tracking.outcome import with_instances
+from gpuproof.backends.ec2.tracking.interrupted_launch import completed_launch
 from gpuproof.backends.ec2.tracking.records import record_of
 from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.hosts import host_names
@@ -215,7 +215,9 @@ class EC2RunStore:
             launch, reports = files
             there = instances.get(launch.region)
             known = None if there is None else there.get(run_id, {})
-            return record_of(with_instances(launch, known), known, reports, now=time.time())
+            now = time.time()
+            launch = completed_launch(self._aws, launch, known, now)
+            return record_of(launch, known, reports, now=now)
 
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             left = iter(run_ids)

@@ -16,6 +16,7 @@ from gpuproof.backends.base import Event, Output
 from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.record import RunRecord
+from gpuproof.backends.remote.iam.policy import Scope, trust_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
@@ -135,6 +136,22 @@ class TestStates:
         assert (record.status, record.document["instances"]) == ("InProgress", [*launch.instances])
         (listed,) = [item for item in ec2.store().records() if item.id == launch.run_id]
         assert (listed.status, listed.document["instances"]) == ("InProgress", [*launch.instances])
+
+    def test_the_listing_creates_the_schedule_that_a_killed_submission_has_not_created(
+        self, ec2: Any
+    ) -> None:
+        trust = json.dumps(trust_policy(Scope(backend="scheduler", account="123456789012")))
+        role = ec2.emulator.client("iam").create_role(RoleName="schedules", AssumeRolePolicyDocument=trust)
+        launch = ec2.launch(created=time.time() - 7200, schedule_role=role["Role"]["Arn"])
+        ec2.write(replace(launch, instances=()))
+        scheduler = ec2.emulator.client("scheduler")
+        assert scheduler.list_schedules()["Schedules"] == []
+        assert launch.run_id in [item.id for item in ec2.store().records()]
+        (schedule,) = scheduler.list_schedules()["Schedules"]
+        described = scheduler.get_schedule(Name=schedule["Name"])
+        assert launch.instances[0] in described["Target"]["Input"]
+        assert described["StartDate"].timestamp() > time.time()
+        scheduler.delete_schedule(Name=schedule["Name"])
 
     def test_a_report_counts_even_if_the_record_lacks_the_instances(self, ec2: Any) -> None:
         launch = ec2.launch(instances=0)

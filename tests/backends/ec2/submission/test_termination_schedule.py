@@ -12,10 +12,12 @@ import pytest
 
 from gpuproof.backends.aws import AwsRefused
 from gpuproof.backends.ec2.plan import EC2Plan
+from gpuproof.backends.ec2.requests.launch_objects import read_launch
 from gpuproof.backends.ec2.requests.termination_schedule import MARGIN_S
 from gpuproof.backends.ec2.run import EC2Run
 from gpuproof.backends.ec2.submission.submission import Launched
 from gpuproof.backends.remote.iam.policy import Scope, role_policy, trust_policy
+from gpuproof.backends.remote.s3_layout import RunLayout
 from support.aws_emulator import documented_values
 from support.ec2_sandbox import EC2Sandbox
 from support.sagemaker_sandbox import RecordingProgress, injected_faults
@@ -100,6 +102,70 @@ def test_a_schedule_that_cannot_be_created_is_a_note_that_names_what_is_not_cove
     assert any("does not boot" in note and "scheduler:CreateSchedule" in note for note in progress.notes)
     assert launched.record.schedule == ""
     assert len(sandbox.instances(plan.run_id)) == 1
+
+
+class Killed(BaseException):
+    """The end of the client's process."""
+
+
+@pytest.fixture
+def killed(sandbox: EC2Sandbox, plan: EC2Plan, monkeypatch: pytest.MonkeyPatch) -> EC2Plan:
+    """A run whose client died between RunInstances and CreateSchedule: nothing was undone."""
+
+    def die(*_: Any) -> None:
+        raise Killed
+
+    def do_nothing(*_: Any) -> None:
+        pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpuproof.backends.ec2.submission.submission.termination_call", die)
+        patch.setattr("gpuproof.backends.transaction.Transaction.__exit__", do_nothing)
+        with pytest.raises(Killed):
+            sandbox.submit(plan)
+    assert len(sandbox.instances(plan.run_id)) == 1
+    assert schedules(sandbox) == []
+    return plan
+
+
+def looked_at(sandbox: EC2Sandbox, plan: EC2Plan, seconds: float) -> EC2Run:
+    """What a later command sees of the run, some seconds after its launch."""
+    launch = read_launch(sandbox.aws, plan.bucket.name, plan.run_id)
+    assert launch is not None
+    run = EC2Run(sandbox.aws, launch, now=lambda: launch.launching + seconds)
+    run.describe()
+    return run
+
+
+def test_the_next_command_creates_the_schedule_of_a_client_that_died_before_it(
+    sandbox: EC2Sandbox, killed: EC2Plan
+) -> None:
+    looked_at(sandbox, killed, 100)
+    assert schedules(sandbox) == []  # the submission may still be under way
+    launch = looked_at(sandbox, killed, 400).launch
+    assert schedules(sandbox) == [launch.schedule]
+    assert read_launch(sandbox.aws, killed.bucket.name, killed.run_id) == launch
+    runs = sandbox.emulator.run_schedules(at=launch.launching + killed.max_duration + MARGIN_S + 1)
+    assert [run["error"] for run in runs] == [""]
+    assert sandbox.instances(killed.run_id) == []
+
+
+def test_a_schedule_that_the_record_does_not_name_is_found(sandbox: EC2Sandbox, killed: EC2Plan) -> None:
+    launch = looked_at(sandbox, killed, 400).launch
+    sandbox.aws.put_object(
+        launch.bucket,
+        RunLayout(launch.run_id).launch,
+        replace(launch, instances=(), schedule="").to_bytes(),
+    )
+    assert looked_at(sandbox, killed, 400).launch == launch
+    assert schedules(sandbox) == [launch.schedule]
+
+
+def test_whoever_may_not_create_it_sees_the_run_nevertheless(sandbox: EC2Sandbox, killed: EC2Plan) -> None:
+    with injected_faults(sandbox.emulator, REFUSED):
+        run = looked_at(sandbox, killed, 400)
+    assert run.launch.schedule == ""
+    assert len(run.launch.instances) == 1
 
 
 def test_an_undone_launch_leaves_no_schedule(sandbox: EC2Sandbox, plan: EC2Plan) -> None:

@@ -37,13 +37,14 @@ def delete_schedule(aws: Aws, record: LaunchRecord) -> None:
             execute(aws, termination_schedule(record).delete())
 
 
-def termination_call(record: LaunchRecord, role: str) -> ApiCall:
+def termination_call(record: LaunchRecord, role: str, earliest: float = 0.0) -> ApiCall:
     """CreateSchedule, in the region of the instances.
 
     Args:
+        earliest: time of the first call, at the earliest.
         record: with the ids of the instances.
         role: the ARN of the role that EventBridge Scheduler assumes.
     """
-    start = (record.launching or record.created) + record.max_duration + MARGIN_S
+    start = max(earliest, (record.launching or record.created) + record.max_duration + MARGIN_S)
     call = termination_schedule(record).create(start, role, role.split(":")[1])
     return replace(call, region=record.region)
