@@ -207,3 +207,15 @@ def test_what_the_script_raises_itself_is_not_explained_but_shown(context: Conte
     assert found.cause_unknown
     assert found.unrecognized is not None
     assert "train.py, line 3 raised it" in (found.unrecognized.here or "")
+
+
+def test_a_folder_that_a_package_misses_is_created(context: Context) -> None:
+    message = "ValueError: Inputted directory for temporary files does not exist: '/tmp/builder/108d'"
+    found = root(context, HEADER, *SCRIPT, *PACKAGE, message)
+    assert found.code == "exception-folder"
+    assert "os.makedirs('/tmp/builder/108d', exist_ok=True)" in found.remedy
+
+
+def test_a_message_about_a_folder_without_a_path_is_none(context: Context) -> None:
+    found = root(context, HEADER, *SCRIPT, *PACKAGE, "ValueError: the directory of this plan does not exist")
+    assert found.code != "exception-folder"

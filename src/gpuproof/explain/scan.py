@@ -49,10 +49,12 @@ _ERROR_LINE = re.compile(
 _TRACEBACK = b"Traceback (most recent call last)"
 _KEPT_TRACEBACKS = 16
 _FRAME = re.compile(r'File "(?P<path>[^"<][^"]*)", line \d+(?:, in (?P<function>\w+))?')
-_PACKAGE = re.compile(r"(?:(?:site|dist)-packages|\.djl\.ai/python/[\w.-]+)/(?P<name>\w+)[/.]")
+_PACKAGE = re.compile(
+    r"(?:(?:site|dist)-packages|\.djl\.ai/python/[\w.-]+|huggingface/modules)/(?P<name>\w+)[/.]"
+)
 INSTALLED_CODE = "installed_code"
 """Advice of errors that count only if an installed package raised them."""
-IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", "argument", INSTALLED_CODE}
+IMPORTER_ADVICE = {"module", "cuda_library", "symbol_owner", "argument", "moved", INSTALLED_CODE}
 """Advice that needs the group `importer`: the installed package whose file the traceback ends in."""
 _FAILURE_LINES = 6
 """Lines from the exception on that belong to a failure: NCCL's error is in the second one."""

@@ -470,3 +470,25 @@ def test_an_argument_that_a_package_passes_is_no_fault_of_the_script(
         "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
     )
     assert found.remedy.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/env/lib/python3.11/site-packages/peft/peft_model.py", "peft was written for another transformers"),
+        (
+            "/root/.cache/huggingface/modules/transformers_modules/nvidia/Hymba/ab12/modeling_hymba.py",
+            "The model's own code (trust_remote_code) imports it",
+        ),
+        ("/home/me/train.py", "transformers 5 removed this cache class"),
+    ],
+)
+def test_who_imports_a_name_that_is_gone_gets_the_advice(context: Context, path: str, expected: str) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        f'  File "{path}", line 37, in <module>',
+        "    from transformers import Cache, HybridCache",
+        "ImportError: cannot import name 'HybridCache' from 'transformers' (/env/transformers/__init__.py)",
+    )
+    assert expected in (found.here or "")

@@ -16,6 +16,8 @@ _CUDART = re.compile(r"libcudart\.so\.(\d+)")
 _CUDNN = re.compile(r"libcudnn\w*\.so\.(\d+)")
 _BUILDERS = ("setuptools", "pip", "hatchling", "poetry", "scikit_build_core", "pyproject_hooks")
 _INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
+_REMOTE_CODE = "transformers_modules"
+"""The package into which transformers puts the code of models that is loaded with trust_remote_code."""
 _EXTENSIONS = {"flash_attn": "flash-attn"}
 """Packages by the names of their compiled modules."""
 
@@ -191,6 +193,13 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
 def installed_code(groups: Mapping[str, str], _: Context) -> Advice | None:
     """The two packages that do not fit together: the one that raised the error, and the one of the class."""
     importer, class_ = groups.get("importer", ""), groups.get("class", "").rpartition(".")[2]
+    if importer == _REMOTE_CODE:
+        return Advice(
+            "The model's own code (trust_remote_code) raised it: it was written for another transformers.",
+            "pip install the transformers that config.json of the model names (transformers_version), or load a later revision "
+            "of the model.",
+            instead=True,
+        )
     for row in data_rows("class_packages"):
         if row["importer"] in ("", importer) and fnmatchcase(class_, row["class"]):
             both = importer if row["package"] == importer else f"{importer} and {row['package']}"
@@ -203,11 +212,35 @@ def installed_code(groups: Mapping[str, str], _: Context) -> Advice | None:
 
 
 def moved(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """What replaced a name that a package no longer has."""
-    module_, name = groups.get("module", ""), groups.get("name", "")
-    for row in data_rows("moved_names"):
-        if row["module"] == module_ and fnmatchcase(name, row["name"]):
-            return Advice(row["what"], row["remedy"], instead=True)
+    """What replaced a name that a package no longer has, and who imports it."""
+    module_, name, importer = groups.get("module", ""), groups.get("name", ""), groups.get("importer", "")
+    package = module_.partition(".")[0]
+    row = next(
+        (
+            row
+            for row in data_rows("moved_names")
+            if row["module"] == module_ and fnmatchcase(name, row["name"])
+        ),
+        None,
+    )
+    what = f"{row['what']} " if row else ""
+    if importer == _REMOTE_CODE:
+        return Advice(
+            f"{what}The model's own code (trust_remote_code) imports it: it was written for another {package}.",
+            f"pip install a {package} of the model's time (config.json of the model has transformers_version), load a later "
+            "revision of the model, or load it without trust_remote_code if transformers has this model by now."
+            + (f"\nIn a copy of the code: {row['remedy']}" if row else ""),
+            instead=True,
+        )
+    if importer and importer != package:
+        return Advice(
+            f"{what}The installed package {importer} imports it: {importer} was written for another {package}.",
+            f"pip install -U {importer}; if its newest release still does: an older {package} (pip show {importer}, "
+            f"pip check), pinned in requirements.txt.",
+            instead=True,
+        )
+    if row is not None:
+        return Advice(row["what"], row["remedy"], instead=True)
     return None
 
 
