@@ -11,6 +11,8 @@ Every request except `health` needs the header `Authorization: Bearer TOKEN` wit
 | `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
 | `POST /_gpuproof/spot-interruption` | announces that a spot instance is reclaimed (`{"instance": "i-…", "seconds": 120}`), and \
 terminates it then; with `--boot-instances` |
+| `POST /_gpuproof/spot-rebalance` | announces that a spot instance is at elevated risk of interruption (`{"instance": "i-…"}`), which ends \
+nothing; with `--boot-instances` |
 | `POST /_gpuproof/states` | sets the state that an endpoint or an EC2 instance is shown in (`{"endpoint": "chat", "state": "SystemUpdating"}`, \
 `{"instance": "i-…", "state": "pending"}`; `region`: default us-east-1), as one that hangs; what runs goes on |
 | `POST /_gpuproof/scheduler/run-due` | runs the schedules of EventBridge Scheduler that are due at a time (`{"time": 1800000000}`, \
@@ -36,6 +38,7 @@ from gpuproof_emulator.protocol import AwsError, AwsRequest, AwsResponse, json_e
 
 PREFIX = "/_gpuproof/"
 
+_RECORDED = "The emulator was started without --boot-instances."
 _NOTICE_S = 120.0  # between EC2's notice and the end of a spot instance
 
 
@@ -71,6 +74,9 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
             case "POST spot-interruption":
                 _interrupt_spot(emulator, request.document())
                 return json_response(request, {})
+            case "POST spot-rebalance":
+                _recommend_rebalance(emulator, request.document())
+                return json_response(request, {})
             case "POST states":
                 set_shown_state(emulator.context, request.document())
                 return json_response(request, {})
@@ -99,9 +105,17 @@ def handle(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
         return json_error(request, error)
 
 
+def _recommend_rebalance(emulator: Emulator, document: Mapping[str, Any]) -> None:
+    if emulator.instances is None:
+        raise AwsError("UnsupportedOperation", _RECORDED)
+    if set(document) != {"instance"}:
+        raise ValueError(f"expected instance; got {', '.join(document)}")
+    emulator.instances.recommend_rebalance(str(document["instance"]))
+
+
 def _interrupt_spot(emulator: Emulator, document: Mapping[str, Any]) -> None:
     if emulator.instances is None:
-        raise AwsError("UnsupportedOperation", "The emulator was started without --boot-instances.")
+        raise AwsError("UnsupportedOperation", _RECORDED)
     unknown = sorted(set(document) - {"instance", "seconds"})
     if unknown or "instance" not in document:
         raise ValueError(f"unknown member '{unknown[0]}'" if unknown else "instance is missing")

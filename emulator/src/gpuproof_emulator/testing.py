@@ -120,6 +120,10 @@ class Emulator:
         """Announce to a simulated spot instance (`--boot-instances`) that it is reclaimed in so many seconds."""
         self._call_admin_api("POST", "spot-interruption", {"instance": instance, "seconds": seconds})
 
+    def recommend_rebalance(self, instance: str) -> None:
+        """Announce to a simulated spot instance (`--boot-instances`) that it is at elevated risk of interruption; nothing ends."""
+        self._call_admin_api("POST", "spot-rebalance", {"instance": instance})
+
     def set_state(self, state: str, *, endpoint: str = "", instance: str = "") -> None:
         """Show an endpoint or an EC2 instance in a state that AWS documents, as one that hangs in it."""
         named = {"endpoint": endpoint} if endpoint else {"instance": instance}

@@ -128,6 +128,19 @@ def test_a_spot_instance_is_warned_and_reclaimed(emulator: RunningEmulator) -> N
     assert instance.description["StateReason"]["Code"] == "Server.SpotInstanceTermination"
 
 
+def test_a_rebalance_recommendation_ends_no_spot_instance(emulator: RunningEmulator) -> None:
+    script = WAIT_FOR.format(
+        before="", path="meta-data/events/recommendations/rebalance", after="echo goes on; sleep 600"
+    )
+    instance = launch(emulator, script, InstanceMarketOptions={"MarketType": "spot"})
+    instance.wait_for(lambda: instance.state == "running")
+    emulator.recommend_rebalance(instance.id)
+    instance.wait_for(lambda: "goes on" in instance.console)
+    assert 'found {"noticeTime": "20' in instance.console
+    assert instance.state == "running"
+    emulator.client("ec2").terminate_instances(InstanceIds=[instance.id])
+
+
 def test_a_request_ends_a_machine(emulator: RunningEmulator) -> None:
     instance = launch(emulator, "#!/bin/sh\necho on\nsleep 600\n")
     instance.wait_for(lambda: "on\n" in instance.console)

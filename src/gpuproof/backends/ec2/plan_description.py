@@ -99,6 +99,8 @@ def spot_text(job: Job, retries: SpotRetries, *, has_checkpoints: bool) -> str:
         text += f"; {retries.text}" + (", from its checkpoints" if has_checkpoints else "")
     elif has_checkpoints:
         text += "; the next run of the job continues from its checkpoints"
+    if job.ec2.rebalance == "stop":
+        text += "; ends when EC2 says that it may take the instance back"
     most = job.resources.max_price
     return text if most is None else f"{text}; at most {most} an hour"
 

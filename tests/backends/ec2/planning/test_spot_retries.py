@@ -52,6 +52,8 @@ def test_what_a_rebalance_recommendation_leads_to_is_an_option(sandbox: EC2Plann
     assert usual.host_parameters(usual.target).rebalance == "checkpoint"
     stopping = sandbox.plan(override_job(job, {"rebalance": "stop"}, Path("/")))
     assert stopping.host_parameters(stopping.target).rebalance == "stop"
+    assert "ends when EC2 says" in dict(stopping.describe())["spot"]
+    assert "ends when EC2 says" not in dict(usual.describe())["spot"]
     with pytest.raises(UsageError, match="--rebalance has no effect without spot capacity"):
         override_job(spot_job(sandbox, spot=False), {"rebalance": "stop"}, Path("/"))
 

@@ -83,6 +83,15 @@ def tag_metadata(tags: Mapping[str, str]) -> dict[str, str]:
     return {f"{_TAGS}/{key}": value for key, value in tags.items()}
 
 
+def rebalance_recommendation() -> dict[str, str]:
+    """The text that says that the spot instance is at elevated risk of interruption.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
+    """
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"meta-data/events/recommendations/rebalance": json.dumps({"noticeTime": moment})}
+
+
 def spot_notice(seconds: float) -> dict[str, str]:
     """The texts that announce that the spot instance is reclaimed.
 

@@ -16,7 +16,7 @@ from gpuproof_emulator.context import Context
 from gpuproof_emulator.execution.instances.launch import Launch, egress_of, launch_of
 from gpuproof_emulator.execution.instances.launch_network import LaunchNetwork
 from gpuproof_emulator.execution.instances.machine import Machine
-from gpuproof_emulator.execution.instances.metadata import spot_notice, tag_metadata
+from gpuproof_emulator.execution.instances.metadata import rebalance_recommendation, spot_notice, tag_metadata
 from gpuproof_emulator.execution.instances.states import (
     BY_INSTANCE,
     BY_USER,
@@ -146,13 +146,7 @@ class InstanceSupervisor:
             AwsError: it does not run, or is no spot instance.
         """
         with self.lock:
-            instance = self._instances.get(instance_id)
-            if instance is None or instance.launch is None or instance.end is not None:
-                raise AwsError(
-                    "IncorrectInstanceState", f"{instance_id} is not a running simulated instance."
-                )
-            if not instance.launch.is_spot:
-                raise AwsError("UnsupportedOperation", f"{instance_id} is not a spot instance.")
+            instance = self._running_spot(instance_id)
             if instance.reclaim is not None:
                 instance.reclaim.cancel()
             instance.metadata |= spot_notice(seconds)
@@ -161,6 +155,21 @@ class InstanceSupervisor:
             instance.reclaim = threading.Timer(seconds, self._end, [instance, end])
             instance.reclaim.daemon = True
             instance.reclaim.start()
+
+    def recommend_rebalance(self, instance_id: str) -> None:
+        """Announce that a spot instance is at elevated risk of interruption, which ends nothing; as `interrupt_spot`."""
+        with self.lock:
+            instance = self._running_spot(instance_id)
+            instance.metadata |= rebalance_recommendation()
+            self._show_metadata(instance)
+
+    def _running_spot(self, instance_id: str) -> _Instance:
+        instance = self._instances.get(instance_id)
+        if instance is None or instance.launch is None or instance.end is not None:
+            raise AwsError("IncorrectInstanceState", f"{instance_id} is not a running simulated instance.")
+        if not instance.launch.is_spot:
+            raise AwsError("UnsupportedOperation", f"{instance_id} is not a spot instance.")
+        return instance
 
     def terminate_lost(self) -> None:
         """Terminate the instances whose machines ended when the emulator was killed; requests must be served."""
