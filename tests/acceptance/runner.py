@@ -117,7 +117,7 @@ class Runner:
         for fact in step.confirms:
             self._state["facts"][fact] = True
         for fact, read in step.reads.items():
-            self._state["facts"][fact] = read(result)
+            self._state["facts"][fact] = _reading(read, result)
         if step.name == "setup-complete":
             self._state["baseline"] = [one["key"] for one in self._new_resources()]
         self._save()
@@ -306,13 +306,26 @@ class Runner:
                 **({"user-policies": True} if self._only_printed_policies and failure is None else {}),
             },
             "usd_at_most": round(total_usd(self._region), 2),
-            "cost": self._answer("cost").get("total"),
+            "usd": round(
+                sum(
+                    group["usd"] for group in self._answer("cost").get("groups", ()) if PREFIX in group["key"]
+                ),
+                2,
+            ),
         }
         recording.write(
             self._folder / "acceptance.json",
             document,
             (self._bucket, self._answer("account").get("account", "")),
         )
+
+
+def _reading(read: Callable[[Result], Any], result: Result) -> Any:
+    """A value of a result; None if it has none."""
+    try:
+        return read(result)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
 
 
 def _wrong(step: Step, result: Result) -> list[str]:

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import datetime
-from typing import Any
-
-from acceptance.facts import cuda_of_tag
-from acceptance.step import Charge, Claim, Document, Result, Step
+from acceptance.readings import (
+    has_resource,
+    machine_driver,
+    member,
+    notebook_named,
+    printed_by_handler,
+    start_seconds,
+    tag_of,
+    training_driver,
+)
+from acceptance.step import Charge, Claim, Step
 
 PREFIX = "acceptance-"
 """Names of everything that the steps create begin with it."""
 EC2, SAGEMAKER = "g4dn.xlarge", "ml.g4dn.xlarge"
 ENDPOINT, TENSORFLOW, NOTEBOOK = f"{PREFIX}endpoint", f"{PREFIX}tensorflow", f"{PREFIX}notebook"
-
-
-def _has_id(result: Result, kind: str, name: str) -> bool:
-    return any(one["kind"] == kind and one["id"] == name for one in result.document["resources"])
-
-
-def _notebook(result: Result) -> Document:
-    return next(one for one in result.document["notebooks"] if one["name"] == NOTEBOOK)
-
-
-def _start_seconds(result: Result) -> float:
-    """Seconds from the request to the script."""
-    created, started = (
-        datetime.fromisoformat(result.document["run"][key]) for key in ("created", "script_started")
-    )
-    return round((started - created).total_seconds(), 1)
-
-
-def _driver(result: Result) -> Document:
-    machine = result.machine
-    names = ("driver", "cuda", "compat", "library_path", "torch", "gpu", "os", "kernel")
-    return {name: machine.get(name) for name in names}
-
-
-def _training_driver(result: Result) -> Document:
-    tag = _tag(result.earlier["sagemaker"]["run"]["image"])
-    return {**_driver(result), "tag": tag, "cuda": result.machine.get("cuda") or cuda_of_tag(tag)}
-
-
-def _printed(result: Result) -> Document:
-    """What the handler has printed about its host."""
-    found = re.search(r"acceptance: host (\{.*\})", result.errors)
-    return json.loads(found[1]) if found else {}
-
-
-def _tag(image: str) -> str:
-    return image.rpartition(":")[2]
-
-
-def _member(value: Any, name: str) -> Any:
-    """The value of a member anywhere in a JSON document; None if there is none."""
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if isinstance(value, dict) and name in value:
-        return value[name]
-    return next((found for child in children if (found := _member(child, name)) is not None), None)
 
 
 _USED = Claim("the verdict is used", lambda r: r.document["verdict"]["outcome"] == "used")
@@ -152,7 +111,7 @@ STEPS: tuple[Step, ...] = (
         claims=(_COMPLETED, _USED),
         reads={
             "ec2-processes": lambda r: r.document["verdict"]["gpus"][0]["judged_by"],
-            "ec2-start-time": _start_seconds,
+            "ec2-start-time": start_seconds,
         },
         confirms=("ec2-default-image",),
         charges=(Charge(EC2, 7),),
@@ -165,7 +124,7 @@ STEPS: tuple[Step, ...] = (
         0.1,
         claims=(_DESCRIBED,),
         reads={
-            "ec2-driver": _driver,
+            "ec2-driver": machine_driver,
             "ec2-agent-python": lambda r: r.machine["system_python"],
             # The run has ended well, so that False says: elsewhere.
             "ec2-aws-cli": lambda r: r.machine["aws_on_root_path"] or None,
@@ -196,7 +155,7 @@ STEPS: tuple[Step, ...] = (
         reads={
             "endpoint-driver": lambda r: {
                 **r.document["predictions"][0]["json"],
-                "host_image": _member(r.earlier["plan-endpoint"], "InferenceAmiVersion"),
+                "host_image": member(r.earlier["plan-endpoint"], "InferenceAmiVersion"),
             }
         },
         group="endpoint",
@@ -252,9 +211,9 @@ STEPS: tuple[Step, ...] = (
         8,
         claims=(_COMPLETED, _USED),
         reads={
-            "sagemaker-default-image": lambda r: _tag(r.document["run"]["image"]),
+            "sagemaker-default-image": lambda r: tag_of(r.document["run"]["image"]),
             "sagemaker-processes": lambda r: r.document["verdict"]["gpus"][0]["judged_by"],
-            "sagemaker-start-time": _start_seconds,
+            "sagemaker-start-time": start_seconds,
         },
         charges=(Charge(SAGEMAKER, 6),),
         group="sagemaker",
@@ -265,7 +224,7 @@ STEPS: tuple[Step, ...] = (
         "the driver of training hosts",
         0.1,
         claims=(_DESCRIBED,),
-        reads={"sagemaker-training-driver": _training_driver},
+        reads={"sagemaker-training-driver": training_driver},
         group="sagemaker",
     ),
     Step(
@@ -338,7 +297,7 @@ STEPS: tuple[Step, ...] = (
         f"notebook list {_JSON}",
         "an idle notebook instance stops by itself",
         2,
-        claims=(Claim("it is Stopped", lambda r: _notebook(r)["status"] == "Stopped"),),
+        claims=(Claim("it is Stopped", lambda r: notebook_named(r, NOTEBOOK)["status"] == "Stopped"),),
         confirms=("notebook-idle-stop",),
         within=25,
         group="notebook",
@@ -361,12 +320,12 @@ STEPS: tuple[Step, ...] = (
         7,
         claims=(
             Claim("it is Completed", lambda r: r.document["status"] == "Completed"),
-            Claim("it shows the handler's output", lambda r: bool(_printed(r))),
+            Claim("it shows the handler's output", lambda r: bool(printed_by_handler(r))),
         ),
         reads={
             "transform-driver": lambda r: {
-                **_printed(r),
-                "host_image": _member(r.earlier["plan-transform"], "TransformAmiVersion"),
+                **printed_by_handler(r),
+                "host_image": member(r.earlier["plan-transform"], "TransformAmiVersion"),
             }
         },
         confirms=("transform-logs",),
@@ -396,7 +355,7 @@ STEPS: tuple[Step, ...] = (
         f"cleanup --gpuproof --kind endpoint {_JSON}",
         "the schedule has deleted the scaled endpoint",
         4,
-        claims=(Claim("the endpoint is gone", lambda r: not _has_id(r, "endpoint", ENDPOINT)),),
+        claims=(Claim("the endpoint is gone", lambda r: not has_resource(r, "endpoint", ENDPOINT)),),
         confirms=("endpoint-ttl",),
         within=40,
         due_in=40,

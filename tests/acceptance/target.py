@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+TOKEN = "GPUPROOF_EMULATOR_TOKEN"
+"""The environment variable with the emulator's token, if the credentials are those of a user whom it knows."""
+
 _HERE = Path(__file__).parent
 _ACCOUNT_LIMITS = {"hang_limit": "10m", "idle_timeout": "10m"}
 _EMULATOR_LIMITS = {"hang_limit": "15s", "idle_timeout": "10m"}
@@ -65,7 +68,8 @@ class Target:
         self._request("POST", path, json.dumps(body).encode())
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> None:
-        headers = {"Authorization": f"Bearer {os.environ['AWS_SECRET_ACCESS_KEY']}"}
+        token = os.environ.get(TOKEN) or os.environ["AWS_SECRET_ACCESS_KEY"]
+        headers = {"Authorization": f"Bearer {token}"}
         url = f"{os.environ['AWS_ENDPOINT_URL']}/_gpuproof/{path}"
         with urllib.request.urlopen(urllib.request.Request(url, body, headers, method=method), timeout=60):
             pass

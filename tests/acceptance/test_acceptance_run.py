@@ -16,14 +16,16 @@ import pytest
 
 from acceptance import facts, recording
 from acceptance.steps import ENDPOINT, STEPS
-from support.aws_emulator import RunningEmulator, running_emulator
+from acceptance.target import TOKEN
+from support.aws_emulator import ACCOUNT, RunningEmulator, running_emulator
 from support.nvml_stub import Scenario, build_library
 from support.simulated_instance import aws_cli_in_path, require_simulated_instance
 
 pytestmark = [pytest.mark.slow, pytest.mark.journey]
 
 _TESTS = Path(__file__).parent.parent
-_PATIENCE_S = 900.0
+_PATIENCE_S = 1800.0
+_POLICIES = (("--setup",), ("--cleanup",), ("--user",), ("--on", "ec2", "--user"))
 
 
 class Acceptance:
@@ -44,6 +46,8 @@ class Acceptance:
                 if not name.startswith(("AWS_", "GPUPROOF_"))
             },
             **emulator.credentials,
+            **_user_with_printed_policies(emulator),
+            TOKEN: emulator.token,
             "AWS_REGION": "us-east-1",
             "GPUPROOF_STATE_DIR": str(folder / "state"),
             "GPUPROOF_CACHE_DIR": str(folder / "cache"),
@@ -86,6 +90,18 @@ class Acceptance:
         assert self.emulator.client("scheduler").list_schedules()["Schedules"] == []
 
 
+def _user_with_printed_policies(emulator: RunningEmulator) -> dict[str, str]:
+    """Credentials of a user who has what `gpuproof iam policy` prints, and nothing else."""
+    iam, name = emulator.client("iam"), "acceptance"
+    iam.create_user(UserName=name)
+    for number, words in enumerate(_POLICIES):
+        command = [sys.executable, "-m", "gpuproof", "iam", "policy", *words, "--account", ACCOUNT]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        iam.put_user_policy(UserName=name, PolicyName=f"gpuproof-{number}", PolicyDocument=printed)
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    return {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+
+
 @pytest.fixture
 def acceptance(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acceptance]:
     require_simulated_instance()
@@ -98,20 +114,20 @@ def acceptance(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     stub = machine.environment(build_library(tmp_path_factory.getbasetemp() / "stub"))
     with (
         aws_cli_in_path(),
-        running_emulator(tmp_path, environment=stub, words=("--boot-instances",)) as emulator,
+        running_emulator(tmp_path, environment=stub, words=("--boot-instances", "--enforce-iam")) as emulator,
     ):
         yield Acceptance(emulator, tmp_path, gpu)
 
 
 def test_an_empty_account_passes_all_steps_and_is_empty_again(acceptance: Acceptance) -> None:
-    printed = acceptance.run("--remove-setup")
+    printed = acceptance.run("--only-printed-policies", "--remove-setup")
     assert "left       nothing" in printed
     recorded = acceptance.recorded
     assert (recorded["backend"], recorded["failure"]) == ("emulator", None)
     skipped = {step.name for step in STEPS if step.account_only}
     assert set(recorded["steps"]) == {step.name for step in STEPS} - skipped
     assert facts.problems(recorded["facts"]) == []
-    assert recorded["facts"]["endpoint-ttl"] is True
+    assert recorded["facts"]["endpoint-ttl"] is recorded["facts"]["user-policies"] is True
     assert recorded["facts"]["sagemaker-processes"] == "processes"
     assert recording.private_parts(json.dumps(recorded)) == []
     acceptance.assert_nothing_runs()
