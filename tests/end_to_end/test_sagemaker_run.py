@@ -22,7 +22,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 BUCKET = "mine"
 SCRIPT = """
 import os, pathlib, sys
-print("arguments", sys.argv[1:])
+arguments = sys.argv[1:]
+print("arguments", arguments)
 print("inputs", sorted(path.name for path in pathlib.Path("/opt/ml/input/data/training").rglob("*.csv")))
 print("module", open("helper.txt").read().strip())
 pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text("trained")

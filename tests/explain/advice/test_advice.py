@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -263,6 +264,21 @@ def test_an_old_hosting_driver_gets_the_versions_that_are_newer(context: Context
     assert "InferenceAmiVersion" not in explained(context.on_instance("g5.xlarge"), line).remedy
     training = replace(context.on_instance("ml.g5.xlarge"), job_kind="training")
     assert "InferenceAmiVersion" not in explained(training, line).remedy
+
+
+@pytest.mark.parametrize("kind", ["training", "processing"])
+def test_a_driver_too_old_in_a_training_job_has_a_remedy_that_the_job_can_apply(
+    context: Context, kind: Literal["training", "processing"]
+) -> None:
+    job = replace(context.on_instance("ml.g5.xlarge"), job_kind=kind, gpu_expected=True)
+    found = explained(job, "The NVIDIA driver on your system is too old (found version 11040).")
+    assert f"No request chooses the driver of a {kind} job" in (found.here or "")
+    assert "--framework-version" in found.remedy
+    assert "/usr/local/cuda/compat" in found.remedy
+    assert "AMI" not in found.remedy
+    refused = explained(job, "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0")
+    assert "--framework-version" in refused.remedy
+    assert "/usr/local/cuda/compat" not in refused.remedy
 
 
 @pytest.mark.parametrize(

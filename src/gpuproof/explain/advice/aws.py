@@ -13,6 +13,7 @@ from gpuproof.catalogue.images import JOBS
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
 from gpuproof.explain.patterns import data_table
+from gpuproof.gpu.cuda_compat import FOLDER as COMPAT_FOLDER
 from gpuproof.util.versions import version_key
 
 _QUOTA = re.compile(
@@ -20,6 +21,8 @@ _QUOTA = re.compile(
 )
 _STUDIO = re.compile(r"Studio .* (?:on|running on) (?P<type>ml\.[\w.-]+) instance")
 _MAX_TYPES = 3
+_NOT_STARTED = "container-cuda-requirement"
+"""The container did not start, so that no library in it helps."""
 
 
 def sagemaker_quota(groups: Mapping[str, str], context: Context) -> Advice | None:
@@ -161,10 +164,22 @@ def hosting_driver(groups: Mapping[str, str], context: Context) -> Advice | None
     )
 
 
-def endpoint_host(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """`hosting_driver`, for errors that happen on any machine: only if the instance type is one of SageMaker."""
+def sagemaker_host(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """What chooses the driver on SageMaker, for errors that happen on any machine: only if the type is one of SageMaker.
+
+    CreateTrainingJob and CreateProcessingJob have no member for it: botocore 1.44.5.
+    """
     if not (context.instance_type or "").startswith("ml."):
         return None
+    if context.job_kind in ("training", "processing"):
+        remedy = "Use an image with an older CUDA (--framework-version; framework_version of the SDK)"
+        if groups.get("code") != _NOT_STARTED:
+            remedy += (
+                f", or one with NVIDIA's compatibility library first in LD_LIBRARY_PATH ({COMPAT_FOLDER}): `gpuproof run` does "
+                "that where NVIDIA supports the pair"
+            )
+        here = f"No request chooses the driver of a {context.job_kind} job's hosts."
+        return Advice(here, f"{remedy}.", instead=True)
     return hosting_driver(groups, context)
 
 
@@ -216,7 +231,7 @@ ADVICE: dict[str, AdviceFunction] = {
     "image_versions": image_versions,
     "endpoint_driver": endpoint_driver,
     "hosting_driver": hosting_driver,
-    "endpoint_host": endpoint_host,
+    "sagemaker_host": sagemaker_host,
     "efa_here": efa_here,
     "ami": ami,
 }
