@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.ec2.planning.subnet_routes import Reach, evaluate_route
+from gpuproof.backends.ec2.planning.subnet_routes import Reach, evaluate_route, subnet_routes
 from gpuproof.errors import InvalidJob
+from support.aws_emulator import REGION
 from support.ec2_planning import EC2PlanningSandbox
 
 LOCAL = {"DestinationCidrBlock": "172.31.0.0/16", "GatewayId": "local", "State": "active"}
@@ -67,6 +68,15 @@ def test_the_own_route_table_of_a_subnet_counts_and_not_the_main_one() -> None:
     assert evaluate_route("subnet-1", [table(), own], []).reach is Reach.INTERNET
     assert evaluate_route("subnet-2", [table(), own], []).reach is Reach.NOTHING
     assert evaluate_route("subnet-2", [own], []).reach is Reach.UNKNOWN
+
+
+@pytest.mark.slow
+def test_nothing_is_certain_in_a_vpc_that_another_account_shares(sandbox: EC2PlanningSandbox) -> None:
+    """Whoever it is shared with does not see its endpoints."""
+    subnet = {"SubnetId": "subnet-1", "VpcId": "vpc-1", "MapPublicIpOnLaunch": False}
+    shared = subnet_routes(sandbox.aws, [{**subnet, "OwnerId": "210987654321"}], REGION)
+    assert shared["subnet-1"].reach is Reach.UNKNOWN
+    assert shared["subnet-1"].why == "another account shares the VPC"
 
 
 @dataclass

@@ -34,13 +34,13 @@ class SubnetRoute:
 
     Args:
         table: id of its route table; empty if that was not looked up.
-        code: the error code of the request that would have told; empty if none failed.
+        why: why it is unknown: the error code of a request, or a phrase; empty otherwise.
     """
 
     subnet: str
     reach: Reach
     table: str = ""
-    code: str = ""
+    why: str = ""
 
 
 def subnet_routes(
@@ -57,12 +57,17 @@ def subnet_routes(
     if not private:
         return found
     vpc = subnets[0]["VpcId"]
+    if (owner := subnets[0].get("OwnerId")) and owner != aws.caller().account:
+        # Of a VPC that another account shares, endpoints and other tables cannot be seen.
+        return found | {
+            id_: SubnetRoute(id_, Reach.UNKNOWN, why="another account shares the VPC") for id_ in private
+        }
     try:
         tables, endpoints = aws.route_tables(vpc), aws.vpc_endpoints(vpc)
     except AwsRefused as refused:
         if not refused.is_permission:
             raise
-        return found | {id_: SubnetRoute(id_, Reach.UNKNOWN, code=refused.code) for id_ in private}
+        return found | {id_: SubnetRoute(id_, Reach.UNKNOWN, why=refused.code) for id_ in private}
     if bucket_region != aws.region:
         endpoints = []
     return found | {id_: evaluate_route(id_, tables, endpoints) for id_ in private}

@@ -87,7 +87,7 @@ def _notes(routes: Iterable[SubnetRoute]) -> Iterator[str]:
             case Reach.NOTHING:
                 yield f"{route.subnet} is not tried: its instances would not reach S3, since {_WITHOUT_ROUTE}"
             case Reach.UNKNOWN:
-                why = f": {route.code}" if route.code else ""
+                why = f": {route.why}" if route.why else ""
                 yield f"instances in {route.subnet} get no public address; whether they reach S3 was not checked{why}"
             case Reach.S3:
                 yield (
