@@ -26,10 +26,10 @@ def main() -> int:
     if not region:
         print("Which region? Set AWS_REGION, or use --region.", file=sys.stderr)
         return 2
-    _print_steps(region)
-    if arguments.list:
-        return 0
     try:
+        _print_steps(region)
+        if arguments.list:
+            return 0
         target = current_target(arguments.simulated_gpu)
         runner = Runner(
             target,

@@ -98,6 +98,14 @@ def test_nothing_is_done_without_a_yes(tmp_path: Path) -> None:
     assert list((tmp_path / "answers").iterdir()) == []
 
 
+def test_a_region_without_prices_is_refused() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, "-m", "acceptance", "--region", "xx-nowhere-1", "--yes"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "the catalogue has no price of g4dn.xlarge in xx-nowhere-1: choose another region\n"
+
+
 def test_an_account_has_no_simulated_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     assert current_target(None).backend == "aws"
