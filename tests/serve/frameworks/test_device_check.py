@@ -139,6 +139,29 @@ def test_a_pytorch_that_cannot_use_a_gpu_reports_why() -> None:
     assert "gpuproof doctor" in why_torch_has_no_gpu(Build("13.0", usable=False))
 
 
+@pytest.mark.parametrize(
+    ("built", "driver", "words"),
+    [
+        ("13.0", 12020, ["too old for torch", "CUDA up to 12.2", "InferenceAmiVersion"]),
+        ("12.4", 12020, ["gpuproof doctor"]),
+        ("13.0", 13000, ["gpuproof doctor"]),
+        ("13.0", 0, ["gpuproof doctor"]),
+    ],
+)
+def test_a_driver_too_old_for_torch_is_named_with_its_remedy(
+    built: str, driver: int, words: list[str]
+) -> None:
+    class Private:
+        @staticmethod
+        def _cuda_getDriverVersion() -> int:  # noqa: N802 - as in PyTorch
+            return driver
+
+    build = Build(built, usable=False)
+    build._C = Private  # type: ignore[attr-defined]
+    why = why_torch_has_no_gpu(build)
+    assert all(word in why for word in words)
+
+
 @pytest.mark.slow
 def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_with_a_warning(
     tmp_path: Path,

@@ -65,7 +65,9 @@ def _remedy(cuda: str, runs: tuple[int, int], driver: str | None) -> str:
         ways.append(f"an image with CUDA up to {newest} that has NVIDIA's compatibility library in {FOLDER}")
     floor = _FLOORS.get(version_key(cuda)[0])
     if floor is not None:
-        ways.append(f"hosts with driver {floor} or later (on EC2 another AMI: --ami)")
+        ways.append(
+            f"hosts with driver {floor} or later (on EC2 another AMI; endpoints and batch transform: InferenceAmiVersion, TransformAmiVersion)"
+        )
     return f"Use {', or '.join(ways)}."
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
+from gpuproof.gpu.driver import read_kernel_module
 from gpuproof.serve.interface import Device, DeviceReport
 from gpuproof.util.humanize import format_bytes
 
@@ -110,7 +112,23 @@ def why_torch_has_no_gpu(torch: Any) -> str:
         return ""
     if torch.version.cuda is None and torch.version.hip is None:
         return f"PyTorch {torch.__version__} is a CPU-only build: install a CUDA build to use the GPU."
+    if (problem := _old_driver(torch)) is not None:
+        return f"{problem.reason} {problem.remedy}"
     return f"PyTorch {torch.__version__} sees no GPU (torch.cuda.is_available()): run `gpuproof doctor` to find out why."
+
+
+def _old_driver(torch: Any) -> DriverProblem | None:
+    """The problem if the driver is too old for PyTorch's CUDA; `None` if it is not, or if that is unknown."""
+    read = getattr(getattr(torch, "_C", None), "_cuda_getDriverVersion", None)
+    if torch.version.cuda is None or read is None:
+        return None
+    try:
+        number = int(read())
+    except Exception:  # noqa: BLE001 - a private function of PyTorch, which may raise whatever it likes
+        return None
+    runs = (number // 1000, number % 1000 // 10) if number else None
+    driver, _ = read_kernel_module()
+    return driver_problem({"torch": torch.version.cuda}, runs, driver, {"torch": torch.__version__})
 
 
 def find_model_parts(model: Any) -> list[ModelPart]:
