@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +25,7 @@ from gpuproof.serve.frameworks.device_check import (
 from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import Settings
+from support.cuda_stub import CUDA_VARIABLE, build_cuda
 
 GPU = Device("cuda", 0)
 
@@ -139,27 +143,40 @@ def test_a_pytorch_that_cannot_use_a_gpu_reports_why() -> None:
     assert "gpuproof doctor" in why_torch_has_no_gpu(Build("13.0", usable=False))
 
 
+# With the driver library that LD_LIBRARY_PATH names, which is read at the start of a process.
+ASK = """
+from types import SimpleNamespace as S
+from gpuproof.serve.frameworks.device_check import why_torch_has_no_gpu
+cuda = S(is_available=lambda: False)
+print(why_torch_has_no_gpu(S(__version__="2.13.0", version=S(cuda={built!r}, hip=None), cuda=cuda)))
+"""
+
+
 @pytest.mark.parametrize(
     ("built", "driver", "words"),
     [
-        ("13.0", 12020, ["too old for torch", "CUDA up to 12.2", "InferenceAmiVersion"]),
+        ("13.0", 12020, ["too old for torch 2.13.0", "CUDA up to 12.2", "InferenceAmiVersion"]),
         ("12.4", 12020, ["gpuproof doctor"]),
         ("13.0", 13000, ["gpuproof doctor"]),
-        ("13.0", 0, ["gpuproof doctor"]),
+        ("13.0", None, ["gpuproof doctor"]),
     ],
 )
 def test_a_driver_too_old_for_torch_is_named_with_its_remedy(
-    built: str, driver: int, words: list[str]
+    built: str, driver: int | None, words: list[str], tmp_path: Path
 ) -> None:
-    class Private:
-        @staticmethod
-        def _cuda_getDriverVersion() -> int:  # noqa: N802 - as in PyTorch
-            return driver
-
-    build = Build(built, usable=False)
-    build._C = Private  # type: ignore[attr-defined]
-    why = why_torch_has_no_gpu(build)
-    assert all(word in why for word in words)
+    environment = dict(os.environ)
+    if driver is not None:
+        (tmp_path / "cuda.txt").write_text(f"version {driver}\n")
+        environment[CUDA_VARIABLE] = str(tmp_path / "cuda.txt")
+        environment["LD_LIBRARY_PATH"] = str(build_cuda(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", ASK.format(built=built)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert all(word in done.stdout for word in words)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -119,16 +120,20 @@ def why_torch_has_no_gpu(torch: Any) -> str:
 
 def _old_driver(torch: Any) -> DriverProblem | None:
     """The problem if the driver is too old for PyTorch's CUDA; `None` if it is not, or if that is unknown."""
-    read = getattr(getattr(torch, "_C", None), "_cuda_getDriverVersion", None)
-    if torch.version.cuda is None or read is None:
+    if torch.version.cuda is None:
         return None
-    try:
-        number = int(read())
-    except Exception:  # noqa: BLE001 - a private function of PyTorch, which may raise whatever it likes
-        return None
-    runs = (number // 1000, number % 1000 // 10) if number else None
     driver, _ = read_kernel_module()
-    return driver_problem({"torch": torch.version.cuda}, runs, driver, {"torch": torch.__version__})
+    return driver_problem({"torch": torch.version.cuda}, _driver_cuda(), driver, {"torch": torch.__version__})
+
+
+def _driver_cuda() -> tuple[int, int] | None:
+    """The newest CUDA of the driver library that this process loads; `None` without one."""
+    number = ctypes.c_int(0)
+    try:
+        code = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    except (OSError, AttributeError):
+        return None
+    return (number.value // 1000, number.value % 1000 // 10) if code == 0 and number.value else None
 
 
 def find_model_parts(model: Any) -> list[ModelPart]:
