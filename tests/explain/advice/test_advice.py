@@ -508,3 +508,75 @@ def test_who_imports_a_name_that_is_gone_gets_the_advice(context: Context, path:
         "ImportError: cannot import name 'HybridCache' from 'transformers' (/env/transformers/__init__.py)",
     )
     assert expected in (found.here or "")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "here", "remedy"),
+    [
+        (
+            "transformers.modeling_utils",
+            "apply_chunking_to_forward",
+            "no longer has apply_chunking_to_forward there, but in transformers.pytorch_utils",
+            "from transformers.pytorch_utils import apply_chunking_to_forward",
+        ),
+        (
+            "transformers.generation.logits_process",
+            "LogitsWarper",
+            "LogitsProcessor took its place",
+            "from transformers import LogitsProcessor",
+        ),
+        (
+            "transformers.modeling_utils",
+            "shard_checkpoint",
+            "no longer has shard_checkpoint",
+            "transformers==",
+        ),
+    ],
+)
+def test_names_that_transformers_moved_or_removed(
+    context: Context, module: str, name: str, here: str, remedy: str
+) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 3, in <module>',
+        f"    from {module} import {name}",
+        f"ImportError: cannot import name '{name}' from '{module}' (/env/transformers/__init__.py)",
+    )
+    assert here in (found.here or "")
+    assert remedy in found.remedy
+
+
+def test_override_of_the_user_that_a_package_calls_with_a_new_argument(context: Context) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 30, in <module>',
+        "    trainer.train()",
+        '  File "/env/lib/python3.10/site-packages/transformers/trainer.py", line 2918, in _maybe_log_save_evaluate',
+        "    self._save_checkpoint(model, trial, metrics=metrics)",
+        "TypeError: MyTrainer._save_checkpoint() got an unexpected keyword argument 'metrics'",
+    )
+    assert "transformers calls _save_checkpoint() with metrics" in (found.here or "")
+    assert "super()._save_checkpoint(…, **kwargs)" in found.remedy
+
+
+def test_argument_that_the_user_passes_through_a_package_is_not_blamed_on_it(context: Context) -> None:
+    found = explained(
+        context,
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 30, in <module>',
+        "    model(x, mask=m)",
+        '  File "/env/lib/python3.10/site-packages/peft/peft_model.py", line 18, in forward',
+        "    return self.base_model(*args, **kwargs)",
+        "TypeError: MyModel.forward() got an unexpected keyword argument 'mask'",
+    )
+    assert "installed package" not in (found.here or "")
+
+
+def test_image_that_asks_for_a_cuda_version_needs_the_driver_of_that_version(context: Context) -> None:
+    found = explained(
+        context,
+        "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver",
+    )
+    assert "CUDA 12.8 requires driver 570 or later" in (found.here or "")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, InstanceQuery
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
 from gpuproof.gpu.xids import known_xids
+from gpuproof.util.csv_table import read_package_rows
 from gpuproof.util.humanize import format_bytes
 from gpuproof.util.versions import version_key
 
@@ -40,13 +42,21 @@ def cuda_driver(groups: Mapping[str, str], context: Context) -> Advice | None:
     cuda = groups.get("needed") or (build.cuda if build else "")
     floor = context.catalogue.driver_floor(cuda) if cuda else None
     what = f"{build}: CUDA {build.cuda}" if build and not groups.get("needed") else f"CUDA {cuda}"
-    required = f"{what} requires driver {floor.minimum} or later" if floor else ""
+    # The container toolkit compares the CUDA that the driver itself brings, so a minor version counts.
+    minimum = _branches().get(groups.get("needed", "")) or (floor.minimum if floor else "")
+    required = f"{what} requires driver {minimum} or later" if minimum else ""
     installed = f"{context.machine} has {context.driver}" if context.driver else ""
     here = "; ".join(filter(None, (required, installed)))
     served = _cuda_level(groups, context)
     older = _build_for_cuda(build, served, context.catalogue) if served else None
     remedy = f"With this driver: {_install(older)}" if older else ""
     return Advice(f"{here}." if here else "", remedy) if here or remedy else None
+
+
+@cache
+def _branches() -> dict[str, str]:
+    """The driver branch that each CUDA came with."""
+    return {row["cuda"]: row["branch"] for row in read_package_rows("gpuproof.gpu", "data/cuda_compat.csv")}
 
 
 def kernels(groups: Mapping[str, str], context: Context) -> Advice | None:

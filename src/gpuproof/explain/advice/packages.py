@@ -18,6 +18,8 @@ _BUILDERS = ("setuptools", "pip", "hatchling", "poetry", "scikit_build_core", "p
 _INSTALL_FORMS = {"flash_attn": "flash-attn --no-build-isolation"}
 _REMOTE_CODE = "transformers_modules"
 """The package into which transformers puts the code of models that is loaded with trust_remote_code."""
+_PASSED_ON = ("__init__", "__new__", "__call__", "forward", "call")
+"""Methods whose arguments mostly come from the user's code, through that of a package."""
 _EXTENSIONS = {"flash_attn": "flash-attn"}
 """Packages by the names of their compiled modules."""
 
@@ -187,6 +189,15 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
                 instead=True,
             )
         return Advice(row["what"], row["remedy"], instead=True)
+    class_, _, method = callable_.rpartition(".")
+    if importer and class_ and method not in _PASSED_ON and "<locals>" not in callable_:
+        return Advice(
+            f"The installed package {importer} calls {method}() with {name}. If {class_} is a class of yours, its {method}() "
+            f"was written for another {importer}.",
+            f"Let it accept what it does not know, and pass that on: def {method}(self, …, **kwargs): … "
+            f"super().{method}(…, **kwargs). Or pip install the {importer} that the code was written for.",
+            instead=True,
+        )
     return None
 
 
@@ -223,6 +234,7 @@ def moved(groups: Mapping[str, str], _: Context) -> Advice | None:
         ),
         None,
     )
+    row = row or _removed(module_, name)
     what = f"{row['what']} " if row else ""
     if importer == _REMOTE_CODE:
         return Advice(
@@ -241,6 +253,25 @@ def moved(groups: Mapping[str, str], _: Context) -> Advice | None:
         )
     if row is not None:
         return Advice(row["what"], row["remedy"], instead=True)
+    return None
+
+
+def _removed(module_: str, name: str) -> dict[str, str] | None:
+    """What is known of a name that a release of transformers no longer has in a module."""
+    for row in data_rows("removed_names"):
+        if row["module"] != module_ or name not in row["names"].split():
+            continue
+        release = "<5" if row["without"] == "5.0" else f"=={row['has']}.*"
+        older = f"pip install 'transformers{release}'"
+        if row["now"]:
+            return {
+                "what": f"transformers {row['without']} no longer has {name} there, but in {row['now']}.",
+                "remedy": f"from {row['now']} import {name}; or {older}",
+            }
+        return {
+            "what": f"transformers {row['without']} no longer has {name}; {row['has']} still has it.",
+            "remedy": f"{older} (pinned in requirements.txt), or code without {name}.",
+        }
     return None
 
 
