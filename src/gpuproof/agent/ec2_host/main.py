@@ -111,6 +111,7 @@ class EC2Host:
         if (disk := use_local_disk(_ML, self._watch.wait, expected=parameters.local_disk)) is not None:
             self._end.notes.append(disk.note)
             if not disk.is_local:
+                self._reports.add_note(disk.note)
                 self._tell(disk.note)
         write_contract(_ML, parameters)
         self._reports.enter("Downloading")
@@ -195,6 +196,7 @@ class EC2Host:
                 (_ML / REQUEST_FILE).touch()
             self._checkpoints.hurry()
         self._tell(text)
+        self._reports.add_note(text)
         self._end.notes.append(text)
 
     def _command(self) -> JobCommand:

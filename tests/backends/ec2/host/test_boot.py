@@ -179,6 +179,7 @@ def test_a_rebalance_recommendation_saves_and_uploads_a_checkpoint_and_the_job_g
         instance.metadata(**REBALANCE)
         until(lambda: any(key.endswith("checkpoint.json") for key in jobs.keys("risk/")), "an upload")
         assert instance.is_on
+        until(lambda: (job.report("boot.json") or {}).get("notes"), "a report of the risk")
         instance.write("go-on", "")
         instance.wait_until_off()
     end = job.end

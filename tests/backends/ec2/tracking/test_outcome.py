@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -196,6 +197,15 @@ def test_warnings_about_the_gpus_are_notes_while_the_job_runs() -> None:
     reports = {"algo-1": HostReport(boot={"phase": "Training", "findings": findings})}
     record = record_of(launch(), {"i-1": instance("running")}, reports, now=NOW)
     assert record.notes == ("D703: GPU 0 has 10.7 GiB.",)
+
+
+def test_what_a_host_has_noted_is_a_note_while_the_job_runs_and_once_at_its_end() -> None:
+    risk = "EC2 may take the spot instance back"
+    boot = {"phase": "Training", "notes": [risk]}
+    running = record_of(launch(), {"i-1": instance("running")}, {"algo-1": HostReport(boot=boot)}, now=NOW)
+    assert running.notes == (risk,)
+    finished = replace(end("Completed", notes=[risk]), boot=boot)
+    assert record_of(launch(), {}, {"algo-1": finished}, now=NOW).notes == (risk,)
 
 
 def notes_of(launched: float, reports: dict[str, HostReport], **fields: Any) -> str:

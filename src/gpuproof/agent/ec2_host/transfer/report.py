@@ -63,6 +63,7 @@ class Reports:
             "instance_type": parameters.instance_type,
             "phase": "",
             "times": {},
+            "notes": [],
         }
         self._changed = threading.Event()
         self._ended = threading.Event()
@@ -81,6 +82,11 @@ class Reports:
             "times": {**self._boot["times"], phase: self._clock()},
         }
         print(f"gpuproof: {phase}", flush=True)
+        self._changed.set()
+
+    def add_note(self, text: str) -> None:
+        """Report something that the user should know while the job runs, in the background; as in the notes of the end."""
+        self._boot = {**self._boot, "notes": [*self._boot["notes"], text]}
         self._changed.set()
 
     def set_findings(self, findings: list[dict[str, Any]]) -> None:

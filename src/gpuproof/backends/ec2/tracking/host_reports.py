@@ -39,14 +39,17 @@ class HostReport:
         return _seconds(times.get(phase)) if isinstance(times, Mapping) else None
 
     @property
-    def gpu_warnings(self) -> list[str]:
-        """What its checks of the GPUs have warned of, as in the notes of its end: `D703: GPU 0 has …`."""
-        found = self.boot.get("findings")
+    def notes(self) -> list[str]:
+        """What it has noted so far, and what its checks of the GPUs have warned of (`D703: GPU 0 has …`), as in the notes of its end."""
+        found, notes = self.boot.get("findings"), self.boot.get("notes")
         findings = [match for match in found if isinstance(match, Mapping)] if isinstance(found, list) else []
         return [
-            f"{finding.get('code')}: {finding.get('message')}"
-            for finding in findings
-            if finding.get("severity") == "warning"
+            *(map(str, notes) if isinstance(notes, list) else ()),
+            *(
+                f"{finding.get('code')}: {finding.get('message')}"
+                for finding in findings
+                if finding.get("severity") == "warning"
+            ),
         ]
 
     def end_time(self, name: str) -> float | None:

@@ -106,8 +106,8 @@ def record_of(
     document |= {name: known[name] for name in _AGENT_FIELDS if name in known}
     if outcome.status == FAILED and known.get("failure_reason"):
         document["reason"] = known["failure_reason"]
-    warnings = [text for report in reports.values() for text in report.gpu_warnings]
-    document["notes"] = _unique([*document["notes"], *warnings, *known.get("notes", ())])
+    noted = [text for report in reports.values() for text in report.notes]
+    document["notes"] = _unique([*document["notes"], *noted, *known.get("notes", ())])
     return RunRecord.of(document)
 
 
