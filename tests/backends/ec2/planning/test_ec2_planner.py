@@ -34,7 +34,7 @@ def test_a_plan_of_a_training_job(sandbox: EC2PlanningSandbox) -> None:
     assert (target.name, target.gpus, target.expected.name) == ("g5.xlarge", 1, "A10G")
     assert target.ami.id.startswith("ami-")
     assert target.ami.pythons == ("/opt/pytorch/bin",)
-    assert "PyTorch 2.13" in target.ami.name
+    assert "PyTorch 2.12" in target.ami.name
     assert target.ami.because == "train.py imports it"
     assert target.ami.root_device == "/dev/sda1"
     assert target.local_disk

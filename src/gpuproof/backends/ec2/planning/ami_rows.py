@@ -20,6 +20,8 @@ _OLD_SYSTEMS = ("amzn2", "ubuntu20.04")
 """Their own Python is older than 3.9, which the program on the host requires, and their C library older than what current
 wheels of frameworks require (glibc 2.26 and 2.31): with another Python, they run containers."""
 
+_UNTRIED_SYSTEMS = ("ubuntu26.04",)
+"""Systems on which the program on the host has not run yet, with Python 3.14; taken if a job needs what only they have."""
 _DEFAULT_ARCH = "x86_64"
 _OPEN = "open"
 
@@ -135,11 +137,13 @@ def _problem(row: Ami, gpu: Gpu | None, catalogue: Catalogue, *, container: bool
     return None
 
 
-def _preference(row: Ami) -> tuple[tuple[int, ...], bool, bool, tuple[int, ...]]:
-    """The newest framework, then an AMI with a parameter, then the newest Ubuntu, whose Python is newer than Amazon Linux's."""
+def _preference(row: Ami) -> tuple[bool, tuple[int, ...], bool, bool, tuple[int, ...]]:
+    """A system that has been tried, the newest framework, an AMI with a parameter, and the newest Ubuntu, whose Python is newer
+    than Amazon Linux's."""
     digits = "".join(character if character.isdigit() else "." for character in row.os).strip(".")
     framework = version_key(row.version) if row.version else ()
-    return framework, bool(row.ssm_parameter), row.os.startswith("ubuntu"), version_key(digits)
+    tried = row.os not in _UNTRIED_SYSTEMS
+    return tried, framework, bool(row.ssm_parameter), row.os.startswith("ubuntu"), version_key(digits)
 
 
 def _is_version(of_ami: str, wanted: str) -> bool:
