@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpuproof.account.cleanup.actions import describe
 from gpuproof.account.cleanup.delete import Outcome, Result
+from gpuproof.account.cleanup.iam_policy import HINT
 from gpuproof.account.cleanup.resource import HourlyCost, Inventory, Resource, Total, Unread, total_of
 from gpuproof.account.cleanup.selection import Selection, excluded_reason
 from gpuproof.catalogue.prices import DERIVED
@@ -84,6 +85,8 @@ def problems(unread: Sequence[Unread]) -> Iterator[str]:
             yield f"{what} are not listed in {regions}: no permission for {permission} ({code})"
         else:
             yield f"{what} are not listed in {regions}: {those[0].message}"
+    if any(failure.denied for failure in unread):
+        yield HINT
 
 
 def outcome_line(outcome: Outcome) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpuproof.account.cleanup.iam_policy import HINT, lacks_permission
 from gpuproof.account.cleanup.resource import JOB_TAG
 from gpuproof.account.cost.collect import Costs, collect
 from gpuproof.account.cost.entry import CostEntry, CostSum, Grouping, bill_by, sum_of, sums_of
@@ -63,6 +64,8 @@ class CostResult(Printed):
         found = [text for text, _ in self.costs.problems]
         if self.bill_error is not None:
             found.append(f"Cost Explorer's figures are missing: {self.bill_error.message}")
+            if lacks_permission(self.bill_error) and HINT not in found:
+                found.append(HINT)
         return tuple(found)
 
     @property

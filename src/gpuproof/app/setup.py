@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuproof.account.setup.execute import create_setup, missing_permission
@@ -16,6 +16,7 @@ from gpuproof.backends.aws import AwsRefused
 from gpuproof.backends.interrupts import sigterm_interrupts
 from gpuproof.backends.remote.planning.region import check_region
 from gpuproof.catalogue import Catalogue
+from gpuproof.errors import GPUproofError
 
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
@@ -87,7 +88,15 @@ def remove_setup(removals: list[Removal], progress: SubmitProgress, *, include_d
         include_data: also delete a bucket that has objects.
     """
     with sigterm_interrupts():
-        return remove(removals, progress, include_data=include_data)
+        removed = remove(removals, progress, include_data=include_data)
+    return replace(removed, errors=tuple(map(_with_permission, removed.errors)))
+
+
+def _with_permission(error: GPUproofError) -> GPUproofError:
+    """An error that names the action, if a permission is missing."""
+    if isinstance(error, AwsRefused) and error.is_permission:
+        return missing_permission(error, actions_for(error.operation))
+    return error
 
 
 def _permitted(read: Callable[[], T]) -> T:

@@ -196,19 +196,22 @@ def _find_model(job: TransformJob, aws: Aws, scratch: Path, on: str | None) -> F
             raise UsageError(f"There is no object {text}.", remedy=f"aws s3 ls s3://{bucket}/")
         name = Path(key).name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
         return FoundModel(ModelSource(None, text, text), None, None, name or "model")
+    denied: AwsRefused | None = None
     if not text.startswith("s3://") and not Path(text).expanduser().exists():
         try:
             exists = aws.describe_model(text) is not None
         except AwsRefused as refused:
             if not refused.is_permission:
                 raise
-            exists = False
+            exists, denied = False, refused
         if exists:
             _reject_model_options(job)
             return None
     try:
         return find_model(job, aws, cache_dir(), scratch, on=on, pack=True)
     except UsageError as error:
+        if denied is not None:
+            raise denied from error
         if isinstance(aws, UnknownAccount) and not text.startswith("s3://"):
             return None  # the account may have a model of that name
         near = [] if text.startswith("s3://") else _nearest_models(aws, text)

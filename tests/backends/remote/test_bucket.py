@@ -140,7 +140,8 @@ def test_making_the_bucket_can_be_taken_back() -> None:
 def test_gpuproofs_bucket_name_owned_by_another_account_is_not_used(faulty: FaultyAws) -> None:
     faulty.fault("HEAD", FakeResponse(403, b""))
     with pytest.raises(
-        UsageError, match="belongs to another account, or you have no permission to see it: 403"
+        UsageError,
+        match=r"belongs to another account, or you have no permission to see it \(s3:ListBucket\): 403",
     ) as caught:
         plan_bucket(client())
     assert "GPUPROOF_BUCKET" in str(caught.value.remedy)

@@ -18,7 +18,7 @@ from gpuproof_emulator.permissions.evaluation import Decision, evaluate
 from gpuproof_emulator.permissions.identity import Identity, identity_of
 from gpuproof_emulator.permissions.requirements import Account, Requirement, requirements_of
 from gpuproof_emulator.permissions.resource_tags import tags_of
-from gpuproof_emulator.protocol import AwsError, AwsRequest
+from gpuproof_emulator.protocol import ACCOUNT, AwsError, AwsRequest
 from gpuproof_emulator.routing import OperationName, is_s3
 from gpuproof_emulator.store import Store
 
@@ -118,7 +118,7 @@ class Authorizer:
                 return False
             return True
 
-        return Account(profile_role, self._is_scaled, role_exists)
+        return Account(profile_role, self._is_scaled, role_exists, _object_key)
 
 
 def _denied(identity: Identity, call: Call, requirement: Requirement, decision: Decision) -> AwsError:
@@ -143,6 +143,14 @@ def _denied(identity: Identity, call: Call, requirement: Requirement, decision: 
     return AwsError(
         "AccessDeniedException", message, 403 if call.service in ("scheduler", "sagemaker-runtime") else 400
     )
+
+
+def _object_key(bucket: str, key: str) -> str | None:
+    from moto.s3.models import s3_backends  # loads slowly
+
+    found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    stored = None if found is None else found.keys.get(key)
+    return None if stored is None else stored.kms_key_id
 
 
 def _identity(request: AwsRequest) -> Identity | None:

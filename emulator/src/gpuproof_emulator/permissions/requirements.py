@@ -71,11 +71,13 @@ class Account(NamedTuple):
         profile_role: the ARN of the role of an instance profile, by the name or ARN of the profile.
         is_scaled: whether an endpoint of a region has scalable targets.
         role_exists: whether there is a role of that name.
+        object_key: the KMS key of an object in S3, by its bucket and key; None if it is encrypted otherwise.
     """
 
     profile_role: Callable[[str], str | None]
     is_scaled: Callable[[str, str], bool]
     role_exists: Callable[[str], bool]
+    object_key: Callable[[str, str], str | None]
 
 
 def requirements_of(call: Call, account: Account) -> Iterator[Requirement]:
@@ -176,6 +178,7 @@ _CONDITIONS: dict[str, Callable[[Call, Account], bool]] = {
         call.members.get("InstanceMarketOptions.MarketType") == "spot"
         and not account.role_exists("AWSServiceRoleForEC2Spot")
     ),
+    "encrypted": lambda call, account: bool(_object_key(call, account)),
     "copies-tags": lambda call, _: call.members.get("x-amz-tagging-directive", "COPY") == "COPY",
 }
 
@@ -184,6 +187,11 @@ def _profile_role(call: Call, account: Account) -> list[str]:
     given = call.all("IamInstanceProfile.Name") or call.all("IamInstanceProfile.Arn")
     role = account.profile_role(given[0].rpartition("/")[2]) if given else None
     return [role or f"arn:aws:iam::{ACCOUNT}:role/*"]
+
+
+def _object_key(call: Call, account: Account) -> list[str]:
+    key = account.object_key(call.members["Bucket"], call.members["Key"])
+    return [key] if key else []
 
 
 def _ssm(kind: str, name: str, call: Call) -> str:
@@ -199,6 +207,7 @@ def _ec2_resource(resource: str, call: Call) -> str:
 
 _RESOURCES: dict[str, Callable[[Call, Account], list[str]]] = {
     "profile-role": _profile_role,
+    "object-key": _object_key,
     "ssm-parameter": lambda call, _: [_ssm("parameter", call.members.get("Name", "*"), call)],
     "ssm-document": lambda call, _: [
         _ssm("document", call.members.get("DocumentName", "SSM-SessionManagerRunShell"), call)

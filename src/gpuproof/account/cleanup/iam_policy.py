@@ -10,9 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpuproof.backends.aws import AwsRefused
 from gpuproof.util.csv_table import read_rows
 
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
+HINT = "`gpuproof iam policy --cleanup` prints the permissions that cleanup and cost need"
+"""What to type if a permission is missing."""
+
 _SIDS = {"read": "CleanupRead", "bill": "CostExplorer", "delete": "CleanupDelete"}
 
 
@@ -38,6 +42,13 @@ def read_actions() -> tuple[Row, ...]:
     return tuple(
         Row(row["group"], row["service"], row["operation"], row["action"]) for row in read_rows(_TABLE)
     )
+
+
+def lacks_permission(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is that a permission is missing."""
+    if isinstance(error, AwsRefused):
+        return error.is_permission
+    return error is not None and lacks_permission(error.__cause__)
 
 
 def cleanup_policy() -> dict[str, Any]:

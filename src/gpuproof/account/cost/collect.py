@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpuproof.account.cleanup.iam_policy import HINT, lacks_permission
 from gpuproof.account.cleanup.inventory import endpoints
 from gpuproof.account.cleanup.inventory.scan import Scan
 from gpuproof.account.cleanup.inventory.workers import Workers
@@ -77,6 +78,10 @@ def collect(region: str | None, since: float, now: float, profile: str | None = 
                 found += read(scan.aws(name), catalogue, since, now)
             except GPUproofError as error:
                 problems.append((f"{what} are not counted: {error.message}", error))
+    if any(lacks_permission(error) for _, error in problems) or any(
+        failure.denied for failure in inventory.unread
+    ):
+        problems.append((HINT, None))
     entries = tuple(sorted(found, key=lambda cost_entry: -cost_entry.created))
     return Costs(entries, tuple(problems), bool(inventory.unread))
 

@@ -189,3 +189,10 @@ class AwsUnreachable(GPUproofError):
         super().__init__(message, remedy)
         self.operation = operation
         self.maybe_done = maybe_done
+
+
+def message_with_permission(error: GPUproofError) -> str:
+    """The message of an error that is one of several, with its remedy if a permission is missing."""
+    if isinstance(error, AwsRefused) and error.is_permission and error.remedy:
+        return f"{error.message} {error.remedy}"
+    return error.message

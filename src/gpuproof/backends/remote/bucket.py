@@ -148,7 +148,7 @@ def _own_bucket(aws: Aws) -> BucketPlan:
         if not refused.is_permission:
             raise
         raise UsageError(
-            f"GPUproof's bucket {name} belongs to another account, or you have no permission to see it: "
+            f"GPUproof's bucket {name} belongs to another account, or you have no permission to see it (s3:ListBucket): "
             f"{refused.code} ({refused.operation}).",
             remedy=f"{_ANOTHER}; or request s3:ListBucket on it (gpuproof iam policy --user).",
         ) from refused

@@ -95,6 +95,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof cleanup`."""
+    from gpuproof.account.cleanup.iam_policy import HINT, lacks_permission
     from gpuproof.account.cleanup.selection import Selection
     from gpuproof.app.cleanup import CleanupRequest, clean_up, resource_kinds
 
@@ -118,6 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.dry_run,
     )
     result = clean_up(request, _Console(arguments, selection))
+    if any(lacks_permission(outcome.error) for outcome in result.outcomes):
+        print(f"gpuproof: {HINT}", file=sys.stderr)
     if arguments.format == "json":
         print(json.dumps(result.to_json(), indent=2))
     elif arguments.dry_run:

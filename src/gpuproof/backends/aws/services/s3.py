@@ -152,7 +152,7 @@ class S3Calls(AwsSession):
         code, message = str(problem.get("Code")), str(problem.get("Message") or "")
         return AwsRefused(
             f"s3://{bucket}/{problem.get('Key')}: {code}: {message.rstrip('.')} (DeleteObjects).",
-            remedy="Request s3:DeleteObject on it; a bucket with object lock does not delete objects.",
+            remedy="Request s3:DeleteObject on it (`gpuproof iam policy --user`); a bucket with object lock does not delete objects.",
             code=code,
             operation="DeleteObjects",
             aws_message=message,

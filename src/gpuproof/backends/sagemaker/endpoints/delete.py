@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws.errors import message_with_permission
 from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.endpoints.plan import ENDPOINT_TAG, ENDPOINTS
@@ -106,7 +107,7 @@ def delete_endpoint(
         try:
             action()
         except GPUproofError as error:
-            problems.append(f"{what}: {error.message}")
+            problems.append(f"{what}: {message_with_permission(error)}")
             return False
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.aws.errors import message_with_permission
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.remote.execute import execute
 from gpuproof.backends.remote.s3_layout import NOTEBOOKS, notebook_results
@@ -61,7 +62,7 @@ def delete_unused(aws: Aws, config: str | None, bucket: str | None, agent: str =
         description = aws.describe_lifecycle_config(config)
         aws.delete_lifecycle_config(config)
     except GPUproofError as error:
-        return [f"the lifecycle configuration {config}: {error.message}"]
+        return [f"the lifecycle configuration {config}: {message_with_permission(error)}"]
     if bucket is None:
         return []
     return delete_unused_agents(
@@ -78,7 +79,7 @@ def delete_unused_agents(aws: Aws, bucket: str, text: str) -> list[str]:
     try:
         _delete_agents(aws, bucket, text)
     except GPUproofError as error:
-        return [f"the agent in s3://{bucket}/{NOTEBOOKS}: {error.message}"]
+        return [f"the agent in s3://{bucket}/{NOTEBOOKS}: {message_with_permission(error)}"]
     return []
 
 
@@ -88,7 +89,7 @@ def delete_results(aws: Aws, bucket: str, name: str) -> list[str]:
     try:
         aws.delete_objects(bucket, [item.key for item in aws.list_objects(bucket, prefix)])
     except GPUproofError as error:
-        return [f"s3://{bucket}/{prefix}: {error.message}"]
+        return [f"s3://{bucket}/{prefix}: {message_with_permission(error)}"]
     return []
 
 

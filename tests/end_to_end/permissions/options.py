@@ -1,0 +1,66 @@
+"""Commands that make no AWS requests, and options that do not change which requests a command makes."""
+
+from __future__ import annotations
+
+LOCAL_COMMANDS = {
+    "check": "reads files",
+    "plan": "reads files and the catalogue, with --history runs on this machine",
+    "calibrate": "measures this machine",
+    "doctor": "looks at this machine",
+    "bench-endpoint": "measures an HTTP server; an endpoint's name is refused",
+    "serve": "serves on this machine; it finds a run as `package` does",
+    "agent": "writes a file",
+    "rule": "prints documentation",
+    "gpus": "reads the catalogue",
+    "iam": "prints policies; it asks STS for the account, which needs no permission",
+    "catalogue status": "reads the catalogue",
+    "catalogue refresh": "its permissions are in docs/gpus.md",
+    "completion": "prints a script",
+    "schema": "prints a schema",
+    "mcp": "runs the other commands",
+    "skill": "prints a guide",
+    "emulator": "is an AWS of its own",
+}
+SAME_REQUESTS_EVERYWHERE = {"--help", "--format", "--json", "--timeout"}
+_SERVED = {"--code", "--image", "--server", "--framework-version", "--env", "--bucket"}
+SAME_REQUESTS = {
+    "run": {
+        *(
+            "--include",
+            "--no-respect-gitignore",
+            "--env",
+            "--framework-version",
+            "--stall-timeout",
+            "--hyperparameter",
+        ),
+        *(
+            "--distribution",
+            "--processes-per-host",
+            "--fresh",
+            "--python",
+            "--isolation",
+            "--max-cost",
+            "--rebalance",
+        ),
+        "--dry-run",  # makes the first of them
+    },
+    "notebook create": {
+        *("--dry-run", "--idle-timeout", "--volume-size", "--no-root-access", "--platform"),
+        *("--no-internet-access", "--subnet", "--security-group"),
+    },
+    "deploy": {
+        *_SERVED,
+        *("--dry-run", "--max-cost", "--instance-count", "--request", "--content-type", "--startup-timeout"),
+        "--no-network-isolation",
+    },
+    "delete": {"--dry-run"},
+    "predict": {"--content-type", "--accept", "--target-model"},
+    "transform": {
+        *_SERVED,
+        *("--dry-run", "--accept", "--split", "--records", "--concurrency", "--max-payload"),
+    },
+    "package": {"--requirements", "--include", "--request", "--content-type", "--python"},
+    "explain": {"--instance-type"},
+    "cleanup": {"--dry-run"},
+    "setup": {"--print"},
+}
