@@ -234,3 +234,35 @@ TensorFlow(
 def test_legacy_keras_that_is_off_is_keras_3(line: str, found: list[str], tmp_path: Path) -> None:
     files = {"launch.py": TWO_HOSTS, "train.py": KERAS.format(line=line)}
     assert codes(tmp_path, files, "TF113") == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("print(os.environ['TF_CONFIG'])", ["TF114"]),
+        ("config = json.loads(os.environ['TF_CONFIG'])", ["TF114"]),
+        ("os.environ['TF_CONFIG'] = os.environ['TF_CONFIG'].replace('master', 'chief')", []),
+    ],
+)
+def test_tf114_only_a_changed_tf_config_silences_it(tmp_path: Path, line: str, found: list[str]) -> None:
+    launch = """
+from sagemaker.tensorflow import TensorFlow
+
+TensorFlow(
+    entry_point="train.py", role="r", framework_version="2.14", py_version="py310", instance_count=3,
+    instance_type="ml.g5.xlarge", distribution={"parameter_server": {"enabled": True}},
+).fit()
+"""
+    train = f"""
+import json
+import os
+import tensorflow as tf
+
+{line}
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+with strategy.scope():
+    weight = tf.Variable(0.0)
+tf.saved_model.save(tf.Module(), os.path.join(os.environ["SM_MODEL_DIR"], "1"))
+"""
+    assert codes(tmp_path, {"launch.py": launch, "train.py": train}, "TF114") == found
