@@ -393,7 +393,7 @@ class EC2Run(RemoteRun):
     def _with_verdict(self, record: RunRecord) -> RunRecord:
         self._find_lost_seconds(record)
         launch = self._launch
-        reports, why = {}, "the script never started"
+        reports, why = {}, "no host reported that the script started"
         if record.started is not None or self._reader is not None:
             reports, why = agent_reports.find_reports(
                 self._aws, self.results, launch.instance_count, self._followed_reports(), lambda: self._tails

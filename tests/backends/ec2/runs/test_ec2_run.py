@@ -61,7 +61,7 @@ class TestStates:
         ec2.end(launch, "Failed", failure_reason="No NVIDIA driver", exit_code=None, script_started=None)
         record = ec2.look_at(launch).record
         assert (record.status, record.reason, record.exit_code) == ("Failed", "No NVIDIA driver", None)
-        assert "no verdict on GPU use: the script never started" in record.notes
+        assert "no verdict on GPU use: no host reported that the script started" in record.notes
 
     def test_the_agents_reason_is_shorter_than_the_hosts(self, ec2: Any) -> None:
         launch = ec2.launch()
