@@ -160,6 +160,8 @@ def responses(
         yield from _asynchronous(aws, endpoint, payloads, options, queued)
         return
     if queued is not None:
+        if endpoint.refused is not None:
+            raise endpoint.refused
         raise UsageError(f"--no-wait is only for asynchronous endpoints; {endpoint.name} is none.")
     if options.target_variant and endpoint.variants and options.target_variant not in endpoint.variants:
         raise UsageError(

@@ -25,12 +25,14 @@ class Endpoint:
         async_output: prefix in S3 of the results of an asynchronous endpoint; empty for other endpoints.
         serverless: whether it is serverless.
         variants: names of its production variants; empty if they are unknown.
+        refused: why it could not be described, if a permission is missing; it is then taken for a real-time endpoint.
     """
 
     name: str
     async_output: str = ""
     serverless: bool = False
     variants: tuple[str, ...] = ()
+    refused: AwsRefused | None = None
 
     @property
     def max_body(self) -> int:
@@ -56,7 +58,7 @@ def find_endpoint(aws: Aws, name: str) -> Endpoint:
         document = aws.call("sagemaker", "describe_endpoint", EndpointName=name)
     except AwsRefused as refused:
         if refused.is_permission:
-            return Endpoint(name)
+            return Endpoint(name, refused=refused)
         if refused.is_missing:
             raise _missing(aws, name) from refused
         raise
