@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpuproof.explain.patterns import known_errors
 from gpuproof.jobs import load_jobs
+from gpuproof.util.csv_table import read_package_rows
 from support.cli_sandbox import CliSandbox
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
@@ -189,6 +191,17 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_the_readme_is_short() -> None:
     assert 700 <= len((ROOT / "README.md").read_text().split()) <= 900
+
+
+def test_what_the_pages_count_is_true() -> None:
+    readme, explain = ((ROOT / name).read_text() for name in ("README.md", "docs/explain.md"))
+    assert f"turns {len(known_errors())} CUDA" in readme
+    assert f"recognizes {len(known_errors())} errors" in explain
+    assert f"[{len(list(ROOT.glob('docs/rules/[A-Z]*[0-9].md')))} rules]" in readme
+    assert (
+        f"{len(read_package_rows('gpuproof.catalogue', 'data/instances.csv'))} AWS GPU instance types"
+        in readme
+    )
 
 
 def test_on_pypi_every_link_of_the_readme_is_absolute() -> None:
