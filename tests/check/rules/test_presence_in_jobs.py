@@ -266,3 +266,67 @@ with strategy.scope():
 tf.saved_model.save(tf.Module(), os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 """
     assert codes(tmp_path, {"launch.py": launch, "train.py": train}, "TF114") == found
+
+
+SKEW = """
+import boto3
+import onnxruntime
+import torch
+from sagemaker.pytorch import PyTorch, PyTorchModel
+
+estimator = PyTorch(
+    entry_point="train.py", role="r", framework_version="2.3", py_version="py311", instance_count=1,
+    instance_type="ml.g5.xlarge"
+)
+estimator.fit()
+{line}
+PyTorchModel(
+    model_data=estimator.model_data, role="r", entry_point="serve.py", framework_version="1.13", py_version="py39"
+).deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+"""
+CONVERTS = """
+fetch(estimator.model_data)
+torch.onnx.export(torch.load("model.pt"), (torch.ones(4),), "model.onnx")
+put(estimator.model_data)
+"""
+SAVES_STATE = 'import torch\ntorch.save(torch.nn.Linear(4, 1).state_dict(), "/opt/ml/model/model.pt")\n'
+LOADS_STATE = (
+    "import torch\n\ndef model_fn(folder):\n"
+    '    model = torch.nn.Linear(4, 1)\n    model.load_state_dict(torch.load(folder + "/model.pt"))\n    return model\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "train", "serve", "found"),
+    [
+        ("", 'import torch\ntorch.jit.trace(model, x).save("/opt/ml/model/model.pt")', LOADS_STATE, []),
+        ("", 'import torch\ntorch.jit.save(torch.jit.script(model), "m.pt")', LOADS_STATE, []),
+        (
+            "",
+            (
+                "import torch\n\ndef export(model):\n    scripted = torch.jit.script(model)\n    keep(scripted)\n\n"
+                'def keep(scripted):\n    scripted.save("/opt/ml/model/model.pt")\n'
+            ),
+            LOADS_STATE,
+            [],
+        ),
+        ("", 'import torch\ntorch.onnx.export(model, (x,), "/opt/ml/model/model.onnx")', LOADS_STATE, []),
+        (
+            "",
+            SAVES_STATE,
+            'import torch\n\ndef model_fn(folder):\n    return torch.jit.load(folder + "/m.pt")',
+            [],
+        ),
+        (CONVERTS, SAVES_STATE, LOADS_STATE, []),
+        ("", SAVES_STATE, LOADS_STATE, ["FW112"]),
+        ("print(onnxruntime.get_device())", SAVES_STATE, LOADS_STATE, ["FW112"]),
+        ("print(torch.jit.is_scripting(), estimator.model_data)", SAVES_STATE, LOADS_STATE, ["FW112"]),
+        ('torch.onnx.export(other, (x,), "other.onnx")', SAVES_STATE, LOADS_STATE, ["FW112"]),
+        ("", SAVES_STATE + "print(torch.jit.trace(model, x).graph)\n", LOADS_STATE, ["FW112"]),
+    ],
+)
+def test_only_an_export_of_the_served_artifact_is_free_of_versions(
+    line: str, train: str, serve: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": SKEW.format(line=line), "train.py": train, "serve.py": serve}
+    assert codes(tmp_path, files, "FW112") == found
