@@ -330,3 +330,48 @@ def test_only_an_export_of_the_served_artifact_is_free_of_versions(
 ) -> None:
     files = {"launch.py": SKEW.format(line=line), "train.py": train, "serve.py": serve}
     assert codes(tmp_path, files, "FW112") == found
+
+
+SERVED = """
+import os
+import subprocess
+import torch
+from sagemaker.pytorch import PyTorch, PyTorchModel
+
+estimator = PyTorch(
+    entry_point="train.py", role="r", framework_version="2.6", py_version="py312", instance_count=1,
+    instance_type="ml.g5.xlarge", tags=[{{"Key": "format", "Value": "no torchscript"}}]
+)
+{line}
+PyTorchModel(
+    model_data={data}, role="r", entry_point="serve.py", framework_version="2.6", py_version="py312"
+).deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+"""
+PREDICTS = "import torch\n\ndef predict_fn(data, model):\n    with torch.inference_mode():\n        return model(data)\n"
+SOME_DATA, OF_ESTIMATOR = '"s3://b/model.tar.gz"', "estimator.model_data"
+
+
+@pytest.mark.parametrize(
+    ("line", "data", "train", "serve", "found"),
+    [
+        ("", '"s3://b/torchscript/model.tar.gz"', "", PREDICTS, []),
+        ('ADDRESS = "s3://b/torchscript.tar.gz"', "ADDRESS", "", PREDICTS, []),
+        ('data = session.upload_data("m.tar.gz", key_prefix="torchscript")', "data", "", PREDICTS, []),
+        ('subprocess.run(["python", "to_torchscript.py"])', SOME_DATA, "", PREDICTS, []),
+        ('torch.jit.trace(model, x).save("model.pt")', SOME_DATA, "", PREDICTS, []),
+        ("", OF_ESTIMATOR, 'import torch\ntorch.jit.save(torch.jit.script(m), "m.pt")', PREDICTS, []),
+        ("", SOME_DATA, "", PREDICTS + '\n\ndef load():\n    return torch.jit.load("model.pt")\n', []),
+        ("", SOME_DATA, "", PREDICTS + "\nfrom ours import model_fn\n", []),
+        ("", SOME_DATA, "", PREDICTS, ["SM110"]),
+        ("", OF_ESTIMATOR, SAVES_STATE, PREDICTS, ["SM110"]),
+        ("", SOME_DATA, "", PREDICTS + "\n@torch.jit.script\ndef scale(x):\n    return x * 2\n", ["SM110"]),
+        ("", SOME_DATA, "", PREDICTS + "\nprint(torch.jit.is_scripting())\n", ["SM110"]),
+        ("print(torch.jit.script(model).graph)", SOME_DATA, "", PREDICTS, ["SM110"]),
+        ('name = "not torchscript"', SOME_DATA, "", PREDICTS, ["SM110"]),
+    ],
+)
+def test_only_an_artifact_in_torchscript_is_loaded_without_model_fn(
+    line: str, data: str, train: str, serve: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"launch.py": SERVED.format(line=line, data=data), "train.py": train, "serve.py": serve}
+    assert codes(tmp_path, files, "SM110") == found

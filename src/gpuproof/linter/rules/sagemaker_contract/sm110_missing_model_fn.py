@@ -77,19 +77,24 @@ Quiet: it comes from another module
     from handlers import model_fn
 """
 
+import ast
 import re
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import all_calls, origin_call
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import reached, uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.inference_handlers import PARAMETERS, defines_name
+from gpuproof.linter.knowledge.contract.model_exports import handles_torchscript
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span
 
-_SCRIPTS = re.compile(r"^torch\.jit\.|(^|\.)to_torchscript$")
 _SCRIPTED = re.compile(r"torchscript", re.IGNORECASE)
+_PRODUCES = re.compile(r"^(subprocess\.|os\.(system|popen))|(^|\.)(upload\w*|put_object|copy\w*)$")
+"""Calls that may create or upload the file that they name."""
 
 rule = Rule("SM110", "missing-model-fn", Severity.ERROR, when="link")
 
@@ -99,11 +104,9 @@ def check(module: Module, project: Project) -> Hits:
     for job in project.jobs_running(module):
         if not _needs_model_fn(job) or job.script is not module or job.module is module:
             continue
-        if defines_name(module, "model_fn") or uses(module, _SCRIPTS, "call", "name"):
+        if defines_name(module, "model_fn") or any(map(handles_torchscript, local_modules(module))):
             return
-        if job.module is not None and (
-            uses(job.module, _SCRIPTS, "call", "name") or uses(job.module, _SCRIPTED, "string")
-        ):
+        if _serves_torchscript(job, project):
             continue
         yield rule.hit(
             _anchor(module),
@@ -121,6 +124,30 @@ def check(module: Module, project: Project) -> Hits:
 def _needs_model_fn(job: JobDefinition) -> bool:
     own_image = not job.image.is_unset
     return job.kind in ("endpoint", "transform") and job.framework in ("pytorch", "sklearn") and not own_image
+
+
+def _serves_torchscript(job: JobDefinition, project: Project) -> bool:
+    """Whether the launcher or the training script writes TorchScript, or the address of the artifact says so."""
+    launcher, model = job.module, job.model
+    if launcher is None:
+        return False
+    produced = [call.node for call in all_calls(launcher) if _PRODUCES.search(call.name or call.method)]
+    if handles_torchscript(launcher) or uses(launcher, _SCRIPTED, "string", within=produced):
+        return True
+    if model is None or model.call is None:
+        return uses(launcher, _SCRIPTED, "string")
+    data = launcher.origin(model.call.expression("model_data", 0))
+    if data is None:
+        return False
+    trained = origin_call(launcher, data.value) if isinstance(data, ast.Attribute) else None
+    if trained is None:
+        return uses(launcher, _SCRIPTED, "string", within=reached(launcher, data))
+    return any(
+        handles_torchscript(local)
+        for other in project.jobs
+        if other.call is not None and other.call.node is trained.node and other.script is not None
+        for local in local_modules(other.script)
+    )
 
 
 def _anchor(module: Module) -> Span:
