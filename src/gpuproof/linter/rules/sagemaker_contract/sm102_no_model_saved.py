@@ -155,6 +155,7 @@ Quiet: an unknown library may save it
     finish()
 """
 
+import ast
 import re
 
 from gpuproof.findings import Severity
@@ -173,7 +174,12 @@ rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("ba
 
 _NO_TRAINING = re.compile(r"benchmark|profil|smoke|\btest_", re.IGNORECASE)
 """Names of files that train only to measure or to test."""
-_MEASURES = re.compile(r"^(timeit|torch\.profiler|torch\.utils\.benchmark|tensorflow\.profiler|cProfile)\.")
+_MEASURES = re.compile(
+    r"^(timeit|torch\.profiler|torch\.autograd\.profiler|torch\.utils\.benchmark|tensorflow\.profiler|cProfile)\."
+    r"(?!.*\b(default_timer|record_function|Trace|server)\b)"
+)
+"""Profilers and timers; clocks, labels and servers that wait for requests measure nothing by themselves."""
+_STARTS, _STOPS = ("start", "enable", "__enter__"), ("stop", "disable", "__exit__")
 _SAVES = re.compile(
     r"save|dump|export|write|checkpoint|upload|persist|(^|\.)store|(^|[._])(copy\w*|move|put_\w+|to_disk|log_model|log_artifacts?)$"
     r"|^(mlflow|wandb|boto3|subprocess)\.|(^|\.)os\.system$",
@@ -194,7 +200,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in training_jobs(module, project) if job.module is not module and not job.runs_others]
     trainers = trainer_runs(module) if jobs else []
     trains = _training_calls(module) or [call for call in trainers if call.module is module]
-    if not jobs or not trains or _NO_TRAINING.search(module.title) or uses(module, _MEASURES, "call", "name"):
+    if not jobs or not trains or _NO_TRAINING.search(module.title) or _is_measured(trains[-1]):
         return
     modules = local_modules(module)
     unseen = set(unseen_imports(module)) - (_SAVE_NOTHING if trainers else set())
@@ -220,6 +226,74 @@ def _training_calls(module: Module) -> list[Call]:
     if module.imports("tensorflow", "keras"):
         return [call for call in calls_named(module, "fit") if call.receiver is not None]
     return []
+
+
+def _is_measured(training: Call) -> bool:
+    """Whether a profiler or timer runs around a call, or around a call of a function that contains it."""
+    module = training.module
+    if not uses(module, _MEASURES, "call", "name"):
+        return False
+    pending: list[ast.AST] = [training.node]
+    for node in pending:
+        if _is_inside_profiler(module, node) or _is_between_start_and_stop(module, node):
+            return True
+        function = module.function_of(node)
+        if function is not None:
+            pending += [call.node for call in calls_named(module, function.name) if call.node not in pending]
+            if _is_passed_to_profiler(module, function.name):
+                return True
+    return False
+
+
+def _is_inside_profiler(module: Module, node: ast.AST) -> bool:
+    for ancestor in module.tree.ancestors(node):
+        match ancestor:
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                around = [made for item in items if (made := module.origin(item.context_expr)) is not None]
+            case ast.FunctionDef(decorator_list=around) | ast.AsyncFunctionDef(decorator_list=around):
+                pass
+            case ast.Call():
+                around = [ancestor.func]
+            case _:
+                continue
+        if uses(module, _MEASURES, "call", "name", within=around):
+            return True
+    return False
+
+
+def _is_between_start_and_stop(module: Module, node: ast.AST) -> bool:
+    """Whether the last call before a node, in its function, that starts or stops a profiler starts one."""
+    function = module.function_of(node)
+    before = [
+        call
+        for call in calls_named(module, *_STARTS, *_STOPS)
+        if module.function_of(call.node) is function
+        and call.node.lineno < getattr(node, "lineno", 0)
+        and _is_of_profiler(call)
+    ]
+    return bool(before) and max(before, key=lambda call: call.node.lineno).method in _STARTS
+
+
+def _is_passed_to_profiler(module: Module, function: str) -> bool:
+    """Whether a profiler or timer gets a function, or the text of a statement with its name."""
+    word = re.compile(rf"\b{re.escape(function)}\b")
+    return any(
+        _is_of_profiler(call)
+        and any(word.search(module.text(given)) for given in (*call.node.args, *call.keywords.values()))
+        for call in all_calls(module)
+    )
+
+
+def _is_of_profiler(call: Call) -> bool:
+    """Whether a call is one of a profiler's module, or of an object that is made there; true for `self.profiler`."""
+    if _MEASURES.search(call.name or ""):
+        return True
+    if call.receiver is None:
+        return False
+    made = origin_call(call.module, call.receiver)
+    if made is None:
+        return "prof" in call.module.text(call.receiver).lower()
+    return _MEASURES.search(made.name or "") is not None
 
 
 def _is_lost(run: Call) -> bool:
