@@ -189,7 +189,7 @@ def argument(groups: Mapping[str, str], _: Context) -> Advice | None:
                 instead=True,
             )
         return Advice(row["what"], row["remedy"], instead=True)
-    class_, _, method = callable_.rpartition(".")
+    class_, method = callable_.rpartition(".")[::2]
     if importer and class_ and method not in _PASSED_ON and "<locals>" not in callable_:
         return Advice(
             f"The installed package {importer} calls {method}() with {name}. If {class_} is a class of yours, its {method}() "
