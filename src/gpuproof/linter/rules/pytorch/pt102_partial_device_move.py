@@ -150,6 +150,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
@@ -195,7 +196,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     yield from _wrapped_on_the_cpu(module)
     defaults = [call for call in all_calls(module) if _MOVES_INPUT.search(call.name or call.method)]
-    if not all(map(_is_of_cpu, defaults)) or _something_moves_inside(module):
+    if not all(map(_is_of_cpu, defaults)):
         return
     moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
     for call in all_calls(module):
@@ -214,7 +215,11 @@ def check(module: Module, project: Project) -> Hits:
         stays = batch.device == "cpu" and _in_place(module, call.node.args[0])
         if stays or any(is_inside_with(module, item, ("device",)) for item in (call.node, made)):
             continue
-        if _is_wrapped(module, call.node.func) or is_collated(module, call.node):
+        if (
+            _is_wrapped(module, call.node.func)
+            or is_collated(module, call.node)
+            or _moves_inside(module, call.node)
+        ):
             continue
         yield _hit(module, call, model)
     for call in _losses(module) if moves else ():
@@ -226,6 +231,7 @@ def check(module: Module, project: Project) -> Hits:
             _in_place(module, labels)
             or is_inside_with(module, call.node, ("device",))
             or is_collated(module, call.node)
+            or _moves_inside(module, call.node)
         ):
             continue
         yield rule.hit(
@@ -349,17 +355,18 @@ def _hit(module: Module, call: Call, model: InferredType) -> Hit:
     )
 
 
-def _something_moves_inside(module: Module) -> bool:
-    """Whether a model or dataset of the file moves tensors in its own methods, such as `forward`."""
+def _moves_inside(module: Module, node: ast.Call) -> bool:
+    """Whether a model or dataset of a call moves tensors in its own methods, such as `forward`."""
+    owners: list[ast.ClassDef] = []
     for call in calls_named(module, "to", "cuda"):
         owner = module.enclosing(call.node, ast.ClassDef)
-        if (
-            call.receiver is not None
-            and owner is not None
-            and any(base.startswith("torch.") for base in module.bases(owner))
-        ):
-            return True
-    return False
+        if call.receiver is not None and owner is not None and owner not in owners:
+            owners.append(owner)
+    return any(
+        takes_part(module, owner, node)
+        for owner in owners
+        if any(base.startswith("torch.") for base in module.bases(owner))
+    )
 
 
 def _is_wrapped(module: Module, node: ast.expr) -> bool:
