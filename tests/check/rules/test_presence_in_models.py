@@ -181,3 +181,48 @@ def test_training_is_a_measurement_if_a_profiler_or_timer_runs_around_it(
 ) -> None:
     files = {"launch.py": JOB.format(hosts=1), "train.py": MEASURED.format(run=run)}
     assert codes(tmp_path, files, "SM102") == found
+
+
+STARRED = """
+import torch
+{star}
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(x)
+
+model = Net()
+
+def evaluate(model, loader):
+    with torch.no_grad():
+        for x in loader:
+            print(model(x))
+
+{switch}
+evaluate(model, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("star", "switch", "helpers", "found"),
+    [
+        ("from unknown import *", "", "", []),
+        ("from helpers import *", "", "from unknown import *", []),
+        ("from helpers import *", "", "from accelerate import Accelerator", []),
+        ("from helpers import *", "freeze(model)", "def freeze(net):\n    net.eval()\n", []),
+        ("from helpers import *", "model.eval()", "", []),
+        ("", "", "", ["PF105"]),
+        ("from math import *", "", "", ["PF105"]),
+        ("from torch.nn import *", "", "", ["PF105"]),
+        ("from helpers import *", "", "from math import *\n\nBATCH = 4\n", ["PF105"]),
+    ],
+)
+def test_a_star_import_of_a_known_module_hides_no_switch(
+    star: str, switch: str, helpers: str, found: list[str], tmp_path: Path
+) -> None:
+    files = {"train.py": STARRED.format(star=star, switch=switch), "helpers.py": helpers}
+    assert codes(tmp_path, files, "PF105") == found

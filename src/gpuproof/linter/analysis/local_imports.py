@@ -44,6 +44,24 @@ def unseen_imports(script: Module) -> list[str]:
     return script.loader.cached("unseen", script.unit, lambda: _unseen(script))
 
 
+def star_imports(script: Module) -> list[Module] | None:
+    """The project's modules whose names the script gets by `from x import *`, directly or not.
+
+    None if one of these modules is neither of the project nor of Python's library or `quiet_libraries()`.
+    """
+    found = [script]
+    for module in found:
+        for name in module.names.stars:
+            other = module.loader.imported_module(module, name)
+            if other is None:
+                root = name.partition(".")[0]
+                if root not in sys.stdlib_module_names and root not in quiet_libraries():
+                    return None
+            elif other not in found:
+                found.append(other)
+    return found[1:]
+
+
 @cache
 def quiet_libraries() -> frozenset[str]:
     """Libraries that neither move tensors nor start processes by themselves, from `data/quiet_libraries.csv`."""

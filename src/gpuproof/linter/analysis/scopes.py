@@ -40,18 +40,23 @@ class Names:
         imports: name in the module to qualified name: `tf` to `tensorflow`, `DDP` to
             `torch.nn.parallel.DistributedDataParallel`.
         modules: every module in an import statement, such as `torch.nn`.
-        has_star: whether a `from x import *` may bind unknown names.
+        stars: the modules of `from x import *`, which may bind unknown names.
     """
 
     def __init__(self, tree: SyntaxIndex) -> None:
         self._tree = tree
         self.imports: dict[str, str] = {}
         self.modules: set[str] = set()
-        self.has_star = False
+        self.stars: set[str] = set()
         self._scopes: dict[ast.AST, ScopeNode] = {}
         """The scopes of nodes that are neither functions, classes nor modules, as far as they have been asked for."""
         self._bindings: dict[ScopeNode, dict[str, list[Binding]]] | None = None
         self._read_imports()
+
+    @property
+    def has_star(self) -> bool:
+        """Whether a `from x import *` may bind unknown names."""
+        return bool(self.stars)
 
     def scope(self, node: ast.AST) -> ScopeNode:
         """The scope of a node: the function, class or module around it."""
@@ -113,7 +118,7 @@ class Names:
             self.modules.add(base)
             for alias in node.names:
                 if alias.name == "*":
-                    self.has_star = True
+                    self.stars.add(base)
                     continue
                 dotted = f"{base}{alias.name}" if base.endswith(".") else f"{base}.{alias.name}"
                 self.imports.setdefault(alias.asname or alias.name, dotted)

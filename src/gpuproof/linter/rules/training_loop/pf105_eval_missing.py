@@ -97,7 +97,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.flow.creations import creations
-from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.local_imports import local_modules, star_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types import TypeKind, type_of
@@ -124,7 +124,8 @@ def check(module: Module, _: Project) -> Hits:
         not module.imports("torch")
         or imports_device_manager(module)
         or is_test(module)
-        or module.names.has_star
+        or (starred := star_imports(module)) is None
+        or any(map(imports_device_manager, starred))
     ):
         return
     for function in module.nodes(ast.FunctionDef):
