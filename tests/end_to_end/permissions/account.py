@@ -86,7 +86,7 @@ class Permissions:
         self._iam = account.client("iam", REGION)
         self._names = self._create_resources()
         self._box = self._create_files(folder)
-        self.printed_for_roles = [self._create_role(role, words) for role, words in user.roles.items()]
+        self._printed_for_role = {role: self._create_role(role, words) for role, words in user.roles.items()}
         user.prepare(account)
         self.printed = [printed_policy(words.format(**self._names)) for words in user.policies]
         self._iam.create_user(UserName=user.name)
@@ -101,6 +101,11 @@ class Permissions:
         self.remove(None)
 
     @property
+    def printed_for_roles(self) -> list[dict[str, Any]]:
+        """The printed policies of its roles."""
+        return list(self._printed_for_role.values())
+
+    @property
     def actions(self) -> frozenset[str]:
         """The actions of the printed policies."""
         return actions_of(self.printed)
@@ -112,6 +117,11 @@ class Permissions:
             self._iam.put_user_policy(
                 UserName=self.user.name, PolicyName=f"own-{number}", PolicyDocument=document
             )
+
+    def remove_from_role(self, name: str, action: str | None) -> None:
+        """Give a role its printed policy, without one action."""
+        document = json.dumps(_without(self._printed_for_role[name], action))
+        self._iam.put_role_policy(RoleName=name, PolicyName="gpuproof", PolicyDocument=document)
 
     def run(self, step: Step) -> Done:
         """Run a command as the user."""

@@ -250,6 +250,15 @@ SAGEMAKER = User(
     },
 )  # fmt: skip
 
+NEEDED_OF_THE_ROLE = {
+    SAGEMAKER.steps[0]: ("s3:GetObject", "s3:ListBucket", "s3:PutObject"),
+    _step("run", "private.yaml", "--on", "sagemaker", "--no-check", "--no-require-gpu"): (
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    ),
+}
+"""What fails if SageMaker's role lacks an action. Without those of CloudWatch Logs a job only has no log."""
+
 OWN_BUCKET = User(
     "own-bucket",
     ("--user --bucket data",),

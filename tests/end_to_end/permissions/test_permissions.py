@@ -16,7 +16,7 @@ from gpuproof.cli.main import COMMANDS
 
 from .account import Done, actions_of, permissions
 from .options import LOCAL_COMMANDS, SAME_REQUESTS, SAME_REQUESTS_EVERYWHERE
-from .steps import USERS, Step, User
+from .steps import NEEDED_OF_THE_ROLE, SAGEMAKER, USERS, Step, User
 
 EACH_USER = pytest.mark.parametrize("user", USERS, ids=lambda user: user.name)
 
@@ -108,6 +108,22 @@ def test_without_an_action_the_command_that_needs_it_says_so(user: User, tmp_pat
                 account.run(step.after)
             account.remove(action)
             wrong += problems_without(action, step, account.run(step), user)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_without_an_action_of_its_role_a_job_fails_and_says_so(tmp_path: Path) -> None:
+    wrong: list[str] = []
+    with permissions(tmp_path, SAGEMAKER) as account:
+        for step, actions in NEEDED_OF_THE_ROLE.items():
+            for action in actions:
+                account.remove_from_role("gpuproof-sagemaker", action)
+                wrong += problems_without(action, step, account.run(step), SAGEMAKER)
+            account.remove_from_role("gpuproof-sagemaker", None)
+            done = account.run(step)
+            if done.code != step.code:
+                wrong.append(f"afterwards, {step}: exit code {done.code}\n{done.output}")
     assert not wrong, "\n\n".join(wrong)
 
 
