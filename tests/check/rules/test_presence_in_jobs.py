@@ -266,3 +266,37 @@ with strategy.scope():
 tf.saved_model.save(tf.Module(), os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 """
     assert codes(tmp_path, {"launch.py": launch, "train.py": train}, "TF114") == found
+
+
+PARSED = """
+import argparse
+import logging
+import os
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+args = parser.parse_args()
+dist.init_process_group("nccl")
+{line}
+torch.cuda.set_device(args.local_rank)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('args.local_rank = int(os.environ["LOCAL_RANK"])', []),
+        ('os.environ["LOCAL_RANK"] = str(args.local_rank)', []),
+        ('if "LOCAL_RANK" in os.environ:\n    args.local_rank = int(os.environ["LOCAL_RANK"])', []),
+        ('rank = int(os.environ["LOCAL_RANK"])\nprint(rank)\nargs.local_rank = rank', []),
+        ('rank = int(os.environ["LOCAL_RANK"])\nif rank == 0:\n    print("first")', []),
+        ('rank = os.environ["LOCAL_RANK"]\ndef place(model):\n    return model.cuda(int(rank))', []),
+        ('print("rank", os.environ["LOCAL_RANK"])', ["DS117"]),
+        ('rank = int(os.environ["LOCAL_RANK"])\nprint(f"rank {rank}")', ["DS117"]),
+        ('rank = os.environ.get("LOCAL_RANK")\nlogging.info("rank %s", rank)', ["DS117"]),
+    ],
+)
+def test_a_local_rank_that_is_only_printed_is_not_read(line: str, found: list[str], tmp_path: Path) -> None:
+    assert codes(tmp_path, {"train.py": PARSED.replace("{line}", line)}, "DS117") == found

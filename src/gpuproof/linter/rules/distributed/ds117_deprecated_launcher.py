@@ -61,7 +61,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.analysis.usage import find_uses, is_message
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
@@ -90,11 +90,7 @@ def check(module: Module, _: Project) -> Hits:
                 "torch.distributed.launch is deprecated.",
                 remedy="Use torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
             )
-    if (
-        uses(module, _LOCAL_RANK, "string")
-        or not process_group_inits(module)
-        or uses_distribution_library(module)
-    ):
+    if _reads_local_rank(module) or not process_group_inits(module) or uses_distribution_library(module):
         return
     for call in calls_named(module, "add_argument"):
         flags = {argument.value for argument in call.node.args if isinstance(argument, ast.Constant)}
@@ -104,6 +100,30 @@ def check(module: Module, _: Project) -> Hits:
                 "torchrun does not pass this argument: every process gets the default as its local rank.",
                 remedy='Use int(os.environ["LOCAL_RANK"]).',
             )
+
+
+def _reads_local_rank(module: Module) -> bool:
+    """Whether code reads the variable for more than messages."""
+    return any(
+        _LOCAL_RANK.search(use.text) and not _is_only_printed(module, use.node)
+        for use in find_uses(module, "string")
+    )
+
+
+def _is_only_printed(module: Module, node: ast.AST) -> bool:
+    """Whether the value of a statement `name = value` with this node goes into messages, and nowhere else."""
+    statement = module.enclosing(node, ast.stmt)
+    if not isinstance(statement, ast.Assign) or not all(
+        isinstance(target, ast.Name) for target in statement.targets
+    ):
+        return False
+    reads = [
+        name
+        for name in module.nodes(ast.Name)
+        if isinstance(name.ctx, ast.Load)
+        and any(binding.value is statement.value for binding in module.reaching(name))
+    ]
+    return bool(reads) and all(is_message(module, name) for name in reads)
 
 
 def _names_launcher(node: ast.Call) -> bool:
