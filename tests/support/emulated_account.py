@@ -356,6 +356,14 @@ def emulated_account(
         emulator.shutdown()
         server.shutdown()
         server.server_close()
+        _forget_resources()
+
+
+def _forget_resources() -> None:
+    """Empty moto, whose resources are the process's: a later server of moto would have them, too."""
+    from moto.moto_api._internal.models import moto_api_backend  # loads slowly
+
+    moto_api_backend.reset()
 
 
 def _unavailable(_environ: object, start_response: Any) -> list[bytes]:
