@@ -335,8 +335,8 @@ class HostAmi(NamedTuple):
     """A host image of SageMaker and the driver in it.
 
     Attributes:
-        service: `endpoint` (`InferenceAmiVersion`), `transform` (`TransformAmiVersion`), or `training`, of which the API
-            lets nobody choose; its `driver` is the oldest branch that the source allows.
+        service: `endpoint` (`InferenceAmiVersion`), `transform` (`TransformAmiVersion`), or `training`, which no
+            request can name; its `driver` is the oldest branch that the source allows.
         version: as the API takes it; empty for the image that a family gets if the request names none.
         driver: major version of its NVIDIA driver.
         cuda: the newest CUDA that this driver runs without a compatibility library.

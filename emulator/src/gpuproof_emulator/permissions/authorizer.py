@@ -32,7 +32,7 @@ _TAG_KEYS = ("aws:resourcetag", "ec2:resourcetag", "ssm:resourcetag")
 
 
 class Authorizer:
-    """Evaluates the policies of whoever makes a request.
+    """Evaluates the policies of the user or role that makes a request.
 
     Args:
         store: SageMaker's resources, of which conditions read the tags.
@@ -154,7 +154,7 @@ def _object_key(bucket: str, key: str) -> str | None:
 
 
 def _identity(request: AwsRequest) -> Identity | None:
-    """Whoever signed a request; None for the emulator's own key, which may do everything."""
+    """The user or role that signed a request; None for the emulator's own key, which may do everything."""
     key = request.scope[0] or _access_key(request)
     return None if key == ACCESS_KEY_ID else identity_of(key)
 

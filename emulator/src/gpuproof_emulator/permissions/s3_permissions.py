@@ -17,9 +17,9 @@ _READS = ("GetObject", "HeadObject")
 def handle(
     authorizer: Authorizer, request: AwsRequest, operation: OperationName, serve: Callable[[], AwsResponse]
 ) -> AwsResponse:
-    """The response to a request, if the policies of whoever made it allow it.
+    """The response to a request, if the policies of the user or role that made it allow it.
 
-    S3 reports a missing bucket to anybody, a missing object only to who may list the bucket
+    S3 reports a missing bucket to everyone, a missing object only to users who may list the bucket
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html), and objects that may not be deleted one by one
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html).
 

@@ -72,7 +72,7 @@ def test_the_own_route_table_of_a_subnet_counts_and_not_the_main_one() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_certain_in_a_vpc_that_another_account_shares(sandbox: EC2PlanningSandbox) -> None:
-    """Whoever it is shared with does not see its endpoints."""
+    """The account that it is shared with does not see its endpoints."""
     subnet = {"SubnetId": "subnet-1", "VpcId": "vpc-1", "MapPublicIpOnLaunch": False}
     shared = subnet_routes(sandbox.aws, [{**subnet, "OwnerId": "210987654321"}], REGION)
     assert shared["subnet-1"].reach is Reach.UNKNOWN
