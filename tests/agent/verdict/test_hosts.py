@@ -145,7 +145,7 @@ def test_hosts_are_in_the_order_of_their_numbers():
     assert [host["host"] for host in found["hosts"]] == hosts
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"outcome": "new word"}])
+@pytest.mark.parametrize("change", [{"version": 99}, {"outcome": "new word"}])
 def test_a_verdict_of_a_newer_agent_is_unknown_and_not_hidden(change: dict[str, Any]):
     newer = report(*[WORKING] * 4)
     assert newer.verdict is not None

@@ -228,7 +228,7 @@ def test_used_so_far_is_not_false_where_it_is_unknown():
 )
 def test_a_verdict_survives_json(verdict: Verdict):
     document = json.loads(json.dumps(verdict.to_json()))
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert Verdict.from_json(document).to_json() == document
 
 
@@ -237,7 +237,7 @@ def test_keys_of_a_later_writer_are_passed_over():
     assert Verdict.from_json(document).outcome == USED
 
 
-@pytest.mark.parametrize("document", [{"version": 2}, {}, {"version": 1, "outcome": "used"}])
+@pytest.mark.parametrize("document", [{"version": 99}, {}, {"version": 1, "outcome": "used"}])
 def test_an_invalid_verdict_is_refused(document: dict[str, object]):
     with pytest.raises(ValueError, match=r"verdict\.json"):
         Verdict.from_json(document)

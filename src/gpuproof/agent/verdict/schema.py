@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from gpuproof.agent.verdict.evidence import (
+    Activity,
+    Intensity,
+    Mfu,
+    Steps,
+    activity_from,
+    intensity_from,
+    mfu_from,
+    steps_from,
+)
+from gpuproof.agent.verdict.evidence import known_fields as _known
 from gpuproof.gpu.telemetry import Series
 
-VERSION = 1
+VERSION = 2
+"""Version 1 has no outcomes `partly used` and `occupied`, and none of the keys of `evidence.py`."""
+_READABLE = (1, VERSION)
 
 USED = "used"
-"""At least one GPU did work for the job."""
+"""All GPUs that were expected did work for the job; if none was expected, at least one."""
 PARTLY_USED = "partly used"
-"""How `used` is shown if GPUs that were expected did no work; no outcome of its own."""
+"""Some of the GPUs that were expected did work for the job."""
+OCCUPIED = "occupied"
+"""GPUs were busy for the job, and certainly did no work: a spinning kernel, copies, or waiting for another rank."""
 IDLE = "idle"
 """The job opened a GPU, which then did almost no work."""
 CPU_ONLY = "cpu-only"
@@ -23,7 +38,7 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they worked."""
 
-_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat", "cause")
+_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat", "cause", "intensity", "activity", "steps", "mfu")
 """Keys that a document has only if there is something in them."""
 
 BY_PROCESSES = "processes"
@@ -70,6 +85,7 @@ class GpuVerdict:
         others_present: a process that does not belong to the job used it.
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
         host: the host it belongs to; `None` in the verdict of a single host.
+        intensity: how hard it worked while it was busy; `activity` what it did then.
     """
 
     index: int
@@ -96,6 +112,8 @@ class GpuVerdict:
     others_present: bool = False
     hidden: bool = False
     host: str | None = None
+    intensity: Intensity | None = None
+    activity: Activity | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +203,7 @@ class HostVerdict:
     processes: ProcessSummary | None = None
     cpu_count: int | None = None
     throughput: Throughput | None = None
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +221,8 @@ class Verdict:
         driver_version: of the host's NVIDIA driver.
         cuda_compat: version of the image's driver library, if it took the place of the host's (forward compatibility).
         throughput: what the script reported; `None` if it reported nothing.
+        steps: where the time of the steps went; `None` if no training loop was recognized.
+        mfu: model FLOPs utilization; `None` if the FLOPs of a step, or the time of a step, are unknown.
         hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
             their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
     """
@@ -227,12 +248,14 @@ class Verdict:
     samples: int = 0
     notes: tuple[str, ...] = ()
     throughput: Throughput | None = None
+    steps: Steps | None = None
+    mfu: Mfu | None = None
     hosts: tuple[HostVerdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Convert the verdict to plain values for `json.dump`; floats are rounded to three digits.
 
-        Without several hosts and without throughput, their keys are left out.
+        Keys of parts that there are none of, such as hosts and throughput, are left out.
         """
         document = _rounded(asdict(self))
         for part in (document, *document["gpus"], *document["bottlenecks"]):
@@ -248,7 +271,7 @@ class Verdict:
         Raises:
             ValueError: another version, or not a verdict.
         """
-        if value.get("version") != VERSION:
+        if value.get("version") not in _READABLE:
             raise ValueError(
                 f"verdict.json has version {value.get('version')!r}; this GPUproof reads {VERSION}"
             )
@@ -269,14 +292,22 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
         processes=_processes(value),
         notes=tuple(value["notes"]),
         throughput=_throughput(value),
+        steps=steps_from(value.get("steps")),
+        mfu=mfu_from(value.get("mfu")),
         hosts=tuple(_host(host) for host in value.get("hosts", ())),
     )
-    return Verdict(**known)
+    verdict = Verdict(**known)
+    # Version 1 had one outcome for both.
+    if value["version"] == 1 and verdict.outcome == USED and verdict.gpus_working < verdict.gpus_expected:
+        return replace(verdict, outcome=PARTLY_USED)
+    return verdict
 
 
 def _host(value: Mapping[str, Any]) -> HostVerdict:
     known = _known(HostVerdict, value)
-    known.update(processes=_processes(value), throughput=_throughput(value))
+    known.update(
+        processes=_processes(value), throughput=_throughput(value), steps=steps_from(value.get("steps"))
+    )
     return HostVerdict(**known)
 
 
@@ -302,13 +333,10 @@ def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
     known.update(
         active_window=(window[0], window[1]) if window else None,
         series=Series(series.get("step_s", 1.0), tuple(series.get("values", ()))),
+        intensity=intensity_from(value.get("intensity")),
+        activity=activity_from(value.get("activity")),
     )
     return GpuVerdict(**known)
-
-
-def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(kind)}
-    return {name: item for name, item in value.items() if name in names}
 
 
 def _rounded(value: Any) -> Any:

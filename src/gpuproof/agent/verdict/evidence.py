@@ -1,0 +1,239 @@
+"""What a verdict rests on beyond occupancy: what busy GPUs did, where the time of the steps went, and the FLOPs achieved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+WORKING = "working"
+"""It computed for the job."""
+LAUNCH_BOUND = "launch-bound"
+"""It computed, with kernels so short that it mostly waited for the next one."""
+FEW_MULTIPROCESSORS = "few-multiprocessors"
+"""A kernel kept it busy on a few of its multiprocessors."""
+COPYING = "copying"
+"""It only copied memory."""
+WAITING = "waiting"
+"""It waited for other ranks in collective operations."""
+UNDECIDED = "undecided"
+"""The evidence does not say what it did."""
+
+MEASURED = "measured"
+"""Hardware counters of the multiprocessors (NVML's GPM, or DCGM's profiling fields)."""
+INFERRED = "inferred"
+"""Power, clocks, memory utilization and PCIe traffic, which have one likely explanation."""
+
+PHASES = (
+    *("input", "copy", "forward", "backward", "optimizer", "communication"),
+    *("evaluation", "checkpoint", "rest"),
+)
+"""Where the time of a training step goes; `rest` is what no other phase explains."""
+
+
+@dataclass(frozen=True)
+class Intensity:
+    """How hard a GPU worked while it was busy: means over the time in which a kernel ran. Shares from 0 to 1; `None` if unknown.
+
+    Args:
+        source: `gpm` (NVML), `dcgm`, or `counters` where no multiprocessor counters can be read.
+        seconds: of the samples behind it.
+        sm_active: mean share of multiprocessors with at least one warp, over time.
+        sm_occupancy: resident warps as a share of the most that fit.
+        tensor_active: share of cycles in which the tensor cores worked; `fp64_active`, `fp32_active` and `fp16_active` likewise.
+        dram_active: share of the memory's bandwidth that was used.
+        pcie_bytes_per_s: read and written over PCIe; `nvlink_bytes_per_s` over NVLink.
+        power_share: power above idle as a share of the board's limit above idle.
+        memory_utilization: share of the time in which memory was read or written (NVML's utilization rates).
+        clock_share: clock of the multiprocessors as a share of the highest.
+    """
+
+    source: str
+    seconds: float = 0.0
+    sm_active: float | None = None
+    sm_occupancy: float | None = None
+    tensor_active: float | None = None
+    fp64_active: float | None = None
+    fp32_active: float | None = None
+    fp16_active: float | None = None
+    dram_active: float | None = None
+    pcie_bytes_per_s: float | None = None
+    nvlink_bytes_per_s: float | None = None
+    power_share: float | None = None
+    memory_utilization: float | None = None
+    clock_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What a busy GPU did.
+
+    Args:
+        kind: `working`, `launch-bound`, `few-multiprocessors`, `copying`, `waiting` or `undecided`.
+        certainty: `measured`, `inferred` or `undecided`.
+        sentence: for people, such as "busy 98 %, working 1 %: one kernel occupies 1 of 108 multiprocessors".
+        busy_share: share of the active window in which a kernel ran.
+        working_share: share of the GPU's multiprocessors that worked, over the same time; `None` if it is not measured.
+    """
+
+    kind: str
+    certainty: str
+    sentence: str
+    busy_share: float | None = None
+    working_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Mfu:
+    """Model FLOPs utilization: the FLOPs of the model's steps per second, as a share of the peak of all working GPUs.
+
+    Source: Chowdhery et al., PaLM, 2022, appendix B.
+
+    Args:
+        share: from 0 to 1.
+        flops_per_step: of all ranks together, without recomputation.
+        step_s: mean time of a step, in seconds.
+        peak_flops: dense peak of all working GPUs for this precision, in FLOP/s.
+        precision: such as `bfloat16`.
+        source: where `flops_per_step` comes from: `plan`, `script` or the name of a framework's own count.
+    """
+
+    share: float
+    flops_per_step: float
+    step_s: float
+    peak_flops: float
+    precision: str
+    source: str
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of an epoch, or of a run, and where their time went.
+
+    Args:
+        steps: how many.
+        seconds: of wall clock, from the first of them to the last.
+        phases: seconds by phase (`PHASES`), which add up to `seconds`.
+        epoch: from 0; `None` for the whole run.
+    """
+
+    steps: int
+    seconds: float
+    phases: Mapping[str, float]
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class CodeLocation:
+    """A line of the script that explains a phase.
+
+    Args:
+        path: relative to the source folder.
+        what: such as `DataLoader` or `.item()`.
+        count: how often it ran; `seconds` how long it took in total.
+        settings: what matters of its arguments, such as `{"num_workers": 0}`.
+    """
+
+    path: str
+    line: int
+    what: str
+    count: int = 0
+    seconds: float = 0.0
+    settings: Mapping[str, str | float | int | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """The steps of one rank.
+
+    Args:
+        rank: `None` without a launcher.
+        loop: what ran the steps: `pytorch`, `transformers`, `lightning`, `accelerate`, `keras` or `tensorflow`.
+        clock: `cuda` (CUDA events) or `cpu`.
+        locations: by what they explain: a phase, or `synchronization`.
+        median_step_s: median time of a step, and `own_step_s` of what the rank did itself, without waiting for others.
+    """
+
+    rank: int | None
+    host: str | None
+    loop: str
+    clock: str
+    total: StepTimes
+    epochs: tuple[StepTimes, ...] = ()
+    locations: Mapping[str, CodeLocation] = field(default_factory=dict)
+    median_step_s: float | None = None
+    own_step_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """The rank for which the others waited.
+
+    Args:
+        waited_s: how long the others waited for it, on average.
+        cause: `clocks`, `temperature`, `ecc`, `input`, `cpu` or `unknown`.
+    """
+
+    rank: int
+    host: str | None
+    waited_s: float
+    cause: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where the time of a run's steps went: means over its ranks."""
+
+    total: StepTimes
+    epochs: tuple[StepTimes, ...] = ()
+    ranks: tuple[RankSteps, ...] = ()
+    straggler: Straggler | None = None
+
+
+def intensity_from(value: Mapping[str, Any] | None) -> Intensity | None:
+    """Convert `asdict` of an `Intensity` back; unknown keys are ignored. The functions below do the same for their types."""
+    return Intensity(**known_fields(Intensity, value)) if value else None
+
+
+def activity_from(value: Mapping[str, Any] | None) -> Activity | None:
+    return Activity(**known_fields(Activity, value)) if value else None
+
+
+def mfu_from(value: Mapping[str, Any] | None) -> Mfu | None:
+    return Mfu(**known_fields(Mfu, value)) if value else None
+
+
+def steps_from(value: Mapping[str, Any] | None) -> Steps | None:
+    if not value:
+        return None
+    straggler = value.get("straggler")
+    return Steps(
+        total=_times(value["total"]),
+        epochs=tuple(_times(epoch) for epoch in value.get("epochs", ())),
+        ranks=tuple(rank_steps_from(rank) for rank in value.get("ranks", ())),
+        straggler=Straggler(**known_fields(Straggler, straggler)) if straggler else None,
+    )
+
+
+def rank_steps_from(value: Mapping[str, Any]) -> RankSteps:
+    known = known_fields(RankSteps, value)
+    known.update(
+        total=_times(value["total"]),
+        epochs=tuple(_times(epoch) for epoch in value.get("epochs", ())),
+        locations={
+            name: CodeLocation(**known_fields(CodeLocation, location))
+            for name, location in value.get("locations", {}).items()
+        },
+    )
+    return RankSteps(**known)
+
+
+def known_fields(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The items of a mapping that are fields of a dataclass."""
+    names = {one.name for one in fields(kind)}
+    return {name: item for name, item in value.items() if name in names}
+
+
+def _times(value: Mapping[str, Any]) -> StepTimes:
+    return StepTimes(**known_fields(StepTimes, value))
