@@ -8,6 +8,7 @@ from gpuproof.util.humanize import (
     format_bytes,
     format_clock,
     format_duration,
+    format_energy,
     format_seconds,
     format_seconds_range,
     format_share,
@@ -130,3 +131,18 @@ def test_words_are_joined(words: list[str], text: str) -> None:
 )
 def test_gpus_are_named(indexes: list[int], text: str) -> None:
     assert gpu_list(indexes) == text
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [
+        (0, "0 Wh"),
+        (1512, "0.42 Wh"),
+        (44_280, "12.3 Wh"),
+        (3_598_200, "1 kWh"),
+        (6_588_000, "1.83 kWh"),
+        (4.4424e9, "1,234 kWh"),
+    ],
+)
+def test_energies(joules: float, text: str):
+    assert format_energy(joules) == text

@@ -156,6 +156,7 @@ class _GpuAggregator:
             self._sum,
             last_memory=reading.memory_used,
             memory_rise=self._memory_rise(reading),
+            energy_j=self._energy(dt, reading, is_others=bool(others) and not own),
             readable_s=self._sum.readable_s + dt,
             lost_at_s=None,
             processes_listed=self._sum.processes_listed or reading.processes is not None,
@@ -218,6 +219,11 @@ class _GpuAggregator:
             baseline_reserved=reading.memory_reserved is not None,
             others_at_baseline=others,
         )
+
+    def _energy(self, dt: float, reading: GpuReading, *, is_others: bool) -> float | None:
+        if reading.power_w is None or is_others:
+            return self._sum.energy_j
+        return (self._sum.energy_j or 0.0) + dt * reading.power_w
 
     def _memory_rise(self, reading: GpuReading) -> int:
         if (used := reading.memory_used) is None:

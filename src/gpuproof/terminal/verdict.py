@@ -20,7 +20,7 @@ from gpuproof.agent.verdict import (
 )
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
 from gpuproof.terminal.table import Table
-from gpuproof.util.humanize import format_bytes, format_duration, format_rate, host_list
+from gpuproof.util.humanize import format_bytes, format_duration, format_energy, format_rate, host_list
 
 _GAP = "  "
 _SPARK_WIDTHS = range(8, 41)
@@ -141,6 +141,8 @@ def _after(verdict: Verdict) -> Iterator[_Paragraph]:
         yield _Paragraph("balance", spread)
     if verdict.throughput is not None:
         yield _Paragraph("throughput", _throughput(verdict, verdict.throughput))
+    if verdict.energy is not None:
+        yield _Paragraph("energy", f"{format_energy(verdict.energy.joules)} by the GPUs")
     if verdict.processes is not None:
         yield _Paragraph("processes", _processes(verdict))
     yield from (_Paragraph("note", note) for note in verdict.notes)

@@ -67,6 +67,13 @@ def format_clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def format_energy(joules: float) -> str:
+    """Format an energy: `0.42 Wh`, `12.3 Wh`, `1.83 kWh`, `1,234 kWh`."""
+    watt_hours = joules / 3600
+    amount, unit = (watt_hours, "Wh") if float(f"{watt_hours:.3g}") < 1000 else (watt_hours / 1000, "kWh")
+    return f"{amount:,.0f} {unit}" if amount >= 100 else f"{amount:.3g} {unit}"
+
+
 def format_share(share: float) -> str:
     """Format a share from 0 to 1 as a whole percentage; a share above zero is never `0%`."""
     if 0 < share < 0.005:

@@ -115,6 +115,7 @@ def _judge(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool, hidden: 
         series=work.series,
         others_present=bool(_others_s(gpu, telemetry)),
         hidden=hidden,
+        energy_j=gpu.energy_j,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable
 
 from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
+from gpuproof.agent.verdict.energy import job_energy
 from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
     IDLE,
@@ -107,6 +108,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         samples=sum(verdict.samples for verdict in read.values()),
         notes=tuple(_notes(names, read)),
         throughput=job_throughput([host.throughput for host in hosts if host.throughput is not None]),
+        energy=job_energy(host.energy for host in hosts),
         hosts=hosts,
     )
 
@@ -144,6 +146,7 @@ def _host(name: str, verdict: Verdict, has_verdict: bool, report: HostReport | N
         processes=verdict.processes,
         cpu_count=verdict.cpu_count,
         throughput=verdict.throughput,
+        energy=verdict.energy,
     )
 
 

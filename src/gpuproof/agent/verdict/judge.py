@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuproof.agent.verdict.balance import imbalance
 from gpuproof.agent.verdict.bottlenecks import bottlenecks
+from gpuproof.agent.verdict.energy import host_energy
 from gpuproof.agent.verdict.gpus import judge_gpus, taken_before
 from gpuproof.agent.verdict.schema import (
     BY_DEVICE,
@@ -60,6 +61,7 @@ def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
         seconds=telemetry.seconds,
         samples=telemetry.samples,
         notes=tuple(_notes(expectation, telemetry, gpus)),
+        energy=host_energy(expectation, gpus),
     )
 
 

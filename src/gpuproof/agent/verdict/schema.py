@@ -38,7 +38,19 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they worked."""
 
-_OPTIONAL = ("host", "hosts", "throughput", "cuda_compat", "cause", "intensity", "activity", "steps", "mfu")
+_OPTIONAL = (
+    "host",
+    "hosts",
+    "throughput",
+    "cuda_compat",
+    "cause",
+    "intensity",
+    "activity",
+    "steps",
+    "mfu",
+    "energy",
+    "energy_j",
+)
 """Keys that a document has only if there is something in them."""
 
 BY_PROCESSES = "processes"
@@ -86,6 +98,7 @@ class GpuVerdict:
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
         host: the host it belongs to; `None` in the verdict of a single host.
         intensity: how hard it worked while it was busy; `activity` what it did then.
+        energy_j: joules that it used during the run, except while only processes of others used it; `None` if unknown.
     """
 
     index: int
@@ -114,6 +127,7 @@ class GpuVerdict:
     host: str | None = None
     intensity: Intensity | None = None
     activity: Activity | None = None
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +190,19 @@ class Throughput:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """Energy that GPUs used for the job; the rest of their machines is not included.
+
+    Args:
+        joules: 1 kWh is 3.6 million.
+        gpus: how many GPUs: those that the job opened, and the others of a machine that it had for itself.
+    """
+
+    joules: float
+    gpus: int
+
+
+@dataclass(frozen=True)
 class HostVerdict:
     """The verdict of one host, as a part of the verdict on a job with several hosts.
 
@@ -204,6 +231,7 @@ class HostVerdict:
     cpu_count: int | None = None
     throughput: Throughput | None = None
     steps: Steps | None = None
+    energy: Energy | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +251,7 @@ class Verdict:
         throughput: what the script reported; `None` if it reported nothing.
         steps: where the time of the steps went; `None` if no training loop was recognized.
         mfu: model FLOPs utilization; `None` if the FLOPs of a step, or the time of a step, are unknown.
+        energy: of the GPUs; `None` if no power could be read.
         hosts: the verdict of each host, of a job with several hosts; empty for one host. GPUs and bottlenecks then name
             their host, and `processes` is the sum over all hosts, except that `peak_rss` is that of the fullest host.
     """
@@ -250,6 +279,7 @@ class Verdict:
     throughput: Throughput | None = None
     steps: Steps | None = None
     mfu: Mfu | None = None
+    energy: Energy | None = None
     hosts: tuple[HostVerdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -294,6 +324,7 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
         throughput=_throughput(value),
         steps=steps_from(value.get("steps")),
         mfu=mfu_from(value.get("mfu")),
+        energy=_energy(value),
         hosts=tuple(_host(host) for host in value.get("hosts", ())),
     )
     verdict = Verdict(**known)
@@ -306,7 +337,10 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
 def _host(value: Mapping[str, Any]) -> HostVerdict:
     known = _known(HostVerdict, value)
     known.update(
-        processes=_processes(value), throughput=_throughput(value), steps=steps_from(value.get("steps"))
+        processes=_processes(value),
+        throughput=_throughput(value),
+        steps=steps_from(value.get("steps")),
+        energy=_energy(value),
     )
     return HostVerdict(**known)
 
@@ -324,6 +358,11 @@ def _throughput(value: Mapping[str, Any]) -> Throughput | None:
     known = _known(Throughput, throughput)
     known.update(ranks=ranks)
     return Throughput(**known)
+
+
+def _energy(value: Mapping[str, Any]) -> Energy | None:
+    energy = value.get("energy")
+    return Energy(**_known(Energy, energy)) if energy else None
 
 
 def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
