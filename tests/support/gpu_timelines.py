@@ -87,7 +87,7 @@ def watched(
 ) -> Telemetry:
     """What the aggregator makes of a run with these GPUs, looked at every `step` seconds from `begin` on."""
     infos = tuple(
-        GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0)
+        GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0, 1710)
         for index in range(len(gpus))
     )
     options = {"pids_comparable": True, "cpu_count": 8, **aggregator}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuproof.gpu.gpu_stats import GpuStats
+from gpuproof.gpu.intensity import IntensityStats
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, ProcessTelemetry, Sample, Telemetry, Waiting
@@ -16,6 +17,8 @@ TOO_EARLY_FOR_CUDA_S = 1.0
 take seconds itself if the driver's persistence mode is off."""
 DESKTOP_UTILIZATION = 15
 """Percent that a desktop takes of a GPU without a game or a video: what is above it is work of another kind."""
+_UNSHARED = 0.9
+"""A GPU whose utilization is the job's own for this share of it shows the job's intensity."""
 _ONE_CORE_TOO_MANY = 1.5
 _ALL_CORES = 0.85
 _MUCH_READ = 100e6
@@ -123,6 +126,9 @@ class _GpuAggregator:
         self._own = GpuStats(first_step_s)
         self._device = GpuStats(first_step_s)
         self._above_baseline = GpuStats(first_step_s)
+        self._own_intensity = IntensityStats()
+        self._device_intensity = IntensityStats()
+        self._idle_power_w: float | None = None
         self._least_memory: int | None = None
         self._own_pids: frozenset[int] = frozenset()
         self._begun = False
@@ -137,6 +143,11 @@ class _GpuAggregator:
             own=self._own.work(),
             device=self._device.work(),
             above_baseline=self._above_baseline.work(),
+            intensity=(self._own_intensity if self.own_seen else self._device_intensity).intensity(
+                idle_power_w=self._idle_power_w,
+                power_limit_w=self._sum.info.power_limit_w,
+                max_clock_mhz=self._sum.info.max_sm_clock_mhz,
+            ),
             own_seen=self.own_seen,
         )
 
@@ -181,6 +192,7 @@ class _GpuAggregator:
         self._above_baseline.add(
             t, dt, held=self.in_use, utilization=self._utilization_above_baseline(reading)
         )
+        self._add_intensity(dt, reading, own, shared=bool(others))
         if own or just_left:
             self._own.add(
                 t,
@@ -193,6 +205,26 @@ class _GpuAggregator:
             )
         else:
             self._own.add(t, dt, held=False, utilization=0)
+
+    def _add_intensity(self, dt: float, reading: GpuReading, own: frozenset[int], *, shared: bool) -> None:
+        if reading.utilization is None:
+            return
+        if reading.utilization == 0:
+            if reading.power_w is not None:
+                self._idle_power_w = min(reading.power_w, self._idle_power_w or reading.power_w)
+            return
+        own_utilization = _own_utilization(reading, own, shared=shared) if own else 0
+        unshared = own_utilization is not None and own_utilization >= _UNSHARED * reading.utilization
+        for stats in (self._device_intensity, *([self._own_intensity] if unshared else [])):
+            stats.add(
+                dt,
+                utilization=reading.utilization,
+                counters=reading.counters,
+                power_w=reading.power_w,
+                memory_utilization=reading.memory_utilization,
+                clock_mhz=reading.sm_clock_mhz,
+                pcie_bytes_per_s=reading.pcie_bytes_per_s,
+            )
 
     def _add_failure(self, t: float, dt: float, error: str) -> None:
         lost_at = self._sum.lost_at_s

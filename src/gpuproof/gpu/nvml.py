@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Callable
 
+from gpuproof.gpu.intensity import Counters
+
 LIBRARY = "libnvidia-ml.so.1"
 MIB = 1024 * 1024
 
@@ -59,6 +61,7 @@ class GpuInfo:
     pci_bus_id: str | None = None
     compute_capability: tuple[int, int] | None = None
     power_limit_w: float | None = None
+    max_sm_clock_mhz: int | None = None
     mig: bool | None = None
 
 
@@ -73,6 +76,8 @@ class GpuReading:
         processes: (process id, bytes or `None`) of every process with a compute context; process ids as the host
             numbers them; `None` where they cannot be listed.
         process_utilization: (process id, percent of the SMs); read only for shared GPUs.
+        counters: its performance counters since the reading before.
+        pcie_bytes_per_s: read and written over PCIe; measured only where there are no `counters`.
         error: why the GPU could not be read at all.
     """
 
@@ -87,6 +92,8 @@ class GpuReading:
     throttle: tuple[str, ...] | None = None
     processes: tuple[tuple[int, int | None], ...] | None = None
     process_utilization: tuple[tuple[int, int], ...] | None = None
+    counters: Counters | None = None
+    pcie_bytes_per_s: float | None = None
     error: str | None = None
 
 
@@ -244,6 +251,7 @@ class Nvml:
         capability = read_field("capability", lambda: p.nvmlDeviceGetCudaComputeCapability(handle))
         memory = read_field("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle))
         limit = read_field("limit", lambda: p.nvmlDeviceGetEnforcedPowerLimit(handle))
+        clock = read_field("max clock", lambda: p.nvmlDeviceGetMaxClockInfo(handle, _SM_CLOCK))
         mig = read_field("mig", lambda: p.nvmlDeviceGetMigMode(handle))
         return GpuInfo(
             index,
@@ -253,6 +261,7 @@ class Nvml:
             pci_bus_id=None if pci is None else _text(pci.busId),
             compute_capability=None if capability is None else (int(capability[0]), int(capability[1])),
             power_limit_w=None if limit is None else limit / 1000,
+            max_sm_clock_mhz=clock,
             mig=None if mig is None else bool(mig[0]),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from gpuproof.gpu.intensity import Intensity
 from gpuproof.gpu.nvml import GpuInfo, GpuReading
 from gpuproof.gpu.processes import CpuUse, ShmReading, TreeReading
 
@@ -98,6 +99,8 @@ class GpuTelemetry:
         memory_rise: the largest rise of the bytes in use, from a reading to a later one.
         energy_j: joules that it used, except while only processes of others used it; `None` if its power is unknown.
         above_baseline: its work for all processes above `baseline_utilization`, with a margin for a desktop.
+        intensity: how hard it worked while it was busy for the job: for its own processes if NVML lists any, else for all.
+            Samples in which other processes shared it are left out of the former. `None` if it was never busy.
     """
 
     info: GpuInfo
@@ -121,6 +124,7 @@ class GpuTelemetry:
     above_baseline: Work = field(default_factory=Work)
     baseline_reserved: bool = False
     others_at_baseline: bool = False
+    intensity: Intensity | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from gpuproof.gpu.intensity import Intensity
+
 WORKING = "working"
 """It computed for the job."""
 LAUNCH_BOUND = "launch-bound"
@@ -29,39 +31,6 @@ PHASES = (
     *("evaluation", "checkpoint", "rest"),
 )
 """Where the time of a training step goes; `rest` is what no other phase explains."""
-
-
-@dataclass(frozen=True)
-class Intensity:
-    """How hard a GPU worked while it was busy: means over the time in which a kernel ran. Shares from 0 to 1; `None` if unknown.
-
-    Args:
-        source: `gpm` (NVML), `dcgm`, or `counters` where no multiprocessor counters can be read.
-        seconds: of the samples behind it.
-        sm_active: mean share of multiprocessors with at least one warp, over time.
-        sm_occupancy: resident warps as a share of the most that fit.
-        tensor_active: share of cycles in which the tensor cores worked; `fp64_active`, `fp32_active` and `fp16_active` likewise.
-        dram_active: share of the memory's bandwidth that was used.
-        pcie_bytes_per_s: read and written over PCIe; `nvlink_bytes_per_s` over NVLink.
-        power_share: power above idle as a share of the board's limit above idle.
-        memory_utilization: share of the time in which memory was read or written (NVML's utilization rates).
-        clock_share: clock of the multiprocessors as a share of the highest.
-    """
-
-    source: str
-    seconds: float = 0.0
-    sm_active: float | None = None
-    sm_occupancy: float | None = None
-    tensor_active: float | None = None
-    fp64_active: float | None = None
-    fp32_active: float | None = None
-    fp16_active: float | None = None
-    dram_active: float | None = None
-    pcie_bytes_per_s: float | None = None
-    nvlink_bytes_per_s: float | None = None
-    power_share: float | None = None
-    memory_utilization: float | None = None
-    clock_share: float | None = None
 
 
 @dataclass(frozen=True)
