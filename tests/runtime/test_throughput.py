@@ -1,5 +1,6 @@
 """`log_throughput` in scripts: cheap, silent, and never an error."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -69,3 +70,36 @@ def test_outside_of_a_job_nothing_is_written(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     rt.log_throughput(8)
     assert not list(tmp_path.iterdir())
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, folder: Path, calls: list[tuple[float, dict[str, object]]]):
+    """The last file after calls at these times."""
+    now = 0.0
+    monkeypatch.setenv("GPUPROOF_THROUGHPUT", str(folder))
+    monkeypatch.setattr(throughput, "_counters", {})
+    monkeypatch.setattr("gpuproof.runtime.throughput.time.monotonic", lambda: now)
+    for time, arguments in calls:
+        now = time
+        rt.log_throughput(10, **arguments)  # type: ignore[arg-type]
+    return json.loads((folder / f"{os.getpid()}.json").read_text())
+
+
+def test_flops_are_those_after_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = [(float(second), {"flops": 100.0, "precision": "bfloat16"}) for second in range(4)]
+    found = counted(monkeypatch, tmp_path, calls)
+    assert (found["flops"], found["calls"], found["precision"]) == (300, 4, "bfloat16")
+
+
+@pytest.mark.parametrize("without", [0, 2])
+def test_a_call_without_flops_leaves_none(without: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = [(float(second), {} if second == without else {"flops": 100.0}) for second in range(4)]
+    assert counted(monkeypatch, tmp_path, calls)["flops"] is None
+
+
+def test_windows_become_longer_and_not_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = counted(monkeypatch, tmp_path, [(second / 2, {}) for second in range(2001)])["windows"]
+    assert 64 <= len(found) <= 128
+    lengths = {after[0] - before[0] for before, after in itertools.pairwise(found)}
+    rates = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in itertools.pairwise(found)]
+    assert lengths == {8.0}
+    assert set(rates) == {20.0}

@@ -24,7 +24,7 @@ _DISTRIBUTIONS = {"pytorch": "torch", "huggingface": "torch", "tensorflow": "ten
 _PROBE_S = 20.0
 """SageMaker kills a container 120 s after it has asked it to stop, and the verdict comes last."""
 _MOST_COUNTS = 4096
-_LONGEST_COUNTS = 4096
+_LONGEST_COUNTS = 64 << 10
 """Bytes. The script may write anything into this folder."""
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.verdict import host_throughput
+from gpuproof.agent.verdict import Throughput, host_throughput
 from gpuproof.agent.verdict.throughput import job_throughput
 
 
@@ -68,3 +68,68 @@ def test_hosts_add_up():
     assert both is not None
     assert (both.examples_per_s, both.examples, both.seconds, both.ranks) == (150, 2064, 20, ())
     assert job_throughput([]) is None
+
+
+def windows(rank: int, *pairs: tuple[float, int]) -> dict[str, Any]:
+    (first, first_examples), *rest = pairs
+    return {**counts(rank, rest[-1][1], first, rest[-1][0], first_examples), "windows": rest}
+
+
+def test_windows_of_ranks_are_added_where_all_of_them_count():
+    found = host_throughput(
+        [
+            windows(0, (100, 10), (101, 20), (102, 30), (103, 50), (104, 70)),
+            windows(1, (100, 5), (101, 10), (102, 15), (103, 20), (104, 25)),
+        ]
+    )
+    assert found is not None
+    assert found.windows == pytest.approx((15, 15, 25, 25))
+
+
+def test_a_window_between_two_points_is_interpolated():
+    found = host_throughput(
+        [
+            windows(0, (100, 0), (101, 10), (102, 20), (103, 30)),
+            windows(1, (99.5, 0), (100.5, 10), (101.5, 20), (103.5, 40)),
+        ]
+    )
+    assert found is not None
+    assert found.windows == pytest.approx((20, 20, 20))
+
+
+def test_the_pause_of_a_rank_that_was_restarted_is_a_slow_window():
+    found = host_throughput(
+        [
+            windows(0, (100, 0), (101, 10), (102, 20)),
+            windows(0, (104, 0), (105, 10), (106, 20)),
+        ]
+    )
+    assert found is not None
+    assert found.windows[0] > 9
+    assert min(found.windows) < 4
+
+
+@pytest.mark.parametrize(
+    "broken", [7, [[1]], [["a", "b"]], [[101, 5000], [102, 6000]], [[102, 40], [101, 50]]]
+)
+def test_windows_that_cannot_be_right_are_none(broken: Any):
+    found = host_throughput([{**counts(0, 1032, 100, 110), "windows": broken}])
+    assert found is not None
+    assert found.windows == ()
+
+
+def test_many_windows_become_sixty_four():
+    pairs = [(100.0 + second, 10 * second) for second in range(129)]
+    found = host_throughput([windows(0, *pairs)])
+    assert found is not None
+    assert found.windows == pytest.approx((10,) * 64)
+
+
+def test_windows_of_hosts_add_up_unless_one_has_far_fewer():
+    long, short = Throughput(10, 100, 10, windows=(9, 10, 11)), Throughput(5, 50, 10, windows=(5, 5, 5))
+    both = job_throughput([long, short])
+    assert both is not None
+    assert both.windows == (14, 15, 16)
+    uneven = job_throughput([long, Throughput(5, 50, 5, windows=(5, 5))])
+    assert uneven is not None
+    assert uneven.windows == ()

@@ -152,12 +152,18 @@ class Straggler:
 
 @dataclass(frozen=True)
 class Steps:
-    """Where the time of a run's steps went: means over its ranks."""
+    """Where the time of a run's steps went: means over its ranks.
+
+    Args:
+        windows: steps per second of the first rank in consecutive windows of about equal length, at most 64; empty if the run was
+            short. `gpuproof compare` estimates the noise from them.
+    """
 
     total: StepTimes
     epochs: tuple[StepTimes, ...] = ()
     ranks: tuple[RankSteps, ...] = ()
     straggler: Straggler | None = None
+    windows: tuple[float, ...] = ()
 
 
 def intensity_from(value: Mapping[str, Any] | None) -> Intensity | None:
@@ -182,6 +188,7 @@ def steps_from(value: Mapping[str, Any] | None) -> Steps | None:
         epochs=tuple(_times(epoch) for epoch in value.get("epochs", ())),
         ranks=tuple(rank_steps_from(rank) for rank in value.get("ranks", ())),
         straggler=Straggler(**known_fields(Straggler, straggler)) if straggler else None,
+        windows=tuple(value.get("windows", ())),
     )
 
 

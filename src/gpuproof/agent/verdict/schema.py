@@ -181,12 +181,14 @@ class Throughput:
 
     Args:
         examples_per_s: over the time from the first counted step of any process to the last.
+        windows: examples per second in consecutive windows of equal length, at most 64; empty if the run was short.
     """
 
     examples_per_s: float
     examples: int
     seconds: float
     ranks: tuple[RankThroughput, ...] = ()
+    windows: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,7 +285,7 @@ class Verdict:
     hosts: tuple[HostVerdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the verdict to plain values for `json.dump`; floats are rounded to three digits.
+        """Convert the verdict to plain values for `json.dump`; floats are rounded to three decimals, those below 1 to four digits.
 
         Keys of parts that there are none of, such as hosts and throughput, are left out.
         """
@@ -356,7 +358,7 @@ def _throughput(value: Mapping[str, Any]) -> Throughput | None:
         return None
     ranks = tuple(RankThroughput(**_known(RankThroughput, rank)) for rank in throughput.get("ranks", ()))
     known = _known(Throughput, throughput)
-    known.update(ranks=ranks)
+    known.update(ranks=ranks, windows=tuple(throughput.get("windows", ())))
     return Throughput(**known)
 
 
@@ -380,7 +382,7 @@ def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return round(value, 3)
+        return round(value, 3) if abs(value) >= 1 else float(f"{value:.4g}")
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuproof.agent.verdict.schema import RankThroughput, Throughput
+
+_MOST_WINDOWS = 64
 
 
 def host_throughput(documents: Iterable[Mapping[str, Any]]) -> Throughput | None:
@@ -34,6 +37,7 @@ def host_throughput(documents: Iterable[Mapping[str, Any]]) -> Throughput | None
         examples=sum(count.examples for count in counts),
         seconds=seconds,
         ranks=tuple(ranks),
+        windows=_windows(counts),
     )
 
 
@@ -45,6 +49,7 @@ def job_throughput(hosts: Sequence[Throughput]) -> Throughput | None:
         examples_per_s=sum(host.examples_per_s for host in hosts),
         examples=sum(host.examples for host in hosts),
         seconds=max(host.seconds for host in hosts),
+        windows=_added([host.windows for host in hosts]),
     )
 
 
@@ -54,6 +59,8 @@ class _Count(NamedTuple):
     counted: int
     first: float
     last: float
+    points: tuple[tuple[float, float], ...] = ()
+    """Times, and the examples that were counted until then, in order."""
 
 
 def _by_rank(counts: Sequence[_Count]) -> list[_Count]:
@@ -72,9 +79,52 @@ def _by_rank(counts: Sequence[_Count]) -> list[_Count]:
                 before.counted + count.counted,
                 min(before.first, count.first),
                 max(before.last, count.last),
+                _continued(before, count),
             )
         )
     return [*ranks.values(), *(count for count in counts if count.rank is None)]
+
+
+def _continued(before: _Count, count: _Count) -> tuple[tuple[float, float], ...]:
+    """The points of a process and of the one that its launcher started in its place, between which nothing was counted."""
+    if count.first < before.last:
+        return ()
+    return (*before.points, *((time, before.counted + counted) for time, counted in count.points))
+
+
+def _windows(counts: Sequence[_Count]) -> tuple[float, ...]:
+    """Examples per second of all processes in windows of the time in which all of them counted.
+
+    A count between two points is interpolated, so a window must not be shorter than those of any process.
+    """
+    if not all(count.points for count in counts):
+        return ()
+    start, end = max(count.first for count in counts), min(count.last for count in counts)
+    number = min(_MOST_WINDOWS, *(len(count.points) - 1 for count in counts))
+    if number < 2 or end <= start:
+        return ()
+    edges = [start + (end - start) * index / number for index in range(number + 1)]
+    totals = [sum(_interpolated(count.points, edge) for count in counts) for edge in edges]
+    length = (end - start) / number
+    return tuple((after - before) / length for before, after in zip(totals, totals[1:]))
+
+
+def _interpolated(points: Sequence[tuple[float, float]], time: float) -> float:
+    after = bisect_left(points, (time, -math.inf))
+    if after == 0:
+        return points[0][1]
+    if after == len(points):
+        return points[-1][1]
+    (t0, n0), (t1, n1) = points[after - 1], points[after]
+    return n0 + (n1 - n0) * (time - t0) / (t1 - t0)
+
+
+def _added(hosts: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The windows of hosts that work at the same time, of which one may have a few more than another."""
+    fewest, most = min(map(len, hosts)), max(map(len, hosts))
+    if fewest < 2 or most > 1.1 * fewest:
+        return ()
+    return tuple(map(sum, zip(*hosts)))
 
 
 def _count(document: Mapping[str, Any]) -> _Count | None:
@@ -86,6 +136,25 @@ def _count(document: Mapping[str, Any]) -> _Count | None:
     examples, first_examples, first, last = (float(number) for number in numbers if number is not None)
     if last <= first or examples <= first_examples:
         return None
-    return _Count(
-        rank if isinstance(rank, int) else None, int(examples), int(examples - first_examples), first, last
+    counted = int(examples - first_examples)
+    points = _points(document.get("windows"), first_examples, (first, last), counted)
+    return _Count(rank if isinstance(rank, int) else None, int(examples), counted, first, last, points)
+
+
+def _points(
+    windows: Any, first_examples: float, times: tuple[float, float], counted: int
+) -> tuple[tuple[float, float], ...]:
+    """The points of a process; none of a document without windows, or with others than `log_throughput` writes."""
+    try:
+        inner = [(float(time), float(examples) - first_examples) for time, examples in windows]
+    except (TypeError, ValueError):
+        return ()
+    if not inner:
+        return ()
+    if inner[-1][0] < times[1]:
+        inner.append((times[1], counted))
+    points = [(times[0], 0.0), *inner]
+    is_ordered = all(
+        before[0] < after[0] and before[1] <= after[1] for before, after in zip(points, points[1:])
     )
+    return tuple(points) if is_ordered and points[-1] == (times[1], counted) else ()
