@@ -70,7 +70,18 @@ def test_two_of_four_gpus_idle_are_reported_with_code_4(
     busy(sandbox, files)
     done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.12xlarge")
     assert done.returncode == 4
-    assert "2 of 4" in done.stderr
+    assert "partly used: 2 of 4" in done.stderr
+
+
+def test_a_partly_used_machine_is_accepted_with_no_require_gpu_and_still_called_so(
+    sandbox: CliSandbox, machine: Scenario, tmp_path: Path
+) -> None:
+    machine.gpus(4).when_registered(tmp_path / "0", 0).write()
+    busy(sandbox, [tmp_path / "0"])
+    result = sandbox.run_json("train.py", "--instance-type", "ml.g5.12xlarge", "--no-require-gpu")
+    assert (result["verdict"]["outcome"], result["exit_code"]) == ("partly used", 0)
+    assert result["run"]["verdict"] == "partly used"
+    assert "partly used" in sandbox.gpuproof("ps").stdout
 
 
 def test_work_of_another_process_is_not_the_jobs(sandbox: CliSandbox, machine: Scenario) -> None:

@@ -1,6 +1,7 @@
 """The verdict in the terminal."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,13 @@ def test_colours_are_only_there_when_wanted():
     assert "\x1b" not in plain
     assert "\x1b[1;32mused:\x1b[0m" in painted
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_partly_used_is_never_green_and_red_only_if_it_fails_the_run():
+    one_of_four = watched(60, gpu(90, **BUSY), gpu(), gpu(), gpu())
+    assert "\x1b[1;31mpartly used:\x1b[0m" in text(FOUR, one_of_four, colour=True)
+    waived = replace(FOUR, required=False)
+    assert "\x1b[1;33mpartly used:\x1b[0m" in text(waived, one_of_four, colour=True)
 
 
 def test_a_verdict_of_a_later_version_still_shows_its_outcome():

@@ -79,7 +79,7 @@ class RunRecord:
 
     @property
     def verdict_text(self) -> str | None:
-        """The outcome of the verdict; `partly used` if some of the GPUs that are required did no work."""
+        """The outcome of the verdict; that of an earlier version, which had no `partly used`, is brought up to date."""
         from gpuproof.agent.verdict import PARTLY_USED, USED  # most commands start faster without it
 
         in_part = self.verdict == USED and self.gpu_requirement_met is False

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
+    OCCUPIED,
     PARTLY_USED,
     UNKNOWN,
     USED,
@@ -29,7 +30,7 @@ _MANY_GPUS = 5
 """So many GPUs that their spread gets a line of its own."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
-_COLOURS = {USED: GREEN, PARTLY_USED: RED, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
+_COLOURS = {USED: GREEN, PARTLY_USED: YELLOW, OCCUPIED: RED, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
 _RIGHT_COLUMNS = (2, 3)
 _LABELS = {
     "shm": "memory",
@@ -62,9 +63,13 @@ def render(
     return page.text()
 
 
-def verdict_colour(outcome: str | None) -> str:
-    """The ANSI code for an outcome, or for `partly used`; empty if it is unknown or needs none."""
-    return _COLOURS.get(outcome or "", "")
+def verdict_colour(outcome: str | None, gpu_requirement_met: bool | None = True) -> str:
+    """The ANSI code for an outcome; empty for one that needs none.
+
+    Args:
+        gpu_requirement_met: False if a required GPU did no work: red, whatever others did.
+    """
+    return RED if outcome and gpu_requirement_met is False else _COLOURS.get(outcome or "", "")
 
 
 def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
@@ -124,12 +129,8 @@ def _has_table(verdict: Verdict) -> bool:
 
 
 def _before(verdict: Verdict) -> Iterator[_Paragraph]:
-    outcome, code = verdict.outcome, _COLOURS.get(verdict.outcome)
-    if outcome == USED and verdict.gpus_working < verdict.gpus_expected:
-        outcome, code = PARTLY_USED, YELLOW
-    if verdict.gpu_requirement_met is False:
-        code = RED
-    yield _Paragraph("verdict", verdict.reason, f"{outcome}: ", code)
+    code = verdict_colour(verdict.outcome, verdict.gpu_requirement_met)
+    yield _Paragraph("verdict", verdict.reason, f"{verdict.outcome}: ", code)
     if verdict.remedy:
         yield _Paragraph("next", verdict.remedy)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, PARTLY_USED, UNKNOWN, USED, Expectation, judge
 from support.gpu_timelines import JOB, OUTSIDER, STRANGER, gpu, watched
 
 ONE = Expectation(1, required=True)
@@ -26,7 +26,7 @@ def test_a_gpu_used_by_another_process_beside_the_jobs_own_is_not_counted():
         Expectation(2, required=True),
         watched(60, gpu(80, **OUR_MEMORY), gpu(95, mib=20000, pids={STRANGER: 19900})),
     )
-    assert verdict.outcome == USED
+    assert verdict.outcome == PARTLY_USED
     assert [entry.worked for entry in verdict.gpus] == [True, False]
     assert verdict.gpus[1].judged_by == "processes"
 

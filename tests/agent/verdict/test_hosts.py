@@ -1,6 +1,7 @@
 """The verdicts of several hosts become one verdict on the job, which hides no host."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
+    PARTLY_USED,
     UNKNOWN,
     USED,
     Expectation,
@@ -57,7 +59,7 @@ def test_a_host_with_idle_gpus_is_named_and_does_not_meet_the_requirement():
     assert verdict.reason == (
         "6 of 8 GPUs worked, 90% busy on average while in use; algo-2: GPUs 2 and 3 did nothing for the job."
     )
-    assert (verdict.outcome, verdict.gpu_requirement_met) == (USED, False)
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (PARTLY_USED, False)
 
 
 def test_hosts_with_the_same_gap_are_named_together():
@@ -69,12 +71,21 @@ def test_hosts_with_the_same_gap_are_named_together():
 def test_a_host_without_a_verdict_leaves_it_undecided_and_counts_like_the_others():
     verdict = merged(report(*[WORKING] * 4), None)
     assert verdict.reason == "4 of 8 GPUs worked, 90% busy on average while in use; algo-2: no verdict."
-    assert verdict.gpu_requirement_met is None
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (UNKNOWN, None)
     assert verdict.hosts[1].outcome is None
 
 
 def test_an_idle_gpu_is_certain_whatever_a_missing_host_did():
-    assert merged(report(WORKING, WORKING, WORKING, HELD), None).gpu_requirement_met is False
+    verdict = merged(report(WORKING, WORKING, WORKING, HELD), None)
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (PARTLY_USED, False)
+
+
+def test_a_host_that_is_partly_used_makes_the_job_partly_used_even_if_that_is_accepted():
+    waived = replace(FOUR, required=False)
+    hosts = report(*[WORKING] * 4, expected=waived), report(WORKING, *[HELD] * 3, expected=waived)
+    verdict = merged(*hosts)
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (PARTLY_USED, True)
+    assert verdict.reason.endswith("; algo-2: GPUs 1, 2 and 3 did nothing for the job.")
 
 
 def test_a_host_without_a_driver_is_named_with_the_reason():

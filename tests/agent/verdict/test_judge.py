@@ -1,6 +1,7 @@
 """The five outcomes, and which of them are the run's fault."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
+    PARTLY_USED,
     UNKNOWN,
     USED,
     Expectation,
@@ -16,7 +18,7 @@ from gpuproof.agent.verdict import (
     used_so_far,
 )
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
-from support.gpu_timelines import JOB, STRANGER, gpu, watched
+from support.gpu_timelines import JOB, STRANGER, Timeline, gpu, watched
 
 ONE = Expectation(1, "A10G", "instance_type: g5.xlarge", required=True)
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)
@@ -108,11 +110,37 @@ def test_a_run_without_a_sample_leaves_it_unknown():
 
 def test_two_of_four_idle_gpus_do_not_meet_the_requirement():
     verdict = judge(FOUR, watched(60, WORKING, WORKING, UNTOUCHED, HELD))
-    assert verdict.outcome == USED
+    assert verdict.outcome == PARTLY_USED
     assert (verdict.gpus_working, verdict.gpus_expected) == (2, 4)
     assert verdict.reason.startswith("2 of 4 GPUs worked")
     assert "GPUs 2 and 3 did nothing" in verdict.reason
     assert verdict.gpu_requirement_met is False
+
+
+def test_idle_gpus_that_need_not_work_still_make_it_partly_used():
+    verdict = judge(replace(FOUR, required=False), watched(60, WORKING, *[UNTOUCHED] * 3))
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (PARTLY_USED, True)
+
+
+def test_gpus_that_cannot_be_read_beside_one_that_worked_leave_it_unknown():
+    verdict = judge(Expectation(2, required=True), watched(60, WORKING, gpu(lost_at=0)))
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (UNKNOWN, None)
+    assert verdict.reason == "1 of 2 GPUs worked, 90% busy on average while in use; GPU 1 unknown."
+
+
+def test_a_gpu_that_certainly_did_nothing_decides_whatever_another_one_did():
+    verdict = judge(Expectation(3, required=True), watched(60, WORKING, HELD, gpu(lost_at=0)))
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (PARTLY_USED, False)
+
+
+def test_a_version_1_verdict_gets_the_outcome_that_it_would_have_today():
+    def read(*gpus: Timeline) -> str:
+        document = judge(Expectation(2, required=True), watched(60, *gpus)).to_json()
+        return Verdict.from_json({**document, "version": 1, "outcome": USED}).outcome
+
+    assert read(WORKING, WORKING) == USED
+    assert read(WORKING, HELD) == PARTLY_USED
+    assert read(WORKING, gpu(lost_at=0)) == UNKNOWN
 
 
 def test_more_gpus_than_expected_may_stay_idle():

@@ -12,6 +12,8 @@ from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
+    OCCUPIED,
+    PARTLY_USED,
     UNKNOWN,
     USED,
     Expectation,
@@ -19,11 +21,12 @@ from gpuproof.agent.verdict.schema import (
     HostVerdict,
     ProcessSummary,
     Verdict,
+    outcome_of_working,
 )
 from gpuproof.agent.verdict.throughput import job_throughput
 from gpuproof.util.humanize import format_share, gpu_list, host_list, pluralize
 
-_OUTCOMES = (USED, IDLE, CPU_ONLY, NO_GPU_EXPECTED, UNKNOWN)
+_OUTCOMES = (USED, PARTLY_USED, OCCUPIED, IDLE, CPU_ONLY, NO_GPU_EXPECTED, UNKNOWN)
 _NO_VERDICT = "no verdict"
 
 
@@ -73,7 +76,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
     gpus = tuple(
         replace(gpu, host=name) for name in names for gpu in read.get(name, missing).gpus if gpu.host is None
     )
-    outcome = _outcome(hosts)
+    outcome = _outcome(hosts, read)
     first = read[next(name for name in names if name in read)]
     fullest = max(read.values(), key=_shm_share)
     remedies = [read[name].remedy for name in names if name in read and read[name].remedy]
@@ -154,15 +157,25 @@ def _time(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _outcome(hosts: Sequence[HostVerdict]) -> str:
+def _outcome(hosts: Sequence[HostVerdict], read: Mapping[str, Verdict]) -> str:
     outcomes = {host.outcome for host in hosts}
-    if USED in outcomes:
-        return USED
+    if any(host.gpus_working for host in hosts):
+        each = {_outcome_of_host(host, read.get(host.host)) for host in hosts}
+        return next(outcome for outcome in (PARTLY_USED, UNKNOWN, USED) if outcome in each)
     if outcomes <= {NO_GPU_EXPECTED, None} and all(host.gpus_expected == 0 for host in hosts):
         return NO_GPU_EXPECTED
     if outcomes & {UNKNOWN, None}:
         return UNKNOWN
     return IDLE if IDLE in outcomes else CPU_ONLY
+
+
+def _outcome_of_host(host: HostVerdict, verdict: Verdict | None) -> str:
+    """`used`, `partly used` or `unknown`, of a host of a job in which some GPU worked."""
+    if verdict is None or (verdict.outcome == UNKNOWN and not verdict.gpus):
+        unclear = host.gpus_expected
+    else:
+        unclear = sum(gpu.worked is None for gpu in verdict.gpus)
+    return outcome_of_working(host.gpus_working, unclear, host.gpus_expected)
 
 
 def _requirement_met(hosts: Sequence[HostVerdict]) -> bool | None:
@@ -181,7 +194,7 @@ def _expectation(first: Expectation, hosts: Sequence[HostVerdict]) -> Expectatio
 def _reason(
     outcome: str, hosts: Sequence[HostVerdict], gpus: Sequence[GpuVerdict], read: Mapping[str, Verdict]
 ) -> str:
-    if outcome != USED:
+    if not any(host.gpus_working for host in hosts):
         reasons = _by_host(hosts, lambda host: host.reason.rstrip("."))
         if len(reasons) == 1 and outcome == NO_GPU_EXPECTED:
             return f"{next(iter(reasons))}."

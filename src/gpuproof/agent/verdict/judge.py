@@ -14,11 +14,11 @@ from gpuproof.agent.verdict.schema import (
     IDLE,
     NO_GPU_EXPECTED,
     UNKNOWN,
-    USED,
     Expectation,
     GpuVerdict,
     ProcessSummary,
     Verdict,
+    outcome_of_working,
 )
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.util.humanize import format_duration, format_share, gpu_list, pluralize
@@ -81,8 +81,8 @@ def used_so_far(telemetry: Telemetry) -> bool | None:
 
 
 def _outcome(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
-    if _working(gpus):
-        return USED
+    if working := _working(gpus):
+        return outcome_of_working(working, sum(gpu.worked is None for gpu in gpus), expectation.count)
     if expectation.count == 0:
         return NO_GPU_EXPECTED
     if telemetry.nvml in (NvmlState.FAILED, NvmlState.NOT_QUERIED) or any(gpu.worked is None for gpu in gpus):
@@ -103,7 +103,7 @@ def _requirement_met(
 
 
 def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
-    if outcome == USED:
+    if _working(gpus):
         return _used(expectation, gpus)
     if outcome == IDLE:
         held = [gpu for gpu in gpus if gpu.touched]
@@ -130,9 +130,11 @@ def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
     if expectation.count == 0:
         return f"No GPU was expected, and {pluralize(len(working), 'GPU')} worked{busy}."
     sentence = f"{len(working)} of {pluralize(expectation.count, 'GPU')} worked{busy}"
-    idle = [gpu.index for gpu in gpus if gpu.worked is False]
-    if len(working) < expectation.count and idle:
-        sentence += f"; {gpu_list(idle)} did nothing for the job"
+    if len(working) < expectation.count:
+        idle = [gpu.index for gpu in gpus if gpu.worked is False]
+        unclear = [gpu.index for gpu in gpus if gpu.worked is None]
+        sentence += f"; {gpu_list(idle)} did nothing for the job" if idle else ""
+        sentence += f"; {gpu_list(unclear)} unknown" if unclear else ""
     return sentence + "."
 
 

@@ -26,7 +26,7 @@ _READABLE = (1, VERSION)
 USED = "used"
 """All GPUs that were expected did work for the job; if none was expected, at least one."""
 PARTLY_USED = "partly used"
-"""Some of the GPUs that were expected did work for the job."""
+"""Some of the GPUs that were expected did work for the job, and some certainly did none, or are missing."""
 OCCUPIED = "occupied"
 """GPUs were busy for the job, and certainly did no work: a spinning kernel, copies, or waiting for another rank."""
 IDLE = "idle"
@@ -36,7 +36,7 @@ CPU_ONLY = "cpu-only"
 NO_GPU_EXPECTED = "no-gpu-expected"
 """None was expected and none was used."""
 UNKNOWN = "unknown"
-"""GPUs were expected, and it is unknown whether they worked."""
+"""GPUs were expected, and it is unknown whether they, or some of them, worked."""
 
 _OPTIONAL = (
     "host",
@@ -313,6 +313,13 @@ class Verdict:
             raise ValueError(f"verdict.json is not a verdict: {error}") from error
 
 
+def outcome_of_working(working: int, unclear: int, expected: int) -> str:
+    """The outcome of a job with working GPUs: `used`, `partly used`, or `unknown` if those that are missing may have worked."""
+    if working >= expected:
+        return USED
+    return UNKNOWN if working + unclear >= expected else PARTLY_USED
+
+
 def _verdict(value: Mapping[str, Any]) -> Verdict:
     known = _known(Verdict, value)
     known.update(
@@ -330,9 +337,9 @@ def _verdict(value: Mapping[str, Any]) -> Verdict:
         hosts=tuple(_host(host) for host in value.get("hosts", ())),
     )
     verdict = Verdict(**known)
-    # Version 1 had one outcome for both.
+    # Version 1 called all of these `used`.
     if value["version"] == 1 and verdict.outcome == USED and verdict.gpus_working < verdict.gpus_expected:
-        return replace(verdict, outcome=PARTLY_USED)
+        return replace(verdict, outcome=UNKNOWN if verdict.gpu_requirement_met is None else PARTLY_USED)
     return verdict
 
 

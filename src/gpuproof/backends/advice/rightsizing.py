@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuproof.agent.verdict import USED, Verdict
+from gpuproof.agent.verdict import PARTLY_USED, USED, Verdict
 from gpuproof.catalogue import Catalogue, InstanceQuery
 from gpuproof.catalogue.model import Instance, JobKind, Price
 from gpuproof.units import CountRange
@@ -163,7 +163,7 @@ class _Needs:
 
 def _is_certain(verdict: Verdict, current: Instance, count: int) -> bool:
     return (
-        verdict.outcome == USED
+        verdict.outcome in (USED, PARTLY_USED)
         and verdict.seconds >= LEAST_SECONDS
         and current.fraction == 1.0
         and len(verdict.hosts or (verdict,)) == count

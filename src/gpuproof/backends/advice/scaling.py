@@ -32,8 +32,7 @@ class Measured:
             verdict.throughput is None
             or verdict.throughput.examples_per_s <= 0
             or verdict.outcome != USED
-            or verdict.gpus_working < max(verdict.gpus_expected, 1)
-            or verdict.gpu_requirement_met is not True
+            or verdict.gpus_working < 1
             or len(models) != 1
             or (model := models.pop()) is None
         ):

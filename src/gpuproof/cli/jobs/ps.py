@@ -173,7 +173,8 @@ def _table(records: list[RunRecord]) -> str:
     def code(number: int, column: int) -> str:
         record = records[number]
         status = status_colour(record.status, record.gpu_requirement_met)
-        return {1: status, 2: verdict_colour(record.verdict_text)}.get(column, "")
+        verdict = verdict_colour(record.verdict_text, record.gpu_requirement_met)
+        return {1: status, 2: verdict}.get(column, "")
 
     return render_table(
         headers, [row(record) for record in records], right=[4, 7], style=Style(colour()), code=code
