@@ -13,7 +13,10 @@ from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.gpus import hidden_gpus
+from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
 from gpuproof.agent.verdict.schema import CPU_ONLY
+from gpuproof.agent.verdict.steps import host_steps
+from gpuproof.agent.verdict.stragglers import HostFacts, find_straggler
 from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.framework_probe import read_packages
@@ -23,9 +26,10 @@ from gpuproof.gpu.telemetry import Sample, Telemetry
 _DISTRIBUTIONS = {"pytorch": "torch", "huggingface": "torch", "tensorflow": "tensorflow"}
 _PROBE_S = 20.0
 """SageMaker kills a container 120 s after it has asked it to stop, and the verdict comes last."""
-_MOST_COUNTS = 4096
+_MOST_DOCUMENTS = 4096
 _LONGEST_COUNTS = 64 << 10
-"""Bytes. The script may write anything into this folder."""
+_LONGEST_STEPS = 512 << 10
+"""Bytes. The script may write anything into these folders."""
 
 
 class Monitor:
@@ -98,19 +102,22 @@ class Monitor:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
-    def verdict(self, telemetry: Telemetry, throughput: Path, driver: DriverLibrary | None = None) -> Verdict:
+    def verdict(
+        self, telemetry: Telemetry, throughput: Path, steps: Path, driver: DriverLibrary | None = None
+    ) -> Verdict:
         """Judge the telemetry against what the job expects.
 
         Args:
             throughput: the folder with what the script has counted.
+            steps: the folder with what its processes have recorded of their steps.
             driver: the driver library that the script loaded, if the agent chose it.
         """
         verdict = judge(self._expectation, self._of_host(telemetry))
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
         return replace(
-            verdict,
-            throughput=host_throughput(_read_counts(throughput)),
+            _with_steps(verdict, telemetry, _read_documents(steps, _LONGEST_STEPS)),
+            throughput=host_throughput(_read_documents(throughput, _LONGEST_COUNTS)),
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
         )
@@ -149,11 +156,23 @@ class Monitor:
         )
 
 
-def _read_counts(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """What `gpuproof.runtime.log_throughput` wrote."""
+def _with_steps(verdict: Verdict, telemetry: Telemetry, documents: Iterator[Mapping[str, Any]]) -> Verdict:
+    """The verdict with where the time of the steps went, and what that says about the bottleneck."""
+    steps = host_steps(documents)
+    if steps is None:
+        return verdict
+    cores = verdict.processes.mean_cpu_percent / 100 if verdict.processes is not None else 0.0
+    facts = HostFacts(verdict.gpus, cores, verdict.cpu_count)
+    steps = replace(steps, straggler=find_straggler(steps.ranks, {None: facts}))
+    machine = Machine(verdict.seconds, verdict.cpu_count, cores, verdict.gpus, telemetry.waiting)
+    return replace(verdict, steps=steps, bottlenecks=with_limiting_phase(verdict.bottlenecks, steps, machine))
+
+
+def _read_documents(folder: Path, longest: int) -> Iterator[Mapping[str, Any]]:
+    """What the script's processes wrote into a folder, of at most this many bytes each."""
     with suppress(OSError):
-        for path in sorted(folder.glob("*.json"))[:_MOST_COUNTS]:
+        for path in sorted(folder.glob("*.json"))[:_MOST_DOCUMENTS]:
             with suppress(OSError, ValueError), path.open("rb") as file:
-                document = json.loads(file.read(_LONGEST_COUNTS))
+                document = json.loads(file.read(longest))
                 if isinstance(document, dict):
                     yield document

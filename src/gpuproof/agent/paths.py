@@ -53,6 +53,11 @@ class RunPaths:
         return self.root / "throughput"
 
     @property
+    def steps(self) -> Path:
+        """Where the time of the steps went, a file for each process that trains."""
+        return self.root / "steps"
+
+    @property
     def agent(self) -> Path:
         """The agent's archive; it imports from it until the end, so the run keeps a copy."""
         return self.root / "gpuproof-agent.pyz"
