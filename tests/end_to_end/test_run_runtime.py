@@ -46,7 +46,7 @@ def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path
     assert output["hyperparameters"] == {"epochs": 3}
     assert output["model"] == "/opt/ml/model"
     assert output["channel"] == ["a.csv"]
-    assert output["gpuproof"].keys() == {"GPUPROOF_THROUGHPUT"}
+    assert output["gpuproof"].keys() == {"GPUPROOF_THROUGHPUT", "GPUPROOF_STEPS"}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_it_knows_the_gpu_settings_of_the_job(
         "run", "train.py", "--python", bare, "--instance-type", "ml.g5.12xlarge", *([flag] if flag else [])
     )
     settings = json.loads(done.stdout)["gpuproof"]
-    del settings["GPUPROOF_THROUGHPUT"]  # a file, for every job
+    del settings["GPUPROOF_THROUGHPUT"], settings["GPUPROOF_STEPS"]  # folders, for every job
     assert settings == {"GPUPROOF_EXPECTED_GPUS": "4", **expected}
 
 

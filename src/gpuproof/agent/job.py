@@ -85,6 +85,7 @@ class AgentJob:
         expected_gpus: how many GPUs the job requests; `None` if unspecified.
         expected_gpu_name: their model, such as `A10G`.
         require_gpu: whether a GPU must work; `None` derives it from the expectation.
+        step_times: whether hooks in the script's frameworks measure its training steps.
         if_gpu_unused: what to do if no GPU works; `None` does nothing.
         max_duration: seconds after which the script is stopped; `None` is no limit.
         stop_grace: seconds between SIGTERM and SIGKILL.
@@ -125,6 +126,7 @@ class AgentJob:
     expected_gpu_name: str | None = None
     expected_because: str = ""
     require_gpu: bool | None = None
+    step_times: bool = True
     if_gpu_unused: UnusedGpuRule | None = None
     max_duration: float | None = None
     stop_grace: float = 120.0

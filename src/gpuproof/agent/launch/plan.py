@@ -34,7 +34,7 @@ from gpuproof.util.cgroup import group_name
 
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """boto3 reads only the second, all other AWS libraries the first."""
-# Makes `import gpuproof.runtime` work in the script, also from within the agent's archive; see the package in it.
+# Makes `import gpuproof.runtime` work in the script, also from within the agent's archive, and times its steps; see what is in it.
 _SHIMS = Path(__file__).parents[2] / "runtime" / "shims"
 
 
@@ -175,6 +175,8 @@ def _runtime_variables(context: LaunchContext) -> dict[str, str]:
     """Variables that tell `gpuproof.runtime` and the ranks more about the job than SageMaker's contract does."""
     job = context.job
     variables = {"GPUPROOF_THROUGHPUT": str(context.paths.throughput)}
+    if job.step_times and job.machine is None:
+        variables["GPUPROOF_STEPS"] = str(context.paths.steps)
     if job.launcher != NONE:
         variables["GPUPROOF_DISTRIBUTION"] = job.launcher
         variables[FOLDER_VARIABLE] = str(context.paths.ranks)

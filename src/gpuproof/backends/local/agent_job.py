@@ -63,6 +63,7 @@ def local_job(
         expected_gpu_name=expected.name,
         expected_because=expected.because,
         require_gpu=job.require_gpu,
+        step_times=job.step_times,
         if_gpu_unused=_unused_rule(job, gpus_here),
         max_duration=None if job.max_duration is None else float(job.max_duration.seconds),
         isolation=isolation,

@@ -43,6 +43,7 @@ def container_job(job: Job, run_id: str, instance_type: str, expected: ExpectedG
         expected_gpu_name=expected.name,
         expected_because=expected.because,
         require_gpu=job.require_gpu,
+        step_times=job.step_times,
         if_gpu_unused=unused_rule(job, expected),
         isolation="container",
         machine=machine_settings(job, seeds_work_folder=True),

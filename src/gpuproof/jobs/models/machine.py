@@ -42,6 +42,7 @@ class MachineJob(InstanceJob):
         "outputs": "a machine keeps its work folder; write results there",
         "checkpoint": "a machine keeps its work folder in the bucket",
         "stall_timeout": "a machine ends by 'idle_timeout'",
+        "step_times": "a machine runs no script",
         "if_gpu_unused": "a machine ends by 'idle_timeout'",
         "require_gpu": "a machine has no requirement on the use of its GPU",
         "sagemaker": "a machine runs on EC2 or here; on SageMaker, use gpuproof notebook",
@@ -124,6 +125,11 @@ class MachineJob(InstanceJob):
     @property
     def stall_timeout(self) -> None:
         """`idle_timeout` instead."""
+
+    @property
+    def step_times(self) -> bool:
+        """A machine runs no script."""
+        return False
 
     @property
     def if_gpu_unused(self) -> None:

@@ -74,6 +74,10 @@ class _ScriptJob(InstanceJob):
         description="Time without progress on any GPU or in any log after which the job is stopped; by default never.",
         examples=["20m"],
     )
+    step_times: Annotated[StrictBool, Option(group=JOB)] = Field(
+        default=True,
+        description="Whether to measure where the time of training steps goes, by hooks in the script's frameworks.",
+    )
     require_gpu: Annotated[StrictBool | None, Option(group=JOB)] = Field(
         default=None,
         description="Whether it is an error (exit code 4) that the job has no GPU or does not use it; by default if it requests one.",
