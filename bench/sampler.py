@@ -1,9 +1,9 @@
 """CPU cost of the sampler: its share of one core on a machine with eight (simulated) GPUs and many processes.
 
-    python bench/sampler.py [--seconds 20] [--gpus 8] [--job 32] [--others 200]
+    python bench/sampler.py [--seconds 20] [--gpus 8] [--job 32] [--others 200] [--no-gpm]
 
 The GPUs are the stub NVML of tests/support, so that the figure is GPUproof's own work; a real driver adds its own.
-Aim: under 1 % of one core.
+The GPUs have performance counters (GPM), or with `--no-gpm` PCIe throughput only. Aim: under 1 % of one core.
 """
 
 import argparse
@@ -42,7 +42,17 @@ def main() -> int:
             time.sleep(1)
             scenario = stub.Scenario(Path(folder) / "gpus.txt").gpus(options.gpus)
             for index in range(options.gpus):
-                scenario.at(0, index, util=80, memory_mib=8000, power_w=250, processes={job.pid: 7900})
+                scenario.health(index, max_clock=1980, pcie=1, gpm=int(options.gpm))
+                counters = {"gr": 80, "sm": 70, "occupancy": 20, "tensor": 60, "pcie_tx": 100, "pcie_rx": 100}
+                scenario.at(
+                    0,
+                    index,
+                    util=80,
+                    memory_mib=8000,
+                    power_w=250,
+                    processes={job.pid: 7900},
+                    counters=counters,
+                )
             scenario.run_in_real_time()
             environment = {**os.environ, **scenario.environment(stub.build_library(Path(folder)))}
             return subprocess.run(
@@ -60,6 +70,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--job", type=int, default=32, help="processes of the job")
     parser.add_argument("--others", type=int, default=200, help="processes that are not the job's")
+    parser.add_argument(
+        "--no-gpm", dest="gpm", action="store_false", help="GPUs without performance counters"
+    )
     return parser.parse_args()
 
 
@@ -76,10 +89,13 @@ def _measure(root: int, seconds: float) -> int:
     evidence = watching.stop()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     processes = evidence.tree.peak_processes if evidence.tree else 0
+    sources = sorted({gpu.intensity.source for gpu in evidence.gpus if gpu.intensity is not None})
     print(
         f"sampler: {share:.2f} % of one core (aim: under {AIM_PERCENT:g} %), {memory:.0f} MiB with Python itself"
     )
-    print(f"  {len(evidence.gpus)} GPUs, {processes} processes of the job, {evidence.samples} samples")
+    print(
+        f"  {len(evidence.gpus)} GPUs, intensity from {', '.join(sources) or 'nothing'}, {processes} processes of the job, {evidence.samples} samples"
+    )
     print(f"  {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     return 0 if share < AIM_PERCENT else 1
 

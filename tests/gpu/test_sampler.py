@@ -249,3 +249,40 @@ def test_a_first_reading_without_a_start_ends_with_stop(scenario: Scenario):
     watching = Sampler(ME, sees_host_pids=True)
     assert watching.read_first(60)
     assert watching.stop().samples >= 1
+
+
+def test_a_hopper_gpu_has_measured_intensity(scenario: Scenario):
+    scenario.gpu(0, "NVIDIA H100 80GB HBM3", power_limit_w=700).health(0, gpm=1, max_clock=1980)
+    work = {"gr": 98, "sm": 1, "occupancy": 1}
+    scenario.at(5, util=98, power_w=150, clock_mhz=1980, processes={ME: 7900}, counters=work)
+    (gpu,) = watch(scenario, 20).gpus
+    assert gpu.intensity is not None
+    assert (gpu.intensity.source, gpu.intensity.clock_share) == ("gpm", 1)
+    # The first second of work is part of an interval that began before it.
+    assert gpu.intensity.sm_active == pytest.approx(0.01, abs=0.001)
+    assert gpu.intensity.power_share == pytest.approx(120 / 670)
+
+
+def test_pcie_traffic_is_read_of_one_busy_gpu_at_a_time(scenario: Scenario):
+    """It takes 40 ms for each GPU."""
+    samples: list[Sample] = []
+    scenario.gpus(4)
+    for index in range(3):
+        scenario.health(index, pcie=1).at(0, index, util=90, processes={ME: 7900}, counters={"pcie_tx": 8})
+    telemetry = watch(scenario, 24, samples.append)
+    read = [[gpu.pcie_bytes_per_s is not None for gpu in sample.gpus] for sample in samples]
+    assert {sum(gpus) for gpus in read} == {0, 1}
+    rates = [gpu.intensity and gpu.intensity.pcie_bytes_per_s for gpu in telemetry.gpus]
+    assert rates == [8 * 2**20] * 3 + [None]
+
+
+@pytest.mark.parametrize(("busy", "outcome"), [(90, USED), (0, IDLE)])
+def test_a_mig_instance_of_a_hopper_gpu_is_judged_by_its_counters(
+    scenario: Scenario, busy: float, outcome: str
+):
+    scenario.gpu(0, "NVIDIA H100 80GB HBM3", mig=True).health(0, gpm=1, mig_instances=1, instance0=3)
+    scenario.fail("nvmlDeviceGetUtilizationRates", NOT_SUPPORTED)
+    scenario.at(5, memory_mib=8000, processes={ME: (7900, -1, 3)})
+    scenario.instance(5, 0, 3, gr=busy, sm=busy / 2)
+    verdict = judge(Expectation(1, "H100", "--gpu H100", required=True), watch(scenario, 30))
+    assert verdict.outcome == outcome

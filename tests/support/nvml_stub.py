@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -160,18 +161,25 @@ class Scenario:
         clock_mhz: int = 300,
         throttle: int = 0,
         error: int = 0,
-        processes: Mapping[int, int | tuple[int, int]] = INVISIBLE,
+        processes: Mapping[int, int | tuple[int, ...]] = INVISIBLE,
+        counters: Mapping[str, float] = MappingProxyType({}),
     ) -> "Scenario":
         """From `seconds` on, `gpu` looks like this.
 
         Args:
-            processes: for each process id its MiB (-1: not available), or MiB and percent of the SMs.
+            processes: for each process id its MiB (-1: not available), or MiB, percent of the SMs and MIG instance.
+            counters: performance counters: `gr`, `sm`, `tensor`, `pcie_tx` and others; `nvml_stub.c` lists the names.
         """
         listed = ",".join(f"{pid}:{_process(use)}" for pid, use in processes.items())
         self._rows.append(
             f"at {seconds} {gpu} util={util} memutil={memory_util} mem={memory_mib} reserved={reserved_mib} "
-            f"power={power_w} clock={clock_mhz} throttle={throttle:#x} error={error} procs={listed}"
+            f"power={power_w} clock={clock_mhz} throttle={throttle:#x} error={error} procs={listed}{_words(counters)}"
         )
+        return self
+
+    def instance(self, seconds: float, gpu: int, instance: int, **counters: float) -> "Scenario":
+        """From `seconds` on, the MIG instance with this id has these performance counters."""
+        self._rows.append(f"at {seconds} {gpu} instance={instance}{_words(counters)}")
         return self
 
     def replay(self, recording: str, pid: int, gpu: int = 0) -> "Scenario":
@@ -263,5 +271,9 @@ class Scenario:
         return {SCENARIO_VARIABLE: str(self.path), "LD_LIBRARY_PATH": path}
 
 
-def _process(use: int | tuple[int, int]) -> str:
-    return str(use) if isinstance(use, int) else f"{use[0]}:{use[1]}"
+def _process(use: int | tuple[int, ...]) -> str:
+    return str(use) if isinstance(use, int) else ":".join(map(str, use))
+
+
+def _words(counters: Mapping[str, float]) -> str:
+    return "".join(f" {name}={value}" for name, value in counters.items())

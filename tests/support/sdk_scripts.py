@@ -59,6 +59,22 @@ def run_script(
         check=False,
         timeout=_LIMIT,
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{job_logs(emulator)}"
     *before, last = done.stdout.strip().splitlines()
     return {**json.loads(last), "printed": "\n".join([*before, done.stderr])}
+
+
+def job_logs(emulator: RunningEmulator) -> str:
+    """The logs of all training jobs so far: an SDK's own output does not always have them."""
+    logs = emulator.client("logs")
+    group = "/aws/sagemaker/TrainingJobs"
+    try:
+        streams = logs.describe_log_streams(logGroupName=group)["logStreams"]
+    except logs.exceptions.ResourceNotFoundException:
+        return ""
+    lines: list[str] = []
+    for stream in streams:
+        name = stream["logStreamName"]
+        events = logs.get_log_events(logGroupName=group, logStreamName=name, startFromHead=True)["events"]
+        lines += [f"--- {name}", *(event["message"] for event in events)]
+    return "\n".join(lines)

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.verdict import Expectation, HostReport, judge, merge_hosts
+from gpuproof.agent.verdict import Bottleneck, Expectation, HostReport, judge, merge_hosts
+from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.terminal.verdict import paragraphs_and_table, render, sparkline
 from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
+from support.step_documents import document
 
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)
@@ -226,3 +228,33 @@ def test_a_notebook_shows_the_reason_of_a_verdict_of_another_version():
     paragraphs, table = paragraphs_and_table({"version": 99, "outcome": "used", "reason": "It worked."})
     assert paragraphs[0] == ("verdict", "used: It worked.")
     assert table is None
+
+
+def steps_page(width: int = 1000, usd: dict[str, float] | None = None, **more: Any) -> str:
+    found = host_steps(
+        [document(**{"input": 0.41, "forward": 0.2, "backward": 0.31, "optimizer": 0.06, **more})]
+    )
+    head = "input wait 41%"
+    why = f"{head}: DataLoader at train.py:38 has 0 workers; the instance has 8 vCPUs."
+    limit = Bottleneck("input", why, {"share": 0.41, "seconds": 20.5, **(usd or {})}, head=head)
+    verdict = replace(judge(Expectation(), watched(60)), steps=found, bottlenecks=(limit,))
+    return render(verdict.to_json(), width)
+
+
+def test_steps_have_a_line_with_the_share_of_each_phase():
+    assert (
+        "steps      200 of 250 ms: input wait 41%, forward 20%, backward 31%, optimizer 6%, rest 2%"
+        in steps_page()
+    )
+
+
+def test_a_compiled_step_is_not_called_a_forward_pass():
+    page = steps_page(loop="keras", input=0.4, forward=0.6, backward=0.0, optimizer=0.0)
+    assert "steps      200 of 250 ms: input wait 40%, compiled step 60%" in page
+
+
+def test_a_bottleneck_of_the_steps_has_its_cost_behind_its_share():
+    because = "DataLoader at train.py:38 has 0 workers; the instance has 8 vCPUs."
+    assert f"bottleneck input wait 41%: {because}" in steps_page()
+    page = steps_page(usd={"usd": 3.1, "run_usd": 7.56})
+    assert f"bottleneck input wait 41%, $3.10 of $7.56: {because}" in page

@@ -13,7 +13,10 @@ from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.gpus import hidden_gpus
+from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
 from gpuproof.agent.verdict.schema import CPU_ONLY
+from gpuproof.agent.verdict.steps import host_steps
+from gpuproof.agent.verdict.stragglers import HostFacts, find_straggler
 from gpuproof.gpu.cuda import read_cuda
 from gpuproof.gpu.cuda_compat import DriverLibrary
 from gpuproof.gpu.framework_probe import read_packages
@@ -99,18 +102,21 @@ class Monitor:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
-    def verdict(self, telemetry: Telemetry, throughput: Path, driver: DriverLibrary | None = None) -> Verdict:
+    def verdict(
+        self, telemetry: Telemetry, throughput: Path, steps: Path, driver: DriverLibrary | None = None
+    ) -> Verdict:
         """Judge the telemetry against what the job expects.
 
         Args:
             throughput: the folder with what the script has counted.
+            steps: the folder with what its processes have recorded of their steps.
             driver: the driver library that the script loaded, if the agent chose it.
         """
         verdict = judge(self._expectation, self._of_host(telemetry))
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
         return replace(
-            verdict,
+            _with_steps(verdict, telemetry, _read_documents(steps, _LONGEST_STEPS)),
             throughput=host_throughput(_read_documents(throughput, _LONGEST_COUNTS)),
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
@@ -150,13 +156,20 @@ class Monitor:
         )
 
 
-def read_steps(folder: Path) -> list[Mapping[str, Any]]:
-    """What `gpuproof.runtime.steps` wrote, one document for each process that has trained; docs/steps.md describes it."""
-    return [document for document in _read_documents(folder, _LONGEST_STEPS) if document.get("version") == 1]
+def _with_steps(verdict: Verdict, telemetry: Telemetry, documents: Iterator[Mapping[str, Any]]) -> Verdict:
+    """The verdict with where the time of the steps went, and what that says about the bottleneck."""
+    steps = host_steps(documents)
+    if steps is None:
+        return verdict
+    cores = verdict.processes.mean_cpu_percent / 100 if verdict.processes is not None else 0.0
+    facts = HostFacts(verdict.gpus, cores, verdict.cpu_count)
+    steps = replace(steps, straggler=find_straggler(steps.ranks, {None: facts}))
+    machine = Machine(verdict.seconds, verdict.cpu_count, cores, verdict.gpus, telemetry.waiting)
+    return replace(verdict, steps=steps, bottlenecks=with_limiting_phase(verdict.bottlenecks, steps, machine))
 
 
 def _read_documents(folder: Path, longest: int) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects in a folder that the script may write to."""
+    """What the script's processes wrote into a folder, of at most this many bytes each."""
     with suppress(OSError):
         for path in sorted(folder.glob("*.json"))[:_MOST_DOCUMENTS]:
             with suppress(OSError, ValueError), path.open("rb") as file:

@@ -54,7 +54,7 @@ class RunPaths:
 
     @property
     def steps(self) -> Path:
-        """Where the time of training steps went, a file for each process; see `gpuproof.runtime.steps`."""
+        """Where the time of the steps went, a file for each process that trains."""
         return self.root / "steps"
 
     @property

@@ -235,7 +235,7 @@ class Runner:
             self._notes.append(results.empty_model)
         if results.problem is not None:
             self._outcome.record(states.FAILED, results.problem)
-        verdict = monitor.verdict(telemetry, self._paths.throughput, machine.driver)
+        verdict = monitor.verdict(telemetry, self._paths.throughput, self._paths.steps, machine.driver)
         self._environment.store_verdict(verdict.to_json())
         self._finish(
             artifacts={

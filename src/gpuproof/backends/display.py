@@ -124,9 +124,10 @@ def run_html(run: Run) -> str:
         rows.append(("outcome", text))
     if verdict is None:
         return labelled_html(run.id, rows)
+    from gpuproof.backends.advice.lost_cost import with_lost_cost
     from gpuproof.terminal.verdict import paragraphs_and_table
 
-    paragraphs, table = paragraphs_and_table(verdict)
+    paragraphs, table = paragraphs_and_table(with_lost_cost(verdict, record))
     return labelled_html(run.id, [*rows, *paragraphs]) + blocks_html([] if table is None else [table])
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gpuproof.backends.advice.lost_cost import with_lost_cost
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.interrupts import Terminated
 from gpuproof.backends.record import RunRecord
@@ -89,6 +90,7 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     """Print the verdict, status, cost, artifacts and explanations of a run that has ended."""
     console.print()
     if (verdict := run.verdict) is not None:
+        verdict = with_lost_cost(verdict, record)
         console.print(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
         for label, text in _advice(run, record).lines():
             _label_wrapped(console, label, text)
@@ -129,14 +131,14 @@ def show_status(record: RunRecord, console: Console) -> None:
 
 def final_document(run: Run) -> str:
     """The run, its verdict and the explanations of its failure as JSON, version 1."""
-    record = run.record
+    record, verdict = run.record, run.verdict
     return json.dumps(
         {
             "version": 1,
             "run": with_iso_times(record.document),
             run.address_label: run.address,
             "exit_code": int(record.outcome),
-            "verdict": with_iso_times(run.verdict),
+            "verdict": verdict and with_iso_times(with_lost_cost(verdict, record)),
             **_advice(run, record).to_json(),
             "explanations": [explanation.to_json() for explanation in run.explanations()],
         },

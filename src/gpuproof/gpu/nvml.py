@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Callable
 
 from gpuproof.gpu.intensity import Counters
+from gpuproof.gpu.intensity.gpm import Gpm
 
 LIBRARY = "libnvidia-ml.so.1"
 MIB = 1024 * 1024
@@ -30,6 +31,9 @@ _THROTTLE_REASONS = (
     (0x100, "display clocks"),
 )
 _SM_CLOCK = 1
+_PCIE_COUNTERS = (0, 1)
+"""Sent and received, in KB/s."""
+_NO_INSTANCE = 0xFFFFFFFF
 
 
 class NvmlUnavailable(Exception):
@@ -76,6 +80,7 @@ class GpuReading:
         processes: (process id, bytes or `None`) of every process with a compute context; process ids as the host
             numbers them; `None` where they cannot be listed.
         process_utilization: (process id, percent of the SMs); read only for shared GPUs.
+        gpu_instances: (process id, MIG instance) of those processes, for a GPU in MIG mode.
         counters: its performance counters since the reading before.
         pcie_bytes_per_s: read and written over PCIe; measured only where there are no `counters`.
         error: why the GPU could not be read at all.
@@ -92,6 +97,7 @@ class GpuReading:
     throttle: tuple[str, ...] | None = None
     processes: tuple[tuple[int, int | None], ...] | None = None
     process_utilization: tuple[tuple[int, int], ...] | None = None
+    gpu_instances: tuple[tuple[int, int], ...] = ()
     counters: Counters | None = None
     pcie_bytes_per_s: float | None = None
     error: str | None = None
@@ -124,6 +130,7 @@ class Nvml:
         self._pynvml = pynvml
         self._handles = tuple(self._handle(index) for index in range(pynvml.nvmlDeviceGetCount()))
         self._unsupported: set[tuple[int, str]] = set()
+        self._gpm = Gpm(pynvml)
 
     @classmethod
     def open(cls) -> Nvml:
@@ -148,6 +155,7 @@ class Nvml:
 
     def close(self) -> None:
         """Shut NVML down; errors of a driver that has been unloaded are ignored."""
+        self._gpm.close()
         try:
             self._pynvml.nvmlShutdown()
         except self._pynvml.NVMLError:
@@ -207,6 +215,7 @@ class Nvml:
             sm_clock_mhz=clock,
             throttle=None if throttle is None else throttle_reasons(throttle),
             processes=None if processes is None else tuple((p.pid, p.usedGpuMemory) for p in processes),
+            gpu_instances=_gpu_instances(processes or ()),
         )
 
     def with_process_utilization(self, reading: GpuReading, since_us: int) -> GpuReading:
@@ -233,6 +242,50 @@ class Nvml:
                 shares.setdefault(int(sample.pid), []).append(int(sample.smUtil))
         means = tuple((pid, round(sum(values) / len(values))) for pid, values in sorted(shares.items()))
         return replace(reading, process_utilization=means)
+
+    def counts_performance(self, index: int) -> bool:
+        """Whether a GPU has performance counters that NVML reads."""
+        handle = self._handles[index]
+        return not isinstance(handle, str) and self._gpm.supported(
+            index, handle, _Caller(self._unsupported, index)
+        )
+
+    def with_counters(self, reading: GpuReading, pids: frozenset[int]) -> GpuReading:
+        """Add the performance counters since the previous call; never raises.
+
+        In MIG mode, NVML has no utilization: it is then what the job's instances have.
+
+        Args:
+            pids: the job's processes, which decide whose MIG instances are read.
+        """
+        handle = self._handles[reading.index]
+        if isinstance(handle, str) or reading.error is not None:
+            return reading
+        own = {instance for pid, instance in reading.gpu_instances if pid in pids}
+        counters = self._gpm.read(reading.index, handle, own, _Caller(self._unsupported, reading.index))
+        if counters is None:
+            return reading
+        utilization = reading.utilization
+        if utilization is None and counters.busy is not None:
+            utilization = round(100 * counters.busy)
+        return replace(reading, counters=counters, utilization=utilization)
+
+    def with_pcie(self, reading: GpuReading) -> GpuReading:
+        """Add the traffic over PCIe, which takes 20 ms for each direction; never raises.
+
+        Source: https://docs.nvidia.com/deploy/nvml-api/, nvmlDeviceGetPcieThroughput.
+        """
+        handle = self._handles[reading.index]
+        if isinstance(handle, str) or reading.error is not None:
+            return reading
+        call = _Caller(self._unsupported, reading.index)
+        throughput = [
+            call("pcie", lambda counter=counter: self._pynvml.nvmlDeviceGetPcieThroughput(handle, counter))
+            for counter in _PCIE_COUNTERS
+        ]
+        if None in throughput:
+            return reading
+        return replace(reading, pcie_bytes_per_s=sum(throughput) * 1024.0)
 
     def _handle(self, index: int) -> Any:
         """Return a GPU's handle, or why it has none: the other GPUs can still be monitored."""
@@ -294,6 +347,11 @@ class _Caller:
 def throttle_reasons(mask: int) -> tuple[str, ...]:
     """Names of the reasons for lowered clocks; idling is not one of them."""
     return tuple(name for bit, name in _THROTTLE_REASONS if mask & bit)
+
+
+def _gpu_instances(processes: Any) -> tuple[tuple[int, int], ...]:
+    found = ((p.pid, getattr(p, "gpuInstanceId", None)) for p in processes)
+    return tuple((pid, instance) for pid, instance in found if instance not in (None, _NO_INSTANCE))
 
 
 def _code(error: Exception) -> int | None:

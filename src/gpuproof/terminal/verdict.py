@@ -19,9 +19,20 @@ from gpuproof.agent.verdict import (
     Throughput,
     Verdict,
 )
+from gpuproof.agent.verdict.evidence import PHASES, Steps
+from gpuproof.agent.verdict.limiting_phase import PHASE_NAMES
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
 from gpuproof.terminal.table import Table
-from gpuproof.util.humanize import format_bytes, format_duration, format_energy, format_rate, host_list
+from gpuproof.util.humanize import (
+    format_bytes,
+    format_duration,
+    format_energy,
+    format_rate,
+    format_seconds,
+    format_share,
+    format_usd,
+    host_list,
+)
 
 _GAP = "  "
 _SPARK_WIDTHS = range(8, 41)
@@ -39,7 +50,9 @@ _LABELS = {
     "start-skew": "hosts",
     "end-skew": "hosts",
 }
-"""Labels of bottlenecks; those of all other kinds are `waiting`."""
+"""Labels of bottlenecks; those of all other kinds are `bottleneck` if they say how much was lost, and else `waiting`."""
+_LEAST_SHOWN = 0.005
+"""A phase with a smaller share of the time is left out."""
 
 
 def render(
@@ -140,6 +153,8 @@ def _after(verdict: Verdict) -> Iterator[_Paragraph]:
         yield _Paragraph(_label(same_kind[0]), _sentence(same_kind))
     if spread := _spread(verdict):
         yield _Paragraph("balance", spread)
+    if verdict.steps is not None:
+        yield _Paragraph("steps", _steps(verdict, verdict.steps))
     if verdict.throughput is not None:
         yield _Paragraph("throughput", _throughput(verdict, verdict.throughput))
     if verdict.energy is not None:
@@ -150,7 +165,7 @@ def _after(verdict: Verdict) -> Iterator[_Paragraph]:
 
 
 def _label(bottleneck: Bottleneck) -> str:
-    return _LABELS.get(bottleneck.kind, "waiting")
+    return _LABELS.get(bottleneck.kind, "bottleneck" if bottleneck.head else "waiting")
 
 
 def _by_kind(bottlenecks: Sequence[Bottleneck]) -> list[list[Bottleneck]]:
@@ -162,7 +177,7 @@ def _by_kind(bottlenecks: Sequence[Bottleneck]) -> list[list[Bottleneck]]:
 
 
 def _waiting_share(bottleneck: Bottleneck) -> float:
-    share = bottleneck.numbers.get("waiting_share")
+    share = bottleneck.numbers.get("share", bottleneck.numbers.get("waiting_share"))
     return share if isinstance(share, (int, float)) else 0.0
 
 
@@ -170,7 +185,17 @@ def _sentence(same_kind: Sequence[Bottleneck]) -> str:
     first, *others = same_kind
     hosts = sorted({item.host for item in others if item.host}, key=lambda host: (len(host), host))
     likewise = f" Likewise {host_list(hosts)}." if hosts else ""
-    return (f"{first.host}: " if first.host else "") + first.sentence + likewise
+    head = first.head or ""
+    text = f"{head}{_lost_cost(same_kind)}{first.sentence[len(head) :]}"
+    return (f"{first.host}: " if first.host else "") + text + likewise
+
+
+def _lost_cost(same_kind: Sequence[Bottleneck]) -> str:
+    """`, $3.10 of $7.56`, over all hosts; empty if the run's cost is unknown."""
+    costs = [item.numbers.get("usd") for item in same_kind]
+    lost = sum(cost for cost in costs if isinstance(cost, (int, float)))
+    run = same_kind[0].numbers.get("run_usd")
+    return f", {format_usd(lost)} of {format_usd(run)}" if isinstance(run, (int, float)) else ""
 
 
 def _spread(verdict: Verdict) -> str | None:
@@ -184,6 +209,18 @@ def _spread(verdict: Verdict) -> str | None:
         f"{len(working)} GPUs: {means[0]:.0f} to {means[-1]:.0f}% busy on average, "
         f"{format_duration(busy[0])} to {format_duration(busy[-1])} of work each"
     )
+
+
+def _steps(verdict: Verdict, steps: Steps) -> str:
+    """`1,200 of 280 ms: input wait 41%, forward 20%, backward 31%, optimizer 6%, rest 2%`."""
+    total = steps.total
+    ranks = [*steps.ranks, *(rank for host in verdict.hosts if host.steps for rank in host.steps.ranks)]
+    step_s = mean([rank.median_step_s for rank in ranks]) or total.seconds / total.steps
+    is_compiled = bool(ranks) and all(rank.is_compiled for rank in ranks)
+    names = {**PHASE_NAMES, "forward": "compiled step"} if is_compiled else PHASE_NAMES
+    shares = [(names.get(name, name), total.phases.get(name, 0.0) / total.seconds) for name in PHASES]
+    split = ", ".join(f"{name} {format_share(share)}" for name, share in shares if share >= _LEAST_SHOWN)
+    return f"{total.steps:,} of {format_seconds(step_s)}: {split}"
 
 
 def _throughput(verdict: Verdict, found: Throughput) -> str:

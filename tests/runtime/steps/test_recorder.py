@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.monitor import read_steps
+from gpuproof.agent.monitor import _read_documents
 from gpuproof.agent.verdict import evidence
+from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.runtime.steps.ledger import PHASES, Ledger
 from gpuproof.runtime.steps.recorder import Recorder
 
@@ -223,6 +224,10 @@ def test_the_agent_reads_what_is_written(training: Training) -> None:
     training.recorder.close()
     (training.folder / "1.json").write_text("[1")
     (training.folder / "2.json").write_text('{"version": 99}')
-    documents: list[Any] = list(read_steps(training.folder))
-    assert [document["steps"] for document in documents] == [2]
-    assert documents[0]["pid"] == os.getpid()
+    documents: list[Any] = [
+        document for document in _read_documents(training.folder, 1 << 20) if document["version"] == 1
+    ]
+    assert [document["pid"] for document in documents] == [os.getpid()]
+    steps = host_steps(documents)
+    assert steps is not None
+    assert steps.total.steps == 2

@@ -78,7 +78,7 @@ EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(void *gpu, unsigned index, void *
     unsigned instances = 0;
     int code = ask(__func__, gpu, "mig_instances", &instances);
     if (code) return code;
-    *out = gpu;
+    *out = (void *)((size_t)gpu | (size_t)(index + 1) << 8);
     return index < instances ? SUCCESS : NOT_FOUND;
 }
 

@@ -14,11 +14,14 @@
  *
  * Keys of `health`: ecc, ecc_volatile, ecc_aggregate, sram_worn, remapped, remap_pending, remap_failed, pages_pending,
  * width, width_max, generation, generation_max, persistence, mig_pending, mig_instances, fabric (NVML's state),
- * fabric_status, compute_mode, power_default (W).
+ * fabric_status, compute_mode, power_default (W), max_clock (MHz), gpm (1: performance counters), pcie (1: PCIe throughput),
+ * instance0 (NVML's id of MIG instance 0; 1 if not named), instance1 and so on.
  *
  * The last `at` line whose time has come is a GPU's whole state. Keys: util, memutil (percent), mem, reserved (MiB),
  * power (W), clock (MHz), throttle (bit mask, 0x..), error (NVML code: every call for this GPU fails with it), procs
- * (PID:MIB[:SM_PERCENT],...; MIB -1: not available). An `at` line with `when=PATH` counts only while PATH holds the
+ * (PID:MIB[:SM_PERCENT[:MIG_INSTANCE]],...; MIB -1: not available), and the performance counters gr, sm, occupancy, tensor,
+ * dram, fp64, fp32, fp16 (percent; negative: not supported), pcie_tx, pcie_rx, nvlink_tx, nvlink_rx (MiB/s), whose means between
+ * two samples GPM returns. With `instance=ID`, a line has the counters of a MIG instance only. An `at` line with `when=PATH` counts only while PATH holds the
  * id of at least one living process; `procs=@:MIB[:SM]` then lists those. PATH runs to the end of the line.
  */
 #include "scenario.h"
@@ -40,7 +43,10 @@ typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; c
 static int initialised;
 
 /* A handle is the index plus one, so that NULL is never a GPU. */
-static int index_of(void *handle) { return (int)(size_t)handle - 1; }
+static int index_of(void *handle) { return (int)((size_t)handle & 0xff) - 1; }
+
+/* The handle of a MIG instance has its slot plus one in the next byte; -1 for a whole GPU. */
+static int slot_of(void *handle) { return (int)((size_t)handle >> 8) - 1; }
 
 static int begin(const char *function) {
     reload();
@@ -226,7 +232,8 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, P
     if (!fits) return INSUFFICIENT_SIZE;
     for (unsigned i = 0; i < found; i++)
         out[i] = (ProcessInfo){processes[i].pid,
-                               processes[i].mib < 0 ? ~0ULL : (unsigned long long)processes[i].mib * MIB, ~0U, ~0U};
+                               processes[i].mib < 0 ? ~0ULL : (unsigned long long)processes[i].mib * MIB,
+                               (unsigned)processes[i].instance, ~0U};
     return SUCCESS;
 }
 
@@ -253,3 +260,4 @@ EXPORT int nvmlDeviceGetProcessUtilization(void *gpu, ProcessSample *out, unsign
 }
 
 #include "health.h"
+#include "gpm.h"

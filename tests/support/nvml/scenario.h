@@ -17,11 +17,19 @@
 #define MAX_CONDITIONS 32
 #define MIB (1024ULL * 1024ULL)
 
-typedef struct { unsigned pid; long long mib; int sm; } Process;
+typedef struct { unsigned pid; long long mib; int sm, instance; } Process;
+
+/* Keys of an `at` line with NVML's GPM metric that each stands for. */
+static const struct { const char *key; unsigned id; } gpm_keys[] = {
+    {"gr", 1}, {"sm", 2}, {"occupancy", 3}, {"tensor", 5}, {"dram", 10}, {"fp64", 11}, {"fp32", 12}, {"fp16", 13},
+    {"pcie_tx", 20}, {"pcie_rx", 21}, {"nvlink_rx", 60}, {"nvlink_tx", 61},
+};
+#define GPM_KEYS ((int)(sizeof gpm_keys / sizeof *gpm_keys))
 
 typedef struct {
     double from;
-    int gpu, util, memutil, clock, error;
+    int gpu, instance, util, memutil, clock, error;
+    double gpm[GPM_KEYS];
     long long mem, reserved, power_mw;
     unsigned long long throttle;
     Process processes[MAX_PROCESSES];
@@ -61,7 +69,14 @@ static void parse_processes(char *text, Row *row) {
         process->mib = colon ? strtoll(colon + 1, NULL, 10) : 0;
         colon = colon ? strchr(colon + 1, ':') : NULL;
         process->sm = colon ? atoi(colon + 1) : -1;
+        colon = colon ? strchr(colon + 1, ':') : NULL;
+        process->instance = colon ? atoi(colon + 1) : -1;
     }
+}
+
+static void parse_gpm(const char *key, const char *value, Row *row) {
+    for (int i = 0; i < GPM_KEYS; i++)
+        if (!strcmp(gpm_keys[i].key, key)) row->gpm[i] = strtod(value, NULL);
 }
 
 static void parse_row(char *text) {
@@ -70,6 +85,7 @@ static void parse_row(char *text) {
     memset(row, 0, sizeof *row);
     row->power_mw = 30000;
     row->clock = 300;
+    row->instance = -1;
     char *when = strstr(text, " when=");
     if (when) {
         *when = '\0';
@@ -92,7 +108,9 @@ static void parse_row(char *text) {
         else if (!strcmp(word, "clock")) row->clock = atoi(value);
         else if (!strcmp(word, "throttle")) row->throttle = strtoull(value, NULL, 0);
         else if (!strcmp(word, "error")) row->error = atoi(value);
+        else if (!strcmp(word, "instance")) row->instance = atoi(value);
         else if (!strcmp(word, "procs")) parse_processes(value, row);
+        else parse_gpm(word, value, row);
     }
 }
 
@@ -213,19 +231,29 @@ static long long condition_of(int gpu, const char *key) {
     return -1;
 }
 
-static const Row *row_of(int gpu) {
-    static const Row idle = {.power_mw = 30000, .clock = 300};
+static const Row *row_at(int gpu, int instance, double now) {
+    static const Row idle = {.power_mw = 30000, .clock = 300, .instance = -1};
     const Row *found = &idle;
-    double now = now_s(), best = -1;
+    double best = -1;
     unsigned pid;
     for (int i = 0; i < scenario.row_count; i++) {
         const Row *row = &scenario.rows[i];
-        if (row->gpu != gpu || row->from > now || row->from < best) continue;
+        if (row->gpu != gpu || row->instance != instance || row->from > now || row->from < best) continue;
         if (row->when[0] && !living_pids(row->when, &pid, 1)) continue;
         best = row->from;
         found = row;
     }
     return found;
+}
+
+static const Row *row_of(int gpu) { return row_at(gpu, -1, now_s()); }
+
+/* The NVML id of a GPU's MIG instance; ids begin with 1 unless the scenario says otherwise. */
+static int instance_of(int gpu, int slot) {
+    char key[32];
+    snprintf(key, sizeof key, "instance%d", slot);
+    long long id = condition_of(gpu, key);
+    return id < 0 ? slot + 1 : (int)id;
 }
 
 static int processes_of(const Row *row, Process *out) {
@@ -238,7 +266,7 @@ static int processes_of(const Row *row, Process *out) {
         }
         unsigned pids[MAX_PROCESSES];
         int living = living_pids(row->when, pids, MAX_PROCESSES - count);
-        for (int j = 0; j < living; j++) out[count++] = (Process){pids[j], process.mib, process.sm};
+        for (int j = 0; j < living; j++) out[count++] = (Process){pids[j], process.mib, process.sm, process.instance};
     }
     return count;
 }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gpuproof.agent.verdict.schema import Bottleneck, GpuVerdict
 from gpuproof.gpu.processes import ShmReading
 from gpuproof.gpu.telemetry import Waiting
 from gpuproof.util.humanize import format_bytes, format_share, gpu_list
+
+ONE_CORE, ALL_CORES, DISK = "one-core", "all-cores", "disk"
+GUESSES = (ONE_CORE, ALL_CORES, DISK, "unexplained")
+"""Kinds that are concluded from what the CPU and the disk did while the GPU waited."""
 
 _LONG_ENOUGH_S = 5.0
 """A shorter run is still starting up and shows nothing."""
@@ -17,7 +22,7 @@ _POINTS_TO = 0.3
 """Activity during at least this share of the waiting is reported."""
 _SHM_FULL = 0.9
 _THROTTLED = 0.05
-_TROUBLING = (
+TROUBLING = (
     "hardware slowdown",
     "thermal slowdown (software)",
     "thermal slowdown (hardware)",
@@ -36,6 +41,29 @@ def bottlenecks(
     return tuple(bottleneck for bottleneck in found if bottleneck is not None)
 
 
+class Cause(NamedTuple):
+    """What happened while the GPUs waited.
+
+    Attributes:
+        kind: `one-core`, `all-cores` or `disk`.
+        text: a clause, such as `python (process 4711) ran at 99% of one core`.
+    """
+
+    kind: str
+    text: str
+
+
+def waiting_cause(waiting: Waiting) -> Cause | None:
+    """What happened during most of the time in which the GPUs waited; `None` if nothing was measured."""
+    causes = [
+        (waiting.one_core_s, Cause(ONE_CORE, _who(waiting))),
+        (waiting.all_cores_s, Cause(ALL_CORES, f"all {waiting.cpu_count} cores were busy")),
+        (waiting.disk_s, Cause(DISK, f"the job waited for storage ({_reading(waiting)})")),
+    ]
+    seconds, cause = max(causes, key=lambda candidate: candidate[0])
+    return cause if seconds > 0 and seconds >= _POINTS_TO * waiting.waiting_s else None
+
+
 def _waits(waiting: Waiting) -> list[Bottleneck]:
     if waiting.held_s < _LONG_ENOUGH_S or waiting.waiting_s < _WAITS * waiting.held_s:
         return []
@@ -50,34 +78,42 @@ def _waits(waiting: Waiting) -> list[Bottleneck]:
 
 
 def _one_core(waiting: Waiting) -> Bottleneck:
-    name, cores = waiting.busiest_name or "a process", waiting.busiest_cores
-    several = waiting.saturated >= 1.5
-    who = (
-        f"{waiting.saturated:.0f} of the job's processes kept a core busy each ({name} the most)"
-        if several
-        else f"{name} (process {waiting.busiest_pid}) ran at {format_share(cores)} of one core"
-    )
     advice = (
         "give the input pipeline more workers, or do less for each sample"
-        if several
+        if _several(waiting)
         else "prepare the data in more processes (DataLoader num_workers, tf.data num_parallel_calls and prefetch), or make bigger batches"
     )
     return Bottleneck(
-        "one-core",
-        f"{_waited(waiting)} while {who} and other cores were free: {advice}.",
+        ONE_CORE,
+        f"{_waited(waiting)} while {_who(waiting)} and other cores were free: {advice}.",
         {
             **_numbers(waiting, waiting.one_core_s),
             "pid": waiting.busiest_pid,
             "process": waiting.busiest_name,
-            "process_cpu_percent": round(100 * cores, 1),
+            "process_cpu_percent": round(100 * waiting.busiest_cores, 1),
             "saturated_processes": round(waiting.saturated, 1),
         },
     )
 
 
+def _several(waiting: Waiting) -> bool:
+    return waiting.saturated >= 1.5
+
+
+def _who(waiting: Waiting) -> str:
+    name = waiting.busiest_name or "a process"
+    if _several(waiting):
+        return f"{waiting.saturated:.0f} of the job's processes kept a core busy each ({name} the most)"
+    return f"{name} (process {waiting.busiest_pid}) ran at {format_share(waiting.busiest_cores)} of one core"
+
+
+def _reading(waiting: Waiting) -> str:
+    return f"reading {waiting.read_rate / 1e6:.0f} MB/s"
+
+
 def _all_cores(waiting: Waiting) -> Bottleneck:
     return Bottleneck(
-        "all-cores",
+        ALL_CORES,
         f"{_waited(waiting)} while all {waiting.cpu_count} cores were busy: choose an instance with more cores for "
         "each GPU, or prepare the data once and store it.",
         {**_numbers(waiting, waiting.all_cores_s), "cores": waiting.cpu_count},
@@ -86,8 +122,8 @@ def _all_cores(waiting: Waiting) -> Bottleneck:
 
 def _disk(waiting: Waiting) -> Bottleneck:
     return Bottleneck(
-        "disk",
-        f"{_waited(waiting)} while the job waited for storage (reading {waiting.read_rate / 1e6:.0f} MB/s): read fewer "
+        DISK,
+        f"{_waited(waiting)} while the job waited for storage ({_reading(waiting)}): read fewer "
         "and bigger files, prefetch, or keep the data on local NVMe.",
         {**_numbers(waiting, waiting.disk_s), "read_bytes_per_s": round(waiting.read_rate)},
     )
@@ -118,7 +154,7 @@ def _shm(shm: ShmReading | None) -> Bottleneck | None:
 
 def _throttling(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
     found = {
-        gpu.index: {reason: share for reason, share in gpu.throttle.items() if reason in _TROUBLING}
+        gpu.index: {reason: share for reason, share in gpu.throttle.items() if reason in TROUBLING}
         for gpu in gpus
         if gpu.worked
     }

@@ -31,6 +31,8 @@ PHASES = (
     *("evaluation", "checkpoint", "rest"),
 )
 """Where the time of a training step goes; `rest` is what no other phase explains."""
+SYNCHRONIZATION = "synchronization"
+"""A location that is not that of a phase: a call that waits for the GPU, within whichever phase it is."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,22 @@ class CodeLocation:
 
 
 @dataclass(frozen=True)
+class StepWindow:
+    """Consecutive steps of a rank.
+
+    Args:
+        ended: end of the last one, in seconds since the epoch, by the clock of the rank's host.
+        seconds: of wall clock; `own_s` without waiting for other ranks; `input_s` waiting for input.
+    """
+
+    ended: float
+    steps: int
+    seconds: float
+    own_s: float
+    input_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class RankSteps:
     """The steps of one rank.
 
@@ -121,6 +139,8 @@ class RankSteps:
         clock: `cuda` (CUDA events) or `cpu`.
         locations: by what they explain: a phase, or `synchronization`.
         median_step_s: median time of a step, and `own_step_s` of what the rank did itself, without waiting for others.
+        local_rank: its number on its host, which is that of its GPU among the visible ones; `None` without a launcher.
+        windows: its steps over time, to compare ranks; empty in the verdict on a job with several hosts.
     """
 
     rank: int | None
@@ -132,6 +152,19 @@ class RankSteps:
     locations: Mapping[str, CodeLocation] = field(default_factory=dict)
     median_step_s: float | None = None
     own_step_s: float | None = None
+    local_rank: int | None = None
+    windows: tuple[StepWindow, ...] = ()
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether `forward` has the whole step: forward, backward and optimizer in one function of TensorFlow or XLA."""
+        phases = self.total.phases
+        return (
+            self.loop in ("keras", "tensorflow")
+            and phases.get("forward", 0.0) > 0
+            and not phases.get("backward")
+            and not phases.get("optimizer")
+        )
 
 
 @dataclass(frozen=True)
@@ -139,8 +172,8 @@ class Straggler:
     """The rank for which the others waited.
 
     Args:
-        waited_s: how long the others waited for it, on average.
-        cause: `clocks`, `temperature`, `ecc`, `input`, `cpu` or `unknown`.
+        waited_s: how long the others waited for it, on average; `share` of the time of the steps, from 0 to 1.
+        cause: `clocks`, `temperature`, `input`, `evaluation`, `checkpoint`, `cpu` or `unknown`.
     """
 
     rank: int
@@ -148,6 +181,7 @@ class Straggler:
     waited_s: float
     cause: str
     sentence: str
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -201,6 +235,7 @@ def rank_steps_from(value: Mapping[str, Any]) -> RankSteps:
             name: CodeLocation(**known_fields(CodeLocation, location))
             for name, location in value.get("locations", {}).items()
         },
+        windows=tuple(StepWindow(**known_fields(StepWindow, window)) for window in value.get("windows", ())),
     )
     return RankSteps(**known)
 

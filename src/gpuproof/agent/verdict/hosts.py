@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
 from gpuproof.agent.verdict.energy import job_energy
+from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
     IDLE,
@@ -16,6 +17,7 @@ from gpuproof.agent.verdict.schema import (
     PARTLY_USED,
     UNKNOWN,
     USED,
+    Bottleneck,
     Expectation,
     GpuVerdict,
     HostVerdict,
@@ -23,6 +25,8 @@ from gpuproof.agent.verdict.schema import (
     Verdict,
     outcome_of_working,
 )
+from gpuproof.agent.verdict.steps import job_steps
+from gpuproof.agent.verdict.stragglers import STRAGGLER, HostFacts, find_straggler, straggler_bottleneck
 from gpuproof.agent.verdict.throughput import job_throughput
 from gpuproof.util.humanize import format_share, gpu_list, host_list, pluralize
 
@@ -85,8 +89,9 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         for name in names
         if name in read
         for bottleneck in read[name].bottlenecks
-        if bottleneck.kind != IMBALANCE
+        if bottleneck.kind not in (IMBALANCE, STRAGGLER)
     ]
+    steps = _steps(hosts, read)
     seconds = max(verdict.seconds for verdict in read.values())
     uneven = imbalance(gpus)
     return Verdict(
@@ -100,7 +105,11 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         gpus_present=sum(host.gpus_present for host in hosts),
         gpu_requirement_met=_requirement_met(hosts),
         gpus=gpus,
-        bottlenecks=(*limits, *([uneven] if uneven else []), *skews(hosts, seconds)),
+        bottlenecks=(
+            *_limits(limits, steps, hosts, seconds),
+            *([uneven] if uneven else []),
+            *skews(hosts, seconds),
+        ),
         processes=_processes([host.processes for host in hosts if host.processes is not None]),
         cpu_count=_total([host.cpu_count for host in hosts]),
         shm_peak=fullest.shm_peak,
@@ -112,6 +121,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         notes=tuple(_notes(names, read)),
         throughput=job_throughput([host.throughput for host in hosts if host.throughput is not None]),
         energy=job_energy(host.energy for host in hosts),
+        steps=steps,
         hosts=hosts,
     )
 
@@ -150,7 +160,52 @@ def _host(name: str, verdict: Verdict, has_verdict: bool, report: HostReport | N
         cpu_count=verdict.cpu_count,
         throughput=verdict.throughput,
         energy=verdict.energy,
+        steps=_host_steps(name, verdict.steps),
     )
+
+
+def _host_steps(name: str, steps: Steps | None) -> Steps | None:
+    """The steps of a host with its name, without the windows, which are of no use after the hosts have been compared."""
+    if steps is None:
+        return None
+    ranks = tuple(replace(rank, host=name, windows=()) for rank in steps.ranks)
+    return replace(steps, ranks=ranks, straggler=None)
+
+
+def _steps(hosts: Sequence[HostVerdict], read: Mapping[str, Verdict]) -> Steps | None:
+    steps = job_steps([host.steps for host in hosts if host.steps is not None])
+    if steps is None:
+        return None
+    ranks = [
+        replace(rank, host=name)
+        for name, verdict in read.items()
+        if verdict.steps is not None
+        for rank in verdict.steps.ranks
+    ]
+    facts: dict[str | None, HostFacts] = {name: _facts(verdict) for name, verdict in read.items()}
+    return replace(steps, straggler=find_straggler(ranks, facts))
+
+
+def _facts(verdict: Verdict) -> HostFacts:
+    cores = verdict.processes.mean_cpu_percent / 100 if verdict.processes is not None else None
+    return HostFacts(verdict.gpus, cores, verdict.cpu_count)
+
+
+def _limits(
+    limits: Sequence[Bottleneck], steps: Steps | None, hosts: Sequence[HostVerdict], seconds: float
+) -> list[Bottleneck]:
+    """The bottlenecks of the hosts; if the hosts waited for a rank, that instead of what follows from it."""
+    straggler = steps.straggler if steps is not None else None
+    if straggler is None:
+        return list(limits)
+    ranks = sum(len(host.steps.ranks) for host in hosts if host.steps is not None)
+    rest = [
+        limit
+        for limit in limits
+        if limit.kind != "communication"
+        and not (limit.host == straggler.host and limit.kind == straggler.cause)
+    ]
+    return [straggler_bottleneck(straggler, ranks, seconds), *rest]
 
 
 def _time(value: object) -> float | None:

@@ -40,6 +40,7 @@ UNKNOWN = "unknown"
 
 _OPTIONAL = (
     "host",
+    "head",
     "hosts",
     "throughput",
     "cuda_compat",
@@ -135,15 +136,19 @@ class Bottleneck:
     """Something that limited the GPUs.
 
     Args:
-        kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`; `imbalance` between GPUs; with
-            several hosts, `start-skew` or `end-skew` between them.
+        kind: what the steps show: `input`, `copy`, `launch-bound`, `synchronization`, `communication`, `evaluation`,
+            `checkpoint` or `straggler`. Without steps, `one-core`, `all-cores`, `disk` or `unexplained`. `shm`,
+            `throttling`; `imbalance` between GPUs; with several hosts, `start-skew` or `end-skew` between them.
+        numbers: of what the steps show, `share` of their time, `seconds` and `run_share` of the run's.
         host: the host where it was measured; `None` in the verdict of a single host, or if it concerns all hosts.
+        head: the beginning of `sentence` that says what was lost and how much, such as `input wait 41%`.
     """
 
     kind: str
     sentence: str
     numbers: Mapping[str, float | int | str | None]
     host: str | None = None
+    head: str | None = None
 
 
 @dataclass(frozen=True)

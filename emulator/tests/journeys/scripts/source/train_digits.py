@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before the group exists, which its default arguments would hold
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
@@ -27,8 +28,6 @@ if "RANK" not in os.environ:
 dist.init_process_group(backend=arguments.backend)
 rank, size = dist.get_rank(), dist.get_world_size()
 
-# Before the training: a Gloo thread that still releases this tensor when Python ends aborts the process, and the threads outlive
-# `destroy_process_group` because DistributedDataParallel holds the group (torch 2.13, Python before 3.14).
 total = torch.tensor([float(rank + 1)])
 dist.all_reduce(total)
 
@@ -62,4 +61,8 @@ found = {
 print(json.dumps(found), flush=True)
 if rank == 0:
     torch.save(layers.state_dict(), Path(os.environ["SM_MODEL_DIR"]) / "model.pt")
+# A thread of Gloo that releases a Python object while Python ends aborts the process ("terminate called without an active
+# exception"; torch 2.13, Python before 3.14). The threads end with the group, which DistributedDataParallel holds.
+for held in ("logger", "reducer", "process_group"):
+    setattr(model, held, None)
 dist.destroy_process_group()
