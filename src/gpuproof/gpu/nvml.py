@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Callable
 
 from gpuproof.gpu.intensity import Counters
+from gpuproof.gpu.intensity.dcgm import Dcgm
 from gpuproof.gpu.intensity.gpm import Gpm
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -250,19 +251,28 @@ class Nvml:
             index, handle, _Caller(self._unsupported, index)
         )
 
-    def with_counters(self, reading: GpuReading, pids: frozenset[int]) -> GpuReading:
+    def with_counters(
+        self, reading: GpuReading, pids: frozenset[int], dcgm: Dcgm | None = None
+    ) -> GpuReading:
         """Add the performance counters since the previous call; never raises.
 
         In MIG mode, NVML has no utilization: it is then what the job's instances have.
 
         Args:
             pids: the job's processes, which decide whose MIG instances are read.
+            dcgm: has the counters where NVML has none.
         """
         handle = self._handles[reading.index]
         if isinstance(handle, str) or reading.error is not None:
             return reading
         own = {instance for pid, instance in reading.gpu_instances if pid in pids}
-        counters = self._gpm.read(reading.index, handle, own, _Caller(self._unsupported, reading.index))
+        call = _Caller(self._unsupported, reading.index)
+        if dcgm is None or self._gpm.supported(reading.index, handle, call):
+            counters = self._gpm.read(reading.index, handle, own, call)
+        else:
+            uuid = call("uuid", lambda: _text(self._pynvml.nvmlDeviceGetUUID(handle)))
+            targets = self._gpm.targets(reading.index, handle, own, call)
+            counters = dcgm.counters(uuid or "", targets)
         if counters is None:
             return reading
         utilization = reading.utilization

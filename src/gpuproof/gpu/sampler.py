@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 from gpuproof.gpu.aggregate import Aggregator
+from gpuproof.gpu.intensity.dcgm import Dcgm, open_dcgm
 from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
 from gpuproof.gpu.processes import (
     ProcessTree,
@@ -38,6 +39,7 @@ class Sampler:
         sees_host_pids: whether process ids here are the host's; detected if `None`.
         clock: monotonic clock, in seconds.
         wait: waits for a number of seconds, or until `stop()`; replaced in tests.
+        open_dcgm: finds the performance counters of GPUs for which NVML has none.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Sampler:
         sees_host_pids: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
+        open_dcgm: Callable[[], Dcgm | None] = open_dcgm,
     ) -> None:
         self._tree = ProcessTree(root_pid)
         self._on_sample = on_sample
@@ -62,6 +65,8 @@ class Sampler:
         self._lock = threading.Lock()
         self._aggregator = Aggregator()
         self._nvml: Nvml | None = None
+        self._open_dcgm = open_dcgm
+        self._dcgm: Dcgm | None = None
         self._gpu_indexes: range = range(0)
         self._began = 0.0
         self._last: Sample | None = None
@@ -116,6 +121,8 @@ class Sampler:
                 self._wait(next_sample_time(now, self._interval) - now)
                 self._take_sample()
         finally:
+            if self._dcgm is not None:
+                self._dcgm.close()
             if self._nvml is not None:
                 self._nvml.close()
 
@@ -128,6 +135,8 @@ class Sampler:
             self._nvml = Nvml.open()
             gpus = self._nvml.gpus()
             driver = self._nvml.driver_version()
+            if not all(self._nvml.counts_performance(gpu.index) for gpu in gpus):
+                self._dcgm = self._open_dcgm()
         except NvmlUnavailable as error:
             state, reason = (NvmlState.MISSING if error.library_missing else NvmlState.FAILED), error.reason
         comparable = sees_host_pids() if self._sees_host_pids is None else self._sees_host_pids
@@ -167,6 +176,8 @@ class Sampler:
         last = self._last
         dt = t - last.t if last else 0.0
         pids = tree.pids if tree else frozenset[int]()
+        if self._dcgm is not None:
+            self._dcgm.refresh()
         readings = tuple(self._read_gpu(index, pids) for index in self._gpu_indexes)
         self._samples += 1
         before = last.tree if last else None
@@ -185,10 +196,11 @@ class Sampler:
 
     def _read_gpu(self, index: int, tree: frozenset[int]) -> GpuReading:
         assert self._nvml is not None
-        reading = self._nvml.with_counters(self._nvml.read(index), tree)
+        reading = self._nvml.with_counters(self._nvml.read(index), tree, self._dcgm)
         # PCIe traffic takes 40 ms to read: of one GPU at a time, and only where no counter has it.
         turn = self._samples % len(self._gpu_indexes) == index
-        if turn and reading.utilization and not self._nvml.counts_performance(index):
+        counted = reading.counters is not None or self._nvml.counts_performance(index)
+        if turn and reading.utilization and not counted:
             reading = self._nvml.with_pcie(reading)
         own = sum(pid in tree for pid, _ in reading.processes or ())
         if own and own < len(reading.processes or ()):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Callable
 
-from gpuproof.gpu.intensity.measurements import GPM, Counters
+from gpuproof.gpu.intensity.measurements import GPM, WHOLE_GPU, Counters, mean_counters
 
 Call = Callable[[str, Callable[[], Any]], Any]
 """Calls one NVML function and returns its result, or `None` where it fails; the name identifies the function."""
@@ -32,7 +32,6 @@ _TRAFFIC = {"pcie_bytes_per_s": (20, 21), "nvlink_bytes_per_s": (60, 61)}
 """Ids of the traffic in both directions, in MiB/s."""
 _METRICS = (*_SHARES.values(), *(metric for pair in _TRAFFIC.values() for metric in pair))
 _MIB = 1024 * 1024
-_WHOLE_GPU = -1
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Gpm:
             return None
         targets = self.targets(index, handle, own_instances, call)
         read = [self._read(index, handle, target, call) for target in targets]
-        return _mean([counters for counters in read if counters is not None])
+        return mean_counters([counters for counters in read if counters is not None])
 
     def targets(self, index: int, handle: Any, own_instances: Collection[int], call: Call) -> Sequence[int]:
         """What to read for the job: the whole GPU, or with MIG its instances; none if they are not known."""
@@ -84,7 +83,7 @@ class Gpm:
             self._instances[index] = self._mig_instances(handle, call)
         visible = self._instances[index]
         if visible is None:
-            return (_WHOLE_GPU,)
+            return (WHOLE_GPU,)
         return sorted(own_instances) or (visible if len(visible) == 1 else ())
 
     def close(self) -> None:
@@ -113,7 +112,7 @@ class Gpm:
         buffers = self._buffers.get((index, instance)) or self._allocate(index, instance, call)
         if buffers is None:
             return None
-        if instance == _WHOLE_GPU:
+        if instance == WHOLE_GPU:
             taken = call("gpm sample", lambda: p.nvmlGpmSampleGet(handle, buffers.newer))
         else:
             taken = call("gpm mig sample", lambda: p.nvmlGpmMigSampleGet(handle, instance, buffers.newer))
@@ -164,15 +163,3 @@ def _counters(request: Any) -> Counters:
         if all(metric in values for metric in pair)
     }
     return Counters(GPM, **shares, **traffic)
-
-
-def _mean(counters: Sequence[Counters]) -> Counters | None:
-    """The mean of several MIG instances of one job; `None` for a counter that one of them lacks."""
-    if len(counters) <= 1:
-        return counters[0] if counters else None
-    means: dict[str, float] = {}
-    for name in (field.name for field in fields(Counters) if field.name != "source"):
-        values = [value for one in counters if (value := getattr(one, name)) is not None]
-        if len(values) == len(counters):
-            means[name] = sum(values) / len(values)
-    return Counters(GPM, **means)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 GPM = "gpm"
 """NVML's GPU performance monitoring: Hopper and newer."""
@@ -10,6 +11,9 @@ DCGM = "dcgm"
 """Profiling fields of NVIDIA's Data Center GPU Manager, where its daemon runs."""
 COUNTERS = "counters"
 """Neither: power, clocks, memory utilization and PCIe traffic only."""
+
+WHOLE_GPU = -1
+"""Stands where the id of a MIG instance would be."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,15 @@ class Intensity:
     power_share: float | None = None
     memory_utilization: float | None = None
     clock_share: float | None = None
+
+
+def mean_counters(counters: Sequence[Counters]) -> Counters | None:
+    """The mean over several MIG instances of one job; `None` for a counter that one of them lacks."""
+    if len(counters) <= 1:
+        return counters[0] if counters else None
+    means: dict[str, float] = {}
+    for name in (field.name for field in fields(Counters) if field.name != "source"):
+        values = [value for each in counters if (value := getattr(each, name)) is not None]
+        if len(values) == len(counters):
+            means[name] = sum(values) / len(values)
+    return Counters(counters[0].source, **means)
