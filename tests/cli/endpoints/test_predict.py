@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from support.ports import free_port
 pytestmark = pytest.mark.slow
 
 HANDLER = """
-import json, time
+import json, pathlib, time
 
 def model_fn(model_dir):
     return "m"
@@ -41,8 +43,8 @@ def transform_fn(model, body, content_type, accept):
             for number in range(3):
                 yield "piece %d\\n" % number
         return pieces(), "text/plain"
-    if value == "slow":
-        time.sleep(30)
+    while isinstance(value, dict) and not pathlib.Path(value.get("until", "/")).exists():
+        time.sleep(0.1)
     return json.dumps({"got": value}), "application/json"
 """
 ONLY_CSV = """
@@ -70,6 +72,16 @@ def account(emulator: RunningEmulator) -> Account:
 @pytest.fixture(scope="module")
 def endpoint(account: Account) -> str:
     return served(account, container(account, {"code/inference.py": HANDLER}))
+
+
+@contextlib.contextmanager
+def held(cli: CliSandbox) -> Iterator[str]:
+    """A request that is not answered within the block; later requests do not wait for it."""
+    file = cli.project / f"answer-{uuid.uuid4().hex}"
+    try:
+        yield json.dumps({"until": str(file)})
+    finally:
+        file.touch()
 
 
 @pytest.fixture
@@ -128,7 +140,8 @@ def test_a_failing_handler_is_reported_with_status_message_and_log(cli: CliSandb
 
 
 def test_a_timeout_names_the_alternative(cli: CliSandbox, endpoint: str) -> None:
-    done = cli.gpuproof("predict", endpoint, "--data", '"slow"', "--timeout", "2s")
+    with held(cli) as request:
+        done = cli.gpuproof("predict", endpoint, "--data", request, "--timeout", "2s")
     assert done.returncode == 1
     assert "did not answer within 2 s" in done.stderr
     assert "asynchronous endpoint" in done.stderr
@@ -218,11 +231,12 @@ def test_an_interrupt_while_an_asynchronous_result_is_awaited_says_what_stays(
     cli: CliSandbox, account: Account, number: signal.Signals
 ) -> None:
     name = _asynchronous(account)
-    process = cli.start("predict", name, "--data", '"slow"')
-    until(lambda: account.keys("async-out/gpuproof-inputs/"), "the upload")
-    until(lambda: "InvokeEndpointAsync" in account.emulator.operations(), "the request")
-    process.send_signal(number)
-    out, errors = process.communicate(timeout=120)
+    with held(cli) as request:
+        process = cli.start("predict", name, "--data", request)
+        until(lambda: account.keys("async-out/gpuproof-inputs/"), "the upload")
+        until(lambda: "InvokeEndpointAsync" in account.emulator.operations(), "the request")
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=120)
     assert (process.returncode, out) == (130, ""), errors
     (upload,) = account.keys("async-out/gpuproof-inputs/")
     assert f"its data was not deleted: s3://{account.bucket}/{upload}" in errors
@@ -237,10 +251,11 @@ def test_an_interrupt_ends_a_request(
     cli: CliSandbox, endpoint: str, account: Account, number: signal.Signals
 ) -> None:
     account.emulator.forget_requests()
-    process = cli.start("predict", endpoint, "--data", '"slow"', "--stream")
-    until(lambda: "InvokeEndpointWithResponseStream" in account.emulator.operations(), "the request")
-    process.send_signal(number)
-    process.communicate(timeout=120)
+    with held(cli) as request:
+        process = cli.start("predict", endpoint, "--data", request, "--stream")
+        until(lambda: "InvokeEndpointWithResponseStream" in account.emulator.operations(), "the request")
+        process.send_signal(number)
+        process.communicate(timeout=120)
     assert process.returncode == 130
 
 
@@ -281,9 +296,7 @@ def test_an_endpoint_that_is_being_created_names_the_command_that_waits(
     assert f"aws sagemaker wait endpoint-in-service --endpoint-name {name}" in done.stderr
 
 
-def test_an_endpoint_that_somebody_deletes_before_the_request(
-    cli: CliSandbox, emulator: RunningEmulator
-) -> None:
+def test_an_endpoint_that_is_deleted_before_the_request(cli: CliSandbox, emulator: RunningEmulator) -> None:
     """Without permission to describe it, an endpoint that does not exist is noticed by the request only."""
     emulator.faults("access-denied,operation=DescribeEndpoint")
     try:

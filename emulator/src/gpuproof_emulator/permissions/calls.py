@@ -84,12 +84,10 @@ def _members(request: AwsRequest, operation: OperationName) -> dict[str, str]:
         return _s3_members(request, operation.operation)
     if request.form:
         return request.form
-    members: dict[str, str] = {}
-    if operation.service != "sagemaker-runtime":
-        members = dict(_flatten(_document(request)))
     if operation.service == "sagemaker-runtime":
-        members["EndpointName"] = unquote(request.path.split("/")[2])
-    elif operation.service == "scheduler":
+        return {"EndpointName": unquote(request.path.split("/")[2])}
+    members = dict(_flatten(_document(request)))
+    if operation.service == "scheduler":
         members["Name"] = unquote(request.path.rpartition("/")[2])
         members |= {name[:1].upper() + name[1:]: value for name, value in parse_qsl(request.query)}
     return members

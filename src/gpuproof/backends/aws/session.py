@@ -122,7 +122,7 @@ class AwsSession:
         session = self._open_session()
         with self._lock, self._translated("", ""):
             if not on_ec2():
-                # Elsewhere, its last resort takes seconds, and asks whoever has the address in this network.
+                # Elsewhere, its last resort takes seconds, and asks the host that has the address in this network.
                 session._session.get_component("credential_provider").remove("iam-role")  # noqa: SLF001
             return session.get_credentials() is not None
 

@@ -38,7 +38,7 @@ SageMaker does not stop an instance that is Pending; it is waited for.
 _OPEN = """\
 Open a notebook instance in the browser, and print what the GPU check at its start found.
 
-The address contains a token: whoever has it uses the notebook instance, with the rights of its role. It is valid for five
+The address contains a token: anyone who has it can use the notebook instance, with the permissions of its role. It is valid for five
 minutes. It is printed only with --no-browser.
 """
 _DELETE = """\
@@ -86,7 +86,7 @@ def add_parser(commands: Subparsers) -> None:
     delete = add_command(actions, "delete", "delete a notebook instance and its volume", _DELETE)
     add_name(delete)
     delete.add_argument("--yes", action="store_true", help="do not ask, if GPUproof created it")
-    delete.add_argument("--force", action="store_true", help="do not ask, whoever created it")
+    delete.add_argument("--force", action="store_true", help="do not ask for confirmation, even if another user created it")
     add_timeout(delete)
     delete.set_defaults(run=_delete)
 

@@ -36,7 +36,7 @@ def plan_log_group(aws: Aws) -> tuple[ApiCall, ...]:
     retention = {**group, "retentionInDays": RETENTION_DAYS}
     return (
         ApiCall("logs", "create_log_group", group, f"create the log group {LOG_GROUP}"),
-        ApiCall("logs", "put_retention_policy", retention, f"have it keep lines for {RETENTION_DAYS} days"),
+        ApiCall("logs", "put_retention_policy", retention, f"set its retention to {RETENTION_DAYS} days"),
     )
 
 

@@ -111,7 +111,7 @@ class Notebook:
         return self._status_after(("Stopping",)) if wait and status == "Stopping" else status
 
     def open(self) -> str:
-        """An address that opens it, after waiting until it is in service. Whoever has the address has the role's rights.
+        """An address that opens it, after waiting until it is in service. Anyone who has the address has the role's permissions.
 
         Raises:
             NotebookFailed: it is not running.
