@@ -162,7 +162,8 @@ class Watch:
             self.risk = str(notice.get("noticeTime"))
             if self._stops_at_rebalance:
                 return Event(
-                    Reason.INTERRUPTED, "EC2 sent a rebalance recommendation for the spot instance (rebalance: stop)"
+                    Reason.INTERRUPTED,
+                    "EC2 sent a rebalance recommendation for the spot instance (rebalance: stop)",
                 )
         return None
 

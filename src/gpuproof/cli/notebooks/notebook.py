@@ -86,7 +86,9 @@ def add_parser(commands: Subparsers) -> None:
     delete = add_command(actions, "delete", "delete a notebook instance and its volume", _DELETE)
     add_name(delete)
     delete.add_argument("--yes", action="store_true", help="do not ask, if GPUproof created it")
-    delete.add_argument("--force", action="store_true", help="do not ask for confirmation, even if another user created it")
+    delete.add_argument(
+        "--force", action="store_true", help="do not ask for confirmation, even if another user created it"
+    )
     add_timeout(delete)
     delete.set_defaults(run=_delete)
 
