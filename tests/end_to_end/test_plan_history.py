@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,14 @@ def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.1")
     assert done.returncode == 0, done.stderr
     assert "memory 2.9 GiB, planned" in done.stderr + done.stdout
+    mfu = mfu_of_newest(sandbox)
+    # A product forward and one backward, for the weights: 2 x 2 x 8 x 16 x 4.
+    assert (mfu["flops_per_step"], mfu["source"], mfu["lower_bound"]) == (2048, "plan", True)
+    assert mfu["peak_flops"] == 35e12
+    assert "of A10G's 35 TFLOP/s in TF32 (FLOPs from gpuproof plan" in done.stderr + done.stdout
     other = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge", "--", "0.2")
     assert "planned" not in other.stderr + other.stdout
+    assert mfu_of_newest(sandbox) is None
 
     from_python = subprocess.run(
         [sys.executable, "-c", FROM_PYTHON],
@@ -94,6 +101,11 @@ def test_runs_are_compared_with_their_plans_and_correct_the_next_one(
     assert old["value"] < new["value"] < 3000 << 20
     assert new["high"] / new["low"] < old["high"] / old["low"]
     assert any("your own runs" in text for text in json.loads(again.stdout)["warnings"])
+
+
+def mfu_of_newest(sandbox: CliSandbox) -> dict[str, Any] | None:
+    newest = max(sandbox.runs.glob("*/verdict.json"), key=lambda path: path.stat().st_mtime)
+    return json.loads(newest.read_text()).get("mfu")
 
 
 def one_key(line: str) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.verdict import Bottleneck, Expectation, HostReport, judge, merge_hosts
+from gpuproof.agent.verdict import Bottleneck, Expectation, GpuVerdict, HostReport, judge, merge_hosts
+from gpuproof.agent.verdict.evidence import Mfu
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
-from gpuproof.terminal.verdict import paragraphs_and_table, render, sparkline
+from gpuproof.terminal.verdict import mfu_text, paragraphs_and_table, render, sparkline
 from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
 from support.step_documents import document
 
@@ -199,6 +200,18 @@ def test_no_sentence_about_hosts_is_wider_than_the_terminal(width: int, gpus: in
     page = hosts_page((SLOW_GPU,) * gpus, (BUSY_GPU,) * gpus, None, width=width, unicode=False)
     assert page.isascii()
     assert max(len(line) for line in page.splitlines()) <= max(width, 75)
+
+
+def test_the_model_flops_utilization_names_peak_precision_and_source():
+    gpus = [GpuVerdict(index, "NVIDIA A100-SXM4-40GB", worked=True) for index in range(4)]
+    found = Mfu(0.41, 1e15, 1.954, 1248e12, "bfloat16", "plan")
+    assert mfu_text(found, gpus) == (
+        "41% of 4 x A100-SXM4-40GB's 312 TFLOP/s in bfloat16 (FLOPs from gpuproof plan)"
+    )
+    bound = Mfu(0.0003, 1e10, 1.0, 35e12, "tf32", "plan", lower_bound=True)
+    assert mfu_text(bound, [GpuVerdict(0, "NVIDIA A10G", worked=True)]) == (
+        "at least 0.03% of A10G's 35 TFLOP/s in TF32 (FLOPs from gpuproof plan; float32, perhaps without TF32)"
+    )
 
 
 def test_throughput_is_shown_for_the_job_each_gpu_and_the_ranks():

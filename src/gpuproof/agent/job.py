@@ -10,7 +10,17 @@ from typing import Any
 
 VERSION = 1
 
-_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused", "mpi_options", "machine")
+_NESTED = (
+    "arguments",
+    "channels",
+    "hosts",
+    "mounts",
+    "outputs",
+    "if_gpu_unused",
+    "mpi_options",
+    "machine",
+    "planned_flops",
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,23 @@ class MachineSettings:
 
 
 @dataclass(frozen=True)
+class PlannedFlops:
+    """What `gpuproof plan` found of a step of the script, with the same arguments.
+
+    Args:
+        flops: of one step on one GPU, forward and backward, without what is recomputed.
+        examples: of this step, on one GPU.
+        gpus: of the job, as planned.
+        precision: such as `float32` or `amp-bfloat16`.
+    """
+
+    flops: float
+    examples: int | None
+    gpus: int
+    precision: str | None
+
+
+@dataclass(frozen=True)
 class AgentJob:
     """A complete description of one run, independent of the catalogue, AWS and the user's files.
 
@@ -103,6 +130,7 @@ class AgentJob:
         rendezvous_timeout: seconds within which the agents of all hosts have to reach the first one.
         machine: what runs instead of a script; `None` for a script. A machine has the contract of a training job.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`, if other hosts use the machine's other GPUs; `None` leaves it.
+        planned_flops: of a step, if the script was planned; the verdict has the model FLOPs utilization then.
         region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
     """
 
@@ -145,6 +173,7 @@ class AgentJob:
     visible_devices: str | None = None
     region: str | None = None
     machine: MachineSettings | None = None
+    planned_flops: PlannedFlops | None = None
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
@@ -160,6 +189,7 @@ class AgentJob:
         plain = {name: value for name, value in document.items() if name not in _NESTED}
         rule = document.get("if_gpu_unused")
         machine = document.get("machine")
+        planned = document.get("planned_flops")
         return cls(
             **plain,
             arguments=tuple(document.get("arguments", ())),
@@ -170,4 +200,5 @@ class AgentJob:
             outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
             if_gpu_unused=UnusedGpuRule(**rule) if rule else None,
             machine=MachineSettings(**machine) if machine else None,
+            planned_flops=PlannedFlops(**planned) if planned else None,
         )

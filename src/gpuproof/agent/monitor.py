@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge,
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.gpus import hidden_gpus
 from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
+from gpuproof.agent.verdict.mfu import host_mfu
 from gpuproof.agent.verdict.schema import CPU_ONLY
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.agent.verdict.stragglers import HostFacts, find_straggler
@@ -115,9 +116,12 @@ class Monitor:
         verdict = judge(self._expectation, self._of_host(telemetry))
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
+        counts = list(_read_documents(throughput, _LONGEST_COUNTS))
+        step_documents = list(_read_documents(steps, _LONGEST_STEPS))
         return replace(
-            _with_steps(verdict, telemetry, _read_documents(steps, _LONGEST_STEPS)),
-            throughput=host_throughput(_read_documents(throughput, _LONGEST_COUNTS)),
+            _with_steps(verdict, telemetry, step_documents),
+            throughput=host_throughput(counts),
+            mfu=host_mfu(verdict.gpus, counts, step_documents, self._job.planned_flops, len(self._job.hosts)),
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
         )
@@ -156,7 +160,7 @@ class Monitor:
         )
 
 
-def _with_steps(verdict: Verdict, telemetry: Telemetry, documents: Iterator[Mapping[str, Any]]) -> Verdict:
+def _with_steps(verdict: Verdict, telemetry: Telemetry, documents: Iterable[Mapping[str, Any]]) -> Verdict:
     """The verdict with where the time of the steps went, and what that says about the bottleneck."""
     steps = host_steps(documents)
     if steps is None:

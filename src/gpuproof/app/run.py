@@ -131,7 +131,14 @@ def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend
         # Findings come before the requests that planning makes.
         _check(job, options, reporter, is_remote=True)
     plan = backend.plan(
-        job, PlanOptions(fresh=options.fresh, flags=flags, dry_run=options.dry_run, wait=options.wait)
+        job,
+        PlanOptions(
+            fresh=options.fresh,
+            flags=flags,
+            dry_run=options.dry_run,
+            wait=options.wait,
+            planned_flops=PlannedRuns().flops(job),
+        ),
     )
     if not backend.is_remote:
         _check(job, options, reporter, is_remote=False, python=flags.get("python"))
@@ -163,6 +170,7 @@ def _choose(job: AnyJob, options: RunOptions, reporter: Reporter) -> Choice:
             profile=options.profile,
             notify=reporter.step,
             predict=lambda types: predict(job, types, reporter),
+            planned_flops=PlannedRuns().flops(job),
         )
     finally:
         reporter.end_progress()

@@ -15,6 +15,7 @@ from gpuproof.backends.events import Artifact, Event, Live, Notice, Output, Tran
 from gpuproof.backends.record import RunRecord
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.backends.agent_job.machine import JupyterServer
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.offer import Offer
@@ -298,6 +299,7 @@ class PlanOptions:
         check_quota: leave out instance types whose quota is known to be too small, if that takes more requests.
         dry_run: whether the plan is only shown, for which no account is needed.
         wait: whether the run will be followed to its end, so that it must be able to end.
+        planned_flops: of a step of the script, if it was planned.
     """
 
     fresh: bool = False
@@ -305,6 +307,7 @@ class PlanOptions:
     check_quota: bool = False
     dry_run: bool = False
     wait: bool = False
+    planned_flops: PlannedFlops | None = None
 
 
 P = TypeVar("P", bound=Plan)

@@ -19,7 +19,7 @@ from gpuproof.agent.verdict import (
     Throughput,
     Verdict,
 )
-from gpuproof.agent.verdict.evidence import PHASES, Steps
+from gpuproof.agent.verdict.evidence import PHASES, Mfu, Steps
 from gpuproof.agent.verdict.limiting_phase import PHASE_NAMES
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
 from gpuproof.terminal.table import Table
@@ -95,6 +95,30 @@ def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True
     return "".join(_level(value, levels) for value in _resampled(values, columns))
 
 
+_FLOP_SOURCES = {"plan": "gpuproof plan", "script": "the script"}
+_PRECISIONS = {"tf32": "TF32", "float8": "FP8"}
+
+
+def mfu_text(mfu: Mfu, gpus: Sequence[GpuVerdict]) -> str:
+    """The model FLOPs utilization with what it is a share of, and where its FLOPs come from.
+
+    Args:
+        gpus: of the verdict.
+    """
+    working = [gpu for gpu in gpus if gpu.worked]
+    names = {(gpu.name or "GPU").removeprefix("NVIDIA ") for gpu in working}
+    if len(names) == 1 and working:
+        count = f"{len(working)} x " if len(working) > 1 else ""
+        of = f"{count}{names.pop()}'s {mfu.peak_flops / len(working) / 1e12:.4g} TFLOP/s"
+    else:
+        of = f"{mfu.peak_flops / 1e12:.4g} TFLOP/s of {len(working)} GPUs"
+    share = f"at least {100 * mfu.share:.2g}%" if mfu.lower_bound else format_share(mfu.share)
+    precision = _PRECISIONS.get(mfu.precision, mfu.precision)
+    setting = "; float32, perhaps without TF32" if mfu.lower_bound else ""
+    source = _FLOP_SOURCES.get(mfu.source, mfu.source)
+    return f"{share} of {of} in {precision} (FLOPs from {source}{setting})"
+
+
 def paragraphs_and_table(verdict: Mapping[str, object]) -> tuple[list[tuple[str, str]], Table | None]:
     """What `render` shows: labels with their texts, and the table of the GPUs if there is one.
 
@@ -159,6 +183,8 @@ def _after(verdict: Verdict) -> Iterator[_Paragraph]:
         yield _Paragraph("throughput", _throughput(verdict, verdict.throughput))
     if verdict.energy is not None:
         yield _Paragraph("energy", f"{format_energy(verdict.energy.joules)} by the GPUs")
+    if verdict.mfu is not None:
+        yield _Paragraph("mfu", mfu_text(verdict.mfu, verdict.gpus))
     if verdict.processes is not None:
         yield _Paragraph("processes", _processes(verdict))
     yield from (_Paragraph("note", note) for note in verdict.notes)

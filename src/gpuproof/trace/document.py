@@ -88,6 +88,7 @@ class Input:
         steps_per_epoch: batches of one pass over the data, if its length is known.
         bytes: of one batch, copied to the GPU.
         synthetic: the data was made up, so `host_s` says nothing.
+        batches: of one step: more than one if the script accumulates gradients.
     """
 
     samples: int | None = None
@@ -96,6 +97,7 @@ class Input:
     steps_per_epoch: int | None = None
     bytes: int = 0
     synthetic: bool = False
+    batches: int = 1
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ class Mfu:
         flops_per_step: of all ranks together, without recomputation.
         step_s: mean time of a step, in seconds.
         peak_flops: dense peak of all working GPUs for this precision, in FLOP/s.
-        precision: such as `bfloat16`.
+        precision: `bfloat16`, `float16`, `tf32`, `float32` or `float8`.
         source: where `flops_per_step` comes from: `plan`, `script` or the name of a framework's own count.
+        lower_bound: the share is at least this, because the script computes in float32 and it is unknown whether as TF32.
     """
 
     share: float
@@ -75,6 +76,7 @@ class Mfu:
     peak_flops: float
     precision: str
     source: str
+    lower_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,18 +188,12 @@ class Straggler:
 
 @dataclass(frozen=True)
 class Steps:
-    """Where the time of a run's steps went: means over its ranks.
-
-    Args:
-        windows: steps per second of the first rank in consecutive windows of about equal length, at most 64; empty if the run was
-            short. `gpuproof compare` estimates the noise from them.
-    """
+    """Where the time of a run's steps went: means over its ranks."""
 
     total: StepTimes
     epochs: tuple[StepTimes, ...] = ()
     ranks: tuple[RankSteps, ...] = ()
     straggler: Straggler | None = None
-    windows: tuple[float, ...] = ()
 
 
 def intensity_from(value: Mapping[str, Any] | None) -> Intensity | None:
@@ -222,7 +218,6 @@ def steps_from(value: Mapping[str, Any] | None) -> Steps | None:
         epochs=tuple(_times(epoch) for epoch in value.get("epochs", ())),
         ranks=tuple(rank_steps_from(rank) for rank in value.get("ranks", ())),
         straggler=Straggler(**known_fields(Straggler, straggler)) if straggler else None,
-        windows=tuple(value.get("windows", ())),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable
 from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
 from gpuproof.agent.verdict.energy import job_energy
 from gpuproof.agent.verdict.evidence import Steps
+from gpuproof.agent.verdict.mfu import job_mfu
 from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
     IDLE,
@@ -120,6 +121,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
         samples=sum(verdict.samples for verdict in read.values()),
         notes=tuple(_notes(names, read)),
         throughput=job_throughput([host.throughput for host in hosts if host.throughput is not None]),
+        mfu=job_mfu([read[name].mfu for name in names if name in read and read[name].gpus_working]),
         energy=job_energy(host.energy for host in hosts),
         steps=steps,
         hosts=hosts,

@@ -18,6 +18,7 @@ from gpuproof.jobs.script_job import expanded
 from gpuproof.util.humanize import format_duration, format_usd
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.jobs.script_job import AnyJob
 
 _SAGEMAKER_PREFIX = "ml."
@@ -124,6 +125,7 @@ def choose_backend(
     profile: str | None = None,
     notify: Callable[[str], None] | None = None,
     predict: Predict | None = None,
+    planned_flops: PlannedFlops | None = None,
 ) -> Choice:
     """Plan a job on each backend, on demand and with spot capacity, and choose the cheapest. Creates nothing.
 
@@ -137,6 +139,7 @@ def choose_backend(
         wait: whether the run will be followed to its end.
         profile: the AWS profile; the default one if None.
         notify: called with each step.
+        planned_flops: of a step of the script, if it was planned.
         predict: called if the backends would use different instance types: the cost of the whole job decides then.
 
     Raises:
@@ -149,7 +152,9 @@ def choose_backend(
         for item in _plan_on(
             backend.open(region=job.resources.region, profile=profile),
             portable,
-            PlanOptions(fresh=fresh, check_quota=True, dry_run=dry_run, wait=wait),
+            PlanOptions(
+                fresh=fresh, check_quota=True, dry_run=dry_run, wait=wait, planned_flops=planned_flops
+            ),
             notify or _ignore,
         )
     ]

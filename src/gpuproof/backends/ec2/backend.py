@@ -6,6 +6,7 @@ Everything else, and boto3 with it, is imported on first use: printing help text
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.base import Flag, PlanOptions
@@ -54,7 +55,7 @@ class EC2Backend(RemoteBackend):
                 remedy="Start it with `gpuproof emulator --boot-instances` (as root on Linux). "
                 "--dry-run shows the plan, --detach only records the launch.",
             )
-        return plan
+        return replace(plan, planned_flops=options.planned_flops)
 
     def submit(self, plan: EC2Plan, progress: SubmitProgress) -> Iterator[EC2Run]:
         """Start the run; see `gpuproof.backends.ec2.submit.submit`."""

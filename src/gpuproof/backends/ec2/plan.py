@@ -49,6 +49,7 @@ from gpuproof.jobs.validators import is_s3
 from gpuproof.units import Duration
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.backends.base import Run
 
 
@@ -71,6 +72,7 @@ class EC2Plan(DisplayedPlan):
             there is none.
         log_calls: the calls that create the log group of all runs; none if it exists.
         cluster_key: the secret of the hosts' agents; empty on one host.
+        planned_flops: of a step of the script, if it was planned.
     """
 
     job: Job
@@ -91,6 +93,7 @@ class EC2Plan(DisplayedPlan):
     schedule_role: str | None = None
     log_calls: tuple[ApiCall, ...] = ()
     cluster_key: str = ""
+    planned_flops: PlannedFlops | None = None
 
     @property
     def target(self) -> EC2Target:
@@ -168,7 +171,7 @@ class EC2Plan(DisplayedPlan):
     def agent_job(self, target: EC2Target) -> AgentJob:
         """The agent's job for an instance type."""
         planned = container_job(self.job, self.run_id, target.name, target.expected)
-        return target.launch.apply(planned, self.cluster_key)
+        return replace(target.launch.apply(planned, self.cluster_key), planned_flops=self.planned_flops)
 
     def host_parameters(self, target: EC2Target) -> HostParameters:
         """The parameters of the host's program on an instance type."""

@@ -6,6 +6,7 @@ Planning and submitting are imported on first use: listing runs and printing hel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -93,12 +94,13 @@ class LocalBackend:
         from gpuproof.backends.local.plan import plan_run
 
         options = options or PlanOptions()
-        return plan_run(
+        plan = plan_run(
             job,
             python=options.flags.get("python"),
             isolation=options.flags.get("isolation") or "auto",
             fresh=options.fresh,
         )
+        return replace(plan, planned_flops=options.planned_flops)
 
     def prepare(self, plan: LocalPlan, progress: SubmitProgress) -> LocalPlan:
         """Download the inputs that are on S3."""

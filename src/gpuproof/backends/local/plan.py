@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from gpuproof.util.installed_frameworks import FRAMEWORK_DISTRIBUTIONS, installe
 from gpuproof.util.versions import version_key
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
     from gpuproof.jobs.script_job import AnyJob
@@ -61,6 +62,7 @@ class LocalPlan(DisplayedPlan):
         fresh: start without an earlier run's checkpoints.
         cluster_key: the secret of the hosts' agents; empty on one host.
         warnings: what the user should know before the run starts.
+        planned_flops: of a step of the script, if it was planned.
     """
 
     job: AnyJob
@@ -77,6 +79,7 @@ class LocalPlan(DisplayedPlan):
     run_id: None = None
     offer: None = None
     max_usd: float = 0.0
+    planned_flops: PlannedFlops | None = None
 
     @property
     def remote_inputs(self) -> dict[str, S3Prefix]:
@@ -105,7 +108,7 @@ class LocalPlan(DisplayedPlan):
             sources=self.sources,
             isolation=self.isolation,
         )
-        return self.launch.apply(agent_job, self.cluster_key)
+        return replace(self.launch.apply(agent_job, self.cluster_key), planned_flops=self.planned_flops)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts. Starts the script's interpreter to find out which frameworks it has."""

@@ -6,6 +6,7 @@ Everything else, and boto3 with it, is imported on first use: printing help text
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuproof.backends.base import PlanOptions
@@ -32,9 +33,10 @@ class SageMakerBackend(RemoteBackend):
         from gpuproof.jobs.script_job import expanded
 
         options = options or PlanOptions()
-        return Planner(self.planning_client(options), self.cache).plan(
+        plan = Planner(self.planning_client(options), self.cache).plan(
             expanded(job), fresh=options.fresh, check_quota=options.check_quota
         )
+        return replace(plan, planned_flops=options.planned_flops)
 
     def submit(self, plan: SageMakerPlan, progress: SubmitProgress) -> Iterator[SageMakerRun]:
         """Start the run; see `gpuproof.backends.sagemaker.submit.submit`."""

@@ -36,6 +36,7 @@ from gpuproof.units import Duration
 from gpuproof.util.humanize import format_usd
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.backends.base import Run
 
 
@@ -52,6 +53,7 @@ class SageMakerPlan(DisplayedPlan):
         fresh: whether it starts without earlier checkpoints.
         cluster_key: the secret of the hosts' agents; empty on one host.
         warnings: what the user should know before the run starts.
+        planned_flops: of a step of the script, if it was planned.
     """
 
     job: SageMakerJob
@@ -66,6 +68,7 @@ class SageMakerPlan(DisplayedPlan):
     fresh: bool
     cluster_key: str
     warnings: tuple[str, ...]
+    planned_flops: PlannedFlops | None = None
 
     @property
     def target(self) -> Target:
@@ -133,9 +136,8 @@ class SageMakerPlan(DisplayedPlan):
 
     def agent_job(self, target: Target) -> AgentJob:
         """The agent's job for an instance type."""
-        return target.launch.apply(
-            container_job(self.job, self.run_id, target.name, target.expected), self.cluster_key
-        )
+        planned = container_job(self.job, self.run_id, target.name, target.expected)
+        return replace(target.launch.apply(planned, self.cluster_key), planned_flops=self.planned_flops)
 
     def request(self, target: Target) -> JobRequest:
         """The input of the request that creates the job on an instance type."""

@@ -85,7 +85,7 @@ def compared(plan: Mapping[str, Any], run: Mapping[str, Any], measured: Measurem
     if measured.memory is not None and plan["framework"] != "tensorflow":
         found["memory"] = {**estimate["memory"], "measured": measured.memory}
     if measured.examples_per_s is not None and plan["batch"]:
-        seconds = plan["batch"] * measured.gpus / measured.examples_per_s
+        seconds = (plan.get("examples") or plan["batch"]) * measured.gpus / measured.examples_per_s
         found["time"] = {**estimate["time"], "measured": seconds}
     if "memory" not in found and "time" not in found:
         return "it measured neither memory nor throughput"

@@ -18,6 +18,9 @@ from gpuproof.planning.scaling import sharded
 from gpuproof.planning.script_plan import ScriptPlan
 from gpuproof.planning.time import estimate_step
 from gpuproof.planning.tracing import TraceRequest
+from gpuproof.trace.document import ATTENTION, BMM, CONV, DEPTHWISE_CONV, GEMM, GROUPED_CONV, Trace
+
+_MODEL_CLASSES = (GEMM, BMM, ATTENTION, CONV, GROUPED_CONV, DEPTHWISE_CONV)
 
 
 def remember_plan(
@@ -82,8 +85,37 @@ def plan_entry(
         "precision": plan.trace.precision,
         "batch": plan.trace.input.samples,
         "gpus": plan.conditions.gpus,
+        "examples": None
+        if plan.trace.input.samples is None
+        else plan.trace.input.samples * plan.trace.input.batches,
+        "model_flops": model_flops(plan.trace, plan.conditions.gpus),
         "estimates": dict(_estimates(plan, catalogue, coefficients)),
     }
+
+
+def model_flops(trace: Trace, gpus: int) -> float | None:
+    """FLOPs that the model needs for a step on one GPU: those of products and convolutions, without recomputation.
+
+    `None` if the trace does not say: with activation checkpointing its backward pass has the recomputation, which is told apart only where
+    all parameters are trained, because the backward pass then needs twice the FLOPs of the forward pass; and one process that feeds
+    several GPUs has the FLOPs of all of them.
+    """
+    if gpus > 1 and trace.strategy in ("data-parallel", "mirrored"):
+        return None
+    forward, backward = _flops(trace, "forward"), _flops(trace, "backward")
+    if trace.checkpointing and backward:
+        if trace.trainable < trace.parameters:
+            return None
+        backward = 2 * forward
+    return forward + backward or None
+
+
+def _flops(trace: Trace, phase: str) -> float:
+    return sum(
+        operator.flops * operator.calls
+        for operator in trace.operators
+        if operator.kind in _MODEL_CLASSES and operator.phase == phase
+    )
 
 
 def _estimates(

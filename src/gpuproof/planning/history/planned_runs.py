@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING
 from gpuproof.planning.history.store import HistoryStore
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.backends.base import Run
     from gpuproof.jobs.script_job import AnyJob
 
 
 class PlannedRuns:
     """Learns of runs; a history that cannot be written is no reason to lose one."""
+
+    def flops(self, job: AnyJob) -> PlannedFlops | None:
+        """The FLOPs of a step, if the script was planned with the job's arguments."""
+        store = HistoryStore()
+        if not store.path.exists():
+            return None
+        from gpuproof.planning.history.runs import planned_flops  # most runs were not planned
+
+        with suppress(OSError):
+            return planned_flops(store, job)
+        return None
 
     def submitted(self, job: AnyJob, run: Run) -> None:
         """Record the run, if its script was planned."""

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import hyperparameter_arguments
+from gpuproof.agent.job import PlannedFlops
 from gpuproof.agent.verdict import Verdict
 from gpuproof.backends.registry import find_run
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, RunNotFound
 from gpuproof.planning.history.comparison import compared, measurement
 from gpuproof.planning.history.script_key import script_key
-from gpuproof.planning.history.store import COMPARISON, RUN, HistoryStore
+from gpuproof.planning.history.store import COMPARISON, RUN, History, HistoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,19 +52,46 @@ def record_run(store: HistoryStore, job: AnyJob, run: Run) -> bool:
         OSError: the history cannot be written.
     """
     history = store.read()
-    if job.kind != "training" or not history.plans:
+    key = _key(history, job)
+    if key is None or history.plan_of(key) is None:
         return False
-    words = (*hyperparameter_arguments(job.hyperparameters), *job.arguments)
-    try:
-        key = script_key(Path(job.source_dir) / job.entry_point, words)
-    except OSError:
-        return False
-    if history.plan_of(key) is None or any(entry.get("run") == run.id for entry in history.runs):
+    if any(entry.get("run") == run.id for entry in history.runs):
         return False
     record = run.record
     entry = {"key": key, "run": run.id, "backend": run.backend, "region": record.document.get("region")}
     store.append(RUN, {**entry, "created": record.created})
     return True
+
+
+def planned_flops(store: HistoryStore, job: AnyJob) -> PlannedFlops | None:
+    """The FLOPs of a step by the newest plan of a job's script with these arguments; `None` without one that has them.
+
+    Args:
+        store: of the history.
+        job: to be submitted.
+    """
+    history = store.read()
+    key = _key(history, job)
+    plan = None if key is None else history.plan_of(key)
+    flops = None if plan is None else plan.get("model_flops")
+    if plan is None or not flops:
+        return None
+    # TensorFlow computes float32 as TF32 where the GPU can: https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_tensor_float_32_execution
+    is_tf32 = plan["framework"] == "tensorflow" and plan.get("precision") == "float32"
+    return PlannedFlops(
+        flops, plan.get("examples"), plan["gpus"], "tf32" if is_tf32 else plan.get("precision")
+    )
+
+
+def _key(history: History, job: AnyJob) -> str | None:
+    """What a plan of the job's script has for a key; `None` for a job that cannot have been planned."""
+    if job.kind != "training" or not history.plans:
+        return None
+    words = (*hyperparameter_arguments(job.hyperparameters), *job.arguments)
+    try:
+        return script_key(Path(job.source_dir) / job.entry_point, words)
+    except OSError:
+        return None
 
 
 def compare_runs(store: HistoryStore, catalogue: Catalogue, only: str | None = None) -> list[NotCompared]:

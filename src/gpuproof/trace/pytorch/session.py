@@ -343,6 +343,7 @@ class TorchSession:
             workers=loader.workers,
             steps_per_epoch=None if loader.length is None else max(1, loader.length // max(1, batches)),
             bytes=size,
+            batches=max(1, batches),
         )
 
     def _assumptions(self, marks: list[Mark]) -> list[Note]:
