@@ -84,6 +84,25 @@ def test_a_partly_used_machine_is_accepted_with_no_require_gpu_and_still_called_
     assert "partly used" in sandbox.gpuproof("ps").stdout
 
 
+def test_a_gpu_that_only_spins_is_occupied_with_code_4(
+    sandbox: CliSandbox, machine: Scenario, tmp_path: Path
+) -> None:
+    machine.gpu(0, "NVIDIA H100 80GB HBM3", compute_capability=(9, 0), power_limit_w=700)
+    machine.spins(tmp_path / "pid").run_in_real_time()
+    # Samples are at least a quarter of a second apart, and five seconds of them are evidence.
+    busy(sandbox, [tmp_path / "pid"], looks=26)
+    done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.p5.4xlarge")
+    assert done.returncode == 4
+    shown = " ".join(done.stderr.split())
+    assert "occupied: GPU 0 did no work (busy 100%" in shown
+    assert "a kernel that computes nothing occupies 1 of 132 multiprocessors" in shown
+    assert "FAILED: the requested GPU did no work (exit code 4" in shown
+    assert "occupied" in sandbox.gpuproof("ps").stdout
+    result = sandbox.run_json("train.py", "--instance-type", "ml.p5.4xlarge", "--no-require-gpu")
+    assert (result["verdict"]["outcome"], result["exit_code"]) == ("occupied", 0)
+    assert result["verdict"]["gpus"][0]["activity"]["certainty"] == "measured"
+
+
 def test_work_of_another_process_is_not_the_jobs(sandbox: CliSandbox, machine: Scenario) -> None:
     # Process 1 is there on every machine, and is not the script's.
     machine.gpu(0).at(0, util=95, memory_mib=20_000, processes={1: 20_000}).write()

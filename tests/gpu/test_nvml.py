@@ -36,6 +36,25 @@ def test_a_gpu_is_described(scenario: Scenario):
     assert info.pci_bus_id == "00000000:10:00.0"
 
 
+@pytest.mark.parametrize(
+    ("capability", "cores", "multiprocessors"),
+    [((7, 0), 5120, 80), ((7, 5), 2560, 40), ((8, 0), 6912, 108), ((8, 9), 7424, 58), ((9, 0), 16896, 132)],
+    ids=["V100", "T4", "A100", "L4", "H100"],
+)
+def test_multiprocessors_follow_from_the_cores(
+    scenario: Scenario, capability: tuple[int, int], cores: int, multiprocessors: int
+):
+    scenario.gpu(0, compute_capability=capability).health(0, cores=cores).write()
+    with Nvml.open() as open_nvml:
+        assert open_nvml.gpus()[0].multiprocessors == multiprocessors
+
+
+def test_a_driver_that_does_not_count_cores_leaves_multiprocessors_unknown(scenario: Scenario):
+    scenario.gpu(0).write()
+    with Nvml.open() as open_nvml:
+        assert open_nvml.gpus()[0].multiprocessors is None
+
+
 def test_a_reading_has_everything_in_plain_units(scenario: Scenario):
     scenario.gpu(0).at(
         0,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuproof.gpu.aggregate import Aggregator
+from gpuproof.gpu.intensity import Counters
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import BusyProcess, CpuUse, ProcessReading, ShmReading, TreeReading
 from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
@@ -20,6 +21,22 @@ OUTSIDER = 90210
 """A process that exists only outside this container."""
 
 GPU_MIB = 23028
+SPINNING = Counters(
+    "gpm",
+    1.0,
+    1 / 80,
+    1 / (80 * 64),
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    1e-4,
+    0.0,
+    pcie_bytes_per_s=1e6,
+    nvlink_bytes_per_s=0.0,
+)
+"""Counters of a GPU with 80 multiprocessors, of which one runs a thread that waits."""
+TRAINING = Counters("gpm", 0.97, 0.85, 0.4, 0.45, 0.0, 0.1, 0.02, 0.1, 0.4, 5e7, 0.0)
 Timeline = Callable[[int, float], GpuReading]
 
 
@@ -83,11 +100,15 @@ def watched(
     read_rate: float = 0.0,
     shm: ShmReading | None = None,
     nvml: str = NvmlState.AVAILABLE,
+    multiprocessors: int | None = 80,
     **aggregator: Any,
 ) -> Telemetry:
     """What the aggregator makes of a run with these GPUs, looked at every `step` seconds from `begin` on."""
     infos = tuple(
-        GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0, 1710)
+        replace(
+            GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0, 1710),
+            multiprocessors=multiprocessors,
+        )
         for index in range(len(gpus))
     )
     options = {"pids_comparable": True, "cpu_count": 8, **aggregator}

@@ -221,18 +221,30 @@ class Scenario:
         memory_mib: int = 4000,
         power_w: float = 200,
         visible: bool = True,
+        counters: Mapping[str, float] = MappingProxyType({}),
     ) -> "Scenario":
         """While a process lives whose id stands in `pid_file`, it has `gpu` and works on it.
 
         Args:
             seconds: on the scenario's clock, when this begins.
             visible: whether NVML lists the process; in a container it does not.
+            counters: performance counters meanwhile, as for `at`.
         """
         listed = f"@:{memory_mib}:{util}" if visible else ""
         self._rows.append(
-            f"at {seconds} {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed} when={pid_file}"
+            f"at {seconds} {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed}"
+            f"{_words(counters)} when={pid_file}"
         )
         return self
+
+    def spins(self, pid_file: Path, gpu: int = 0) -> "Scenario":
+        """Like `when_registered`, on a GPU with performance counters: one thread spins on one of its 132 multiprocessors."""
+        self.health(gpu, gpm=1, cores=132 * 128)
+        spin = {"gr": 100, "sm": 0.758, "occupancy": 0.012, "integer": 0.005}
+        none = dict.fromkeys(("tensor", "dram", "fp64", "fp32", "fp16", "nvlink_tx", "nvlink_rx"), 0)
+        return self.when_registered(
+            pid_file, gpu, util=100, power_w=131, counters={**spin, **none, "pcie_tx": 1, "pcie_rx": 1}
+        )
 
     def fail(self, function: str, code: int, *, at: float = 0, until: float = 1e12) -> "Scenario":
         """Makes an NVML function (`nvmlInit`, `nvmlDeviceGetPowerUsage`, `*` for all but init) return an error."""

@@ -11,7 +11,7 @@ from gpuproof.agent.verdict.evidence import Mfu
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.terminal.verdict import mfu_text, paragraphs_and_table, render, sparkline
-from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
+from support.gpu_timelines import JOB, SPINNING, STRANGER, TRAINING, Timeline, cpu, gpu, watched
 from support.step_documents import document
 
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
@@ -108,6 +108,28 @@ def test_partly_used_is_never_green_and_red_only_if_it_fails_the_run():
     assert "\x1b[1;31mpartly used:\x1b[0m" in text(FOUR, one_of_four, colour=True)
     waived = replace(FOUR, required=False)
     assert "\x1b[1;33mpartly used:\x1b[0m" in text(waived, one_of_four, colour=True)
+
+
+def test_measured_multiprocessors_get_a_column():
+    page = text(Expectation(1), watched(60, gpu(98, **BUSY, counters=TRAINING)))
+    headline, rest, _, header, row, *_ = page.splitlines()
+    assert headline.endswith("98% busy on average while in use, 85% of its multiprocessors")
+    assert rest.strip() == "working."
+    assert header.split()[-6:] == ["p90", "working", "peak", "memory", "first", "use"]
+    assert "  98%  98%      85%  7.7 of 22.5 GiB" in row
+
+
+def test_an_occupied_gpu_is_red_and_says_so_in_its_row():
+    telemetry = watched(60, gpu(100, **BUSY, counters=SPINNING))
+    page = text(Expectation(1, required=True), telemetry)
+    assert page.startswith("verdict    occupied: GPU 0 did no work (busy 100%, working 1%: ")
+    assert "  100%  100%       1%  7.7 of 22.5 GiB  busy, no work" in page
+    assert "\x1b[1;31moccupied:\x1b[0m" in text(Expectation(1, required=True), telemetry, colour=True)
+
+
+def test_probably_no_work_is_yellow():
+    telemetry = watched(60, gpu(100, **BUSY, power_w=35.0))
+    assert "\x1b[1;33mused:\x1b[0m" in text(Expectation(1), telemetry, colour=True)
 
 
 def test_a_verdict_of_a_later_version_still_shows_its_outcome():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Callable
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
+from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.gpus import hidden_gpus
 from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
 from gpuproof.agent.verdict.mfu import host_mfu
@@ -80,7 +81,7 @@ class Monitor:
 
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
-        return used_so_far(self._of_host(self._sampler.telemetry()))
+        return used_so_far(self._of_host(self._sampler.telemetry()), has_peers=self._has_peers)
 
     def driver_problem(self) -> DriverProblem | None:
         """Whether the driver is too old for the script's framework; reads both in processes of their own, once."""
@@ -113,18 +114,23 @@ class Monitor:
             steps: the folder with what its processes have recorded of their steps.
             driver: the driver library that the script loaded, if the agent chose it.
         """
-        verdict = judge(self._expectation, self._of_host(telemetry))
+        step_documents = list(_read_documents(steps, _LONGEST_STEPS))
+        recorded = host_steps(step_documents)
+        verdict = judge(self._expectation, self._of_host(telemetry), recorded, has_peers=self._has_peers)
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
         counts = list(_read_documents(throughput, _LONGEST_COUNTS))
-        step_documents = list(_read_documents(steps, _LONGEST_STEPS))
         return replace(
-            _with_steps(verdict, telemetry, step_documents),
+            _with_steps(verdict, telemetry, recorded),
             throughput=host_throughput(counts),
             mfu=host_mfu(verdict.gpus, counts, step_documents, self._job.planned_flops, len(self._job.hosts)),
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
         )
+
+    @property
+    def _has_peers(self) -> bool:
+        return len(self._job.hosts) > 1
 
     def _of_host(self, telemetry: Telemetry) -> Telemetry:
         """The telemetry without the GPUs that belong to other hosts of the job on this machine."""
@@ -160,9 +166,8 @@ class Monitor:
         )
 
 
-def _with_steps(verdict: Verdict, telemetry: Telemetry, documents: Iterable[Mapping[str, Any]]) -> Verdict:
+def _with_steps(verdict: Verdict, telemetry: Telemetry, steps: Steps | None) -> Verdict:
     """The verdict with where the time of the steps went, and what that says about the bottleneck."""
-    steps = host_steps(documents)
     if steps is None:
         return verdict
     cores = verdict.processes.mean_cpu_percent / 100 if verdict.processes is not None else 0.0

@@ -68,6 +68,7 @@ class GpuInfo:
     power_limit_w: float | None = None
     max_sm_clock_mhz: int | None = None
     mig: bool | None = None
+    multiprocessors: int | None = None
 
 
 @dataclass(frozen=True)
@@ -326,6 +327,9 @@ class Nvml:
             power_limit_w=None if limit is None else limit / 1000,
             max_sm_clock_mhz=clock,
             mig=None if mig is None else bool(mig[0]),
+            multiprocessors=_multiprocessors(
+                read_field("cores", lambda: p.nvmlDeviceGetNumGpuCores(handle)), capability
+            ),
         )
 
 
@@ -362,6 +366,16 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
 def _gpu_instances(processes: Any) -> tuple[tuple[int, int], ...]:
     found = ((p.pid, getattr(p, "gpuInstanceId", None)) for p in processes)
     return tuple((pid, instance) for pid, instance in found if instance not in (None, _NO_INSTANCE))
+
+
+def _multiprocessors(cores: int | None, capability: tuple[int, int] | None) -> int | None:
+    """How many multiprocessors a GPU has: 64 CUDA cores each in data-centre GPUs up to the A100 and in Turing, 128 in others.
+
+    Source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions", 32-bit floating-point additions.
+    """
+    if not cores or capability is None or tuple(capability) < (7, 0):
+        return None
+    return int(cores) // (64 if tuple(capability) <= (8, 0) else 128)
 
 
 def _code(error: Exception) -> int | None:

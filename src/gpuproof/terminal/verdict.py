@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuproof.agent.verdict import (
@@ -15,12 +15,12 @@ from gpuproof.agent.verdict import (
     USED,
     Bottleneck,
     GpuVerdict,
-    HostVerdict,
     Throughput,
     Verdict,
 )
 from gpuproof.agent.verdict.evidence import PHASES, Mfu, Steps
 from gpuproof.agent.verdict.limiting_phase import PHASE_NAMES
+from gpuproof.terminal.gpu_table import mean, right_columns, table_rows
 from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
 from gpuproof.terminal.table import Table
 from gpuproof.util.humanize import (
@@ -42,7 +42,6 @@ _MANY_GPUS = 5
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
 _COLOURS = {USED: GREEN, PARTLY_USED: YELLOW, OCCUPIED: RED, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
-_RIGHT_COLUMNS = (2, 3)
 _LABELS = {
     "shm": "memory",
     "throttling": "clocks",
@@ -137,7 +136,10 @@ def paragraphs_and_table(verdict: Mapping[str, object]) -> tuple[list[tuple[str,
     headers, rows = table_rows(read)
     cells = tuple((row.cells[0], sparkline(row.values, _SPARK_WIDTHS[-1]), *row.cells[2:]) for row in rows)
     return paragraphs, Table(
-        (headers[0], f"over {format_duration(read.seconds)}", *headers[2:]), cells, _RIGHT_COLUMNS, code=(1,)
+        (headers[0], f"over {format_duration(read.seconds)}", *headers[2:]),
+        cells,
+        right_columns(headers),
+        code=(1,),
     )
 
 
@@ -167,9 +169,15 @@ def _has_table(verdict: Verdict) -> bool:
 
 def _before(verdict: Verdict) -> Iterator[_Paragraph]:
     code = verdict_colour(verdict.outcome, verdict.gpu_requirement_met)
+    if verdict.outcome == USED and any(_is_doubtful(gpu) for gpu in verdict.gpus):
+        code = YELLOW
     yield _Paragraph("verdict", verdict.reason, f"{verdict.outcome}: ", code)
     if verdict.remedy:
         yield _Paragraph("next", verdict.remedy)
+
+
+def _is_doubtful(gpu: GpuVerdict) -> bool:
+    return bool(gpu.worked) and gpu.activity is not None and gpu.activity.is_doubtful
 
 
 def _after(verdict: Verdict) -> Iterator[_Paragraph]:
@@ -296,16 +304,19 @@ def _table(page: _Page, verdict: Verdict) -> list[str]:
     widths[0] -= cut
     widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
     over = f"over {format_duration(verdict.seconds)}"
-    lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, DIM)]
+    right = right_columns(headers)
+    head = (headers[0], over if len(over) <= widths[1] else "", *headers[2:])
+    lines = [_line(page, head, widths, right, DIM)]
     for row in rows:
         spark = sparkline(row.values, widths[1], page.style.unicode)
-        lines.append(_line(page, (row.cells[0], spark, *row.cells[2:]), widths, DIM if row.is_dim else ""))
+        code = DIM if row.is_dim else ""
+        lines.append(_line(page, (row.cells[0], spark, *row.cells[2:]), widths, right, code))
     return lines
 
 
-def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:
+def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], right: Sequence[int], code: str) -> str:
     padded = [
-        page.style.fit(cell, widths[column], right=column in _RIGHT_COLUMNS)
+        page.style.fit(cell, widths[column], right=column in right)
         for column, cell in enumerate(cells)
         if widths[column]
     ]
@@ -345,94 +356,3 @@ class _Page:
     def text(self) -> str:
         """Returns all lines, without blank lines at the end."""
         return "\n".join(self.lines).rstrip("\n")
-
-
-_MOST_GPU_ROWS = 16
-"""More GPUs, on several hosts, have a row for each host."""
-
-
-class Row(NamedTuple):
-    """One row.
-
-    Attributes:
-        cells: texts, in the order of the headers; the second is left to the sparkline.
-        values: utilization over time, in percent.
-        is_dim: whether it did no work.
-    """
-
-    cells: tuple[str, ...]
-    values: tuple[float | None, ...] = ()
-    is_dim: bool = False
-
-
-def table_rows(verdict: Verdict) -> tuple[tuple[str, ...], list[Row]]:
-    """The headers and the rows."""
-    if verdict.hosts and len(verdict.gpus) > _MOST_GPU_ROWS:
-        headers = ("host", "", "mean", "p90", "peak memory", "GPUs that worked")
-        return headers, [_host_row(host, verdict) for host in verdict.hosts]
-    headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
-    rows = [_gpu_row(gpu) for gpu in verdict.gpus]
-    missing = [
-        Row((host.host, "", "-", "-", "-", "no verdict")) for host in verdict.hosts if not host.outcome
-    ]
-    return headers, [*rows, *missing]
-
-
-def _gpu_row(gpu: GpuVerdict) -> Row:
-    cells = (
-        " ".join(part for part in (gpu.host, str(gpu.index), gpu.name) if part),
-        "",
-        _percent(gpu.mean_utilization if gpu.worked else None),
-        _percent(gpu.p90_utilization if gpu.worked else None),
-        _memory(gpu) if gpu.touched else "-",
-        _first_use(gpu),
-    )
-    return Row(cells, gpu.series.values, not gpu.worked)
-
-
-def _host_row(host: HostVerdict, verdict: Verdict) -> Row:
-    gpus = [gpu for gpu in verdict.gpus if gpu.host == host.host]
-    working = [gpu for gpu in gpus if gpu.worked]
-    fullest = max((gpu for gpu in gpus if gpu.touched), key=lambda gpu: gpu.peak_memory or 0, default=None)
-    cells = (
-        host.host,
-        "",
-        _percent(mean([gpu.mean_utilization for gpu in working])),
-        _percent(mean([gpu.p90_utilization for gpu in working])),
-        _memory(fullest) if fullest else "-",
-        f"{host.gpus_working} of {host.gpus_expected or host.gpus_present}" if host.outcome else "no verdict",
-    )
-    values = tuple(mean(column) for column in zip_longest(*(gpu.series.values for gpu in gpus)))
-    return Row(cells, values, not working)
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the known values; `None` if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _first_use(gpu: GpuVerdict) -> str:
-    if gpu.worked is None:
-        return "unknown"
-    if gpu.worked and gpu.first_use_s is not None:
-        return f"after {format_duration(gpu.first_use_s)}"
-    if gpu.hidden:
-        return "hidden from the job"
-    if gpu.others_present and not gpu.touched:
-        return "never, used by others"
-    return "never, memory only" if gpu.touched else "never"
-
-
-def _memory(gpu: GpuVerdict) -> str:
-    if gpu.peak_memory is None:
-        return "-"
-    if gpu.memory_total is None:
-        return format_bytes(gpu.peak_memory)
-    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
-    number, unit = used.split()
-    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}%"

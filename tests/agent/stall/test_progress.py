@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuproof.agent.stall.progress import Progress, stall_text
+from gpuproof.gpu.intensity import Counters
 from gpuproof.gpu.nvml import GpuReading
 from gpuproof.gpu.processes import ProcessReading, TreeReading
 from gpuproof.gpu.telemetry import Sample
 from gpuproof.util.atomic import write_json
+from support.gpu_timelines import SPINNING
 
 GIB = 1 << 30
 
@@ -46,6 +49,22 @@ def sample(
         else TreeReading(tuple(ProcessReading(pid, "python", 0.0) for pid in tree), 0.0, 0, None, None)
     )
     return Sample(1.0, gpus=(gpu,), tree=pids)
+
+
+def test_a_gpu_that_spins_makes_no_progress_if_its_counters_say_so(progress: Progress, clock: Clock) -> None:
+    def counted(counters: Counters | None) -> Sample:
+        (gpu,) = sample(utilization=100).gpus
+        return Sample(1.0, gpus=(replace(gpu, counters=counters),))
+
+    progress.on_sample(sample())
+    clock.now = 9.0
+    progress.on_sample(counted(SPINNING))
+    assert progress.idle() == 9.0
+    # A single instruction that computes is progress; and so is what is not counted.
+    for counters in (replace(SPINNING, fp32_active=1e-7), replace(SPINNING, tensor_active=None), None):
+        clock.now += 9.0
+        progress.on_sample(counted(counters))
+        assert progress.idle() == 0.0
 
 
 def test_output_is_progress(progress: Progress, clock: Clock) -> None:

@@ -10,6 +10,7 @@ from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
+    OCCUPIED,
     PARTLY_USED,
     UNKNOWN,
     USED,
@@ -20,7 +21,7 @@ from gpuproof.agent.verdict import (
     merge_hosts,
 )
 from gpuproof.gpu.telemetry import NvmlState
-from support.gpu_timelines import JOB, Timeline, cpu, gpu, watched
+from support.gpu_timelines import JOB, SPINNING, Timeline, cpu, gpu, watched
 
 FOUR = Expectation(4, "A10G", "instance_type: ml.g5.12xlarge", required=True)
 NONE = Expectation()
@@ -111,6 +112,16 @@ def test_without_any_work_the_outcome_is_what_is_certain(
     assert (verdict.outcome, verdict.gpu_requirement_met) == (outcome, met)
     assert "algo-1" in verdict.reason
     assert "algo-2" in verdict.reason
+
+
+def test_a_host_whose_gpus_only_spin_is_occupied_and_named():
+    spin = gpu(100, **BUSY, counters=SPINNING)
+    verdict = merged(report(*[spin] * 4), report(*[HELD] * 4))
+    assert (verdict.outcome, verdict.gpu_requirement_met) == (OCCUPIED, False)
+    assert "algo-1: GPUs 0, 1, 2 and 3 did no work (busy 100%, working 1%: " in verdict.reason
+    verdict = merged(report(*[WORKING] * 4), report(WORKING, WORKING, WORKING, spin))
+    assert verdict.outcome == PARTLY_USED
+    assert verdict.reason.endswith("; algo-2: GPU 3 was busy without work.")
 
 
 def test_a_job_that_expects_no_gpu_needs_none_on_any_host():

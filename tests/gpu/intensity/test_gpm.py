@@ -67,6 +67,7 @@ def test_counters_are_the_means_between_two_readings(scenario: Scenario) -> None
         "fp64_active": 0,
         "fp32_active": 0,
         "fp16_active": 0,
+        "integer_active": 0,
         "dram_active": pytest.approx(0.2),
         "pcie_bytes_per_s": pytest.approx(8 * MIB),
         "nvlink_bytes_per_s": 0,

@@ -98,6 +98,8 @@ EXPORT int nvmlDeviceGetMaxClockInfo(void *gpu, int type, unsigned *out) {
     return ask(__func__, gpu, "max_clock", out);
 }
 
+EXPORT int nvmlDeviceGetNumGpuCores(void *gpu, unsigned *out) { return ask(__func__, gpu, "cores", out); }
+
 /* KB/s; a real driver takes 20 ms for each call. */
 EXPORT int nvmlDeviceGetPcieThroughput(void *gpu, int counter, unsigned *out) {
     const Row *row;

@@ -14,12 +14,12 @@
  *
  * Keys of `health`: ecc, ecc_volatile, ecc_aggregate, sram_worn, remapped, remap_pending, remap_failed, pages_pending,
  * width, width_max, generation, generation_max, persistence, mig_pending, mig_instances, fabric (NVML's state),
- * fabric_status, compute_mode, power_default (W), max_clock (MHz), gpm (1: performance counters), pcie (1: PCIe throughput),
+ * fabric_status, compute_mode, power_default (W), max_clock (MHz), cores, gpm (1: performance counters), pcie (1: PCIe throughput),
  * instance0 (NVML's id of MIG instance 0; 1 if not named), instance1 and so on.
  *
  * The last `at` line whose time has come is a GPU's whole state. Keys: util, memutil (percent), mem, reserved (MiB),
  * power (W), clock (MHz), throttle (bit mask, 0x..), error (NVML code: every call for this GPU fails with it), procs
- * (PID:MIB[:SM_PERCENT[:MIG_INSTANCE]],...; MIB -1: not available), and the performance counters gr, sm, occupancy, tensor,
+ * (PID:MIB[:SM_PERCENT[:MIG_INSTANCE]],...; MIB -1: not available), and the performance counters gr, sm, occupancy, integer, tensor,
  * dram, fp64, fp32, fp16 (percent; negative: not supported), pcie_tx, pcie_rx, nvlink_tx, nvlink_rx (MiB/s), whose means between
  * two samples GPM returns. With `instance=ID`, a line has the counters of a MIG instance only. An `at` line with `when=PATH` counts only while PATH holds the
  * id of at least one living process; `procs=@:MIB[:SM]` then lists those. PATH runs to the end of the line.

@@ -21,7 +21,7 @@ typedef struct { unsigned pid; long long mib; int sm, instance; } Process;
 
 /* Keys of an `at` line with NVML's GPM metric that each stands for. */
 static const struct { const char *key; unsigned id; } gpm_keys[] = {
-    {"gr", 1}, {"sm", 2}, {"occupancy", 3}, {"tensor", 5}, {"dram", 10}, {"fp64", 11}, {"fp32", 12}, {"fp16", 13},
+    {"gr", 1}, {"sm", 2}, {"occupancy", 3}, {"integer", 4}, {"tensor", 5}, {"dram", 10}, {"fp64", 11}, {"fp32", 12}, {"fp16", 13},
     {"pcie_tx", 20}, {"pcie_rx", 21}, {"nvlink_rx", 60}, {"nvlink_tx", 61},
 };
 #define GPM_KEYS ((int)(sizeof gpm_keys / sizeof *gpm_keys))

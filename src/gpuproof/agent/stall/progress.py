@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
+from gpuproof.agent.verdict.activity import only_spins
 from gpuproof.gpu.nvml import GpuReading
 from gpuproof.gpu.telemetry import Sample
 from gpuproof.util.humanize import format_duration
@@ -19,7 +20,7 @@ def stall_text(seconds: float) -> str:
 class Progress:
     """The time of the script's last progress; any thread may note it.
 
-    NCCL's kernels keep a GPU at 100 % while they wait for another rank, so that waiting counts as work there.
+    NCCL's kernels keep a GPU at 100 % while they wait for another rank. Only the GPU's performance counters tell that from work.
 
     Args:
         clock: monotonic clock, in seconds.
@@ -46,7 +47,7 @@ class Progress:
         for gpu in sample.gpus:
             changed = self._memory.get(gpu.index, gpu.memory_used) != gpu.memory_used
             self._memory[gpu.index] = gpu.memory_used
-            if (changed or gpu.utilization) and _may_be_used_by(gpu, pids):
+            if (changed or _works(gpu)) and _may_be_used_by(gpu, pids):
                 self.note()
 
     def idle(self) -> float:
@@ -61,6 +62,10 @@ class Progress:
             return self._counts.stat().st_mtime_ns
         except OSError:
             return 0
+
+
+def _works(gpu: GpuReading) -> bool:
+    return bool(gpu.utilization) and not (gpu.counters is not None and only_spins(gpu.counters))
 
 
 def _may_be_used_by(gpu: GpuReading, pids: frozenset[int]) -> bool:

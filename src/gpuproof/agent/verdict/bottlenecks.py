@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuproof.agent.verdict.evidence import LAUNCH_BOUND
 from gpuproof.agent.verdict.schema import Bottleneck, GpuVerdict
 from gpuproof.gpu.processes import ShmReading
 from gpuproof.gpu.telemetry import Waiting
@@ -21,6 +22,8 @@ _WAITS = 0.4
 _POINTS_TO = 0.3
 """Activity during at least this share of the waiting is reported."""
 _SHM_FULL = 0.9
+_MOSTLY_BUSY = 0.5
+"""A GPU that is idle for longer waits for something else first."""
 _THROTTLED = 0.05
 TROUBLING = (
     "hardware slowdown",
@@ -37,7 +40,7 @@ def bottlenecks(
     """What limited the job's GPUs, most important first; empty if nothing did."""
     if not any(gpu.touched for gpu in gpus):
         return ()
-    found = [*_waits(waiting), _shm(shm), _throttling(gpus)]
+    found = [*_waits(waiting), _small_kernels(gpus), _shm(shm), _throttling(gpus)]
     return tuple(bottleneck for bottleneck in found if bottleneck is not None)
 
 
@@ -136,6 +139,30 @@ def _unexplained(waiting: Waiting) -> Bottleneck:
         f"{waiting.cpu_count} cores busy and hardly waited for storage. Check for sleeps, network reads, tiny batches and "
         "synchronous logging.",
         {**_numbers(waiting, 0.0), "cores_busy": round(waiting.mean_cores, 2)},
+    )
+
+
+def _small_kernels(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
+    """GPUs that were busy for most of the time with kernels that are too small for them."""
+    bound = [
+        (gpu.index, gpu.activity)
+        for gpu in gpus
+        if gpu.activity is not None and gpu.activity.kind == LAUNCH_BOUND and gpu.worked
+    ]
+    busy = [(index, did) for index, did in bound if (did.busy_share or 0.0) >= _MOSTLY_BUSY]
+    if not busy:
+        return None
+    first = busy[0][1]
+    which = f"{gpu_list([index for index, _ in busy])}: " if len(gpus) > 1 else ""
+    return Bottleneck(
+        LAUNCH_BOUND,
+        f"{which}{first.sentence}: make batches larger, or launch less: CUDA graphs "
+        '(torch.compile(mode="reduce-overhead")), tf.function(jit_compile=True), fused optimizers.',
+        {
+            "busy_share": round(first.busy_share or 0.0, 3),
+            "working_share": None if first.working_share is None else round(first.working_share, 4),
+            "certainty": first.certainty,
+        },
     )
 
 

@@ -18,6 +18,8 @@ COPYING = "copying"
 """It only copied memory."""
 WAITING = "waiting"
 """It waited for other ranks in collective operations."""
+NO_WORK = frozenset({FEW_MULTIPROCESSORS, COPYING, WAITING})
+"""Kinds of activity that are no work."""
 UNDECIDED = "undecided"
 """The evidence does not say what it did."""
 
@@ -52,6 +54,16 @@ class Activity:
     sentence: str
     busy_share: float | None = None
     working_share: float | None = None
+
+    @property
+    def is_no_work(self) -> bool:
+        """Whether a busy GPU certainly did no work."""
+        return self.kind in NO_WORK and self.certainty == MEASURED
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it probably did no work."""
+        return self.kind in NO_WORK and self.certainty == INFERRED
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpuproof.agent.verdict.activity import activity
+from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
 from gpuproof.gpu.aggregate import (
     DESKTOP_UTILIZATION,
@@ -14,6 +16,7 @@ from gpuproof.gpu.aggregate import (
 )
 from gpuproof.gpu.nvml import MIB
 from gpuproof.gpu.telemetry import GpuTelemetry, Telemetry, Work
+from gpuproof.util.humanize import format_share, gpu_list
 
 MIN_BUSY_S = 0.1
 """Total work below this is explained by opening a context and copying a model."""
@@ -45,11 +48,23 @@ class Judgement(NamedTuple):
     why: str | None = None
 
 
-def judge_gpus(telemetry: Telemetry) -> tuple[GpuVerdict, ...]:
-    """Judge each GPU of the machine."""
+def judge_gpus(
+    telemetry: Telemetry, steps: Steps | None = None, *, has_peers: bool = False
+) -> tuple[GpuVerdict, ...]:
+    """Judge each GPU of the machine.
+
+    Args:
+        steps: where the time of the job's steps went.
+        has_peers: whether the job has other hosts, whose ranks a GPU may wait for.
+    """
     own_anywhere = any(gpu.own_seen for gpu in telemetry.gpus)
     hidden = hidden_gpus(telemetry.visible_devices, telemetry.gpus)
-    return tuple(_judge(gpu, telemetry, own_anywhere, gpu.info.index in hidden) for gpu in telemetry.gpus)
+    judged = [(gpu, _decide(gpu, telemetry, own_anywhere)) for gpu in telemetry.gpus]
+    has_peers = has_peers or sum(judgement.worked is True for _, judgement in judged) > 1
+    return tuple(
+        _verdict(gpu, telemetry, judgement, gpu.info.index in hidden, steps, has_peers)
+        for gpu, judgement in judged
+    )
 
 
 def hidden_gpus(visible_devices: str | None, gpus: Sequence[GpuTelemetry]) -> frozenset[int]:
@@ -69,6 +84,34 @@ def hidden_gpus(visible_devices: str | None, gpus: Sequence[GpuTelemetry]) -> fr
     return frozenset(gpu.info.index for gpu in gpus) - visible
 
 
+def busy_text(working: Sequence[GpuVerdict]) -> str:
+    """`, 90% busy on average while in use`, and how many of the multiprocessors worked, if that is measured."""
+    busy = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
+    if not busy:
+        return ""
+    shares = [gpu.activity.working_share for gpu in working if gpu.activity is not None]
+    known = [share for share in shares if share is not None]
+    theirs = "its" if len(working) == 1 else "their"
+    share = f", {format_share(sum(known) / len(known))} of {theirs} multiprocessors working" if known else ""
+    return f", {format_share(sum(busy) / len(busy) / 100)} busy on average while in use{share}"
+
+
+def gaps(gpus: Sequence[GpuVerdict]) -> list[str]:
+    """Which GPUs did no work although others did, and how that looked."""
+    occupied = [gpu.index for gpu in gpus if gpu.is_occupied]
+    idle = [gpu.index for gpu in gpus if gpu.worked is False and gpu.index not in occupied]
+    unclear = [gpu.index for gpu in gpus if gpu.worked is None]
+    return [
+        *(
+            [f"{gpu_list(occupied)} {'were' if len(occupied) > 1 else 'was'} busy without work"]
+            if occupied
+            else []
+        ),
+        *([f"{gpu_list(idle)} did nothing for the job"] if idle else []),
+        *([f"{gpu_list(unclear)} unknown"] if unclear else []),
+    ]
+
+
 def did_work(work: Work) -> bool:
     """Whether a GPU did more than a negligible amount of work; `docs/verdict.md` has a table of cases."""
     if work.busy_s >= ENOUGH_BUSY_S:
@@ -86,16 +129,34 @@ def taken_before(gpu: GpuTelemetry) -> bool:
     return listed or _memory_without_job(gpu) > limit
 
 
-def _judge(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool, hidden: bool) -> GpuVerdict:
-    judgement = _decide(gpu, telemetry, own_anywhere)
+def _verdict(
+    gpu: GpuTelemetry,
+    telemetry: Telemetry,
+    judgement: Judgement,
+    hidden: bool,
+    steps: Steps | None,
+    has_peers: bool,
+) -> GpuVerdict:
     work = gpu.device if judgement.judged_by == BY_DEVICE else gpu.own
+    others_present = bool(_others_s(gpu, telemetry))
+    did = None
+    if judgement.worked:
+        did = activity(
+            gpu.intensity,
+            work,
+            # Of a MIG instance, it is unknown.
+            multiprocessors=None if gpu.info.mig else gpu.info.multiprocessors,
+            steps=steps,
+            has_peers=has_peers,
+            shared=others_present,
+        )
     peak, total = work.peak_memory, gpu.info.memory_total
     fullest = gpu.device.peak_memory if gpu.device.peak_memory is not None else peak
     return GpuVerdict(
         index=gpu.info.index,
         name=gpu.info.name,
         uuid=gpu.info.uuid,
-        worked=judgement.worked,
+        worked=judgement.worked and not (did is not None and did.is_no_work),
         touched=_touched(gpu, judgement),
         judged_by=judgement.judged_by,
         why=judgement.why,
@@ -113,8 +174,10 @@ def _judge(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool, hidden: 
         power_limit_w=gpu.info.power_limit_w,
         throttle=dict(work.throttle),
         series=work.series,
-        others_present=bool(_others_s(gpu, telemetry)),
+        others_present=others_present,
         hidden=hidden,
+        intensity=gpu.intensity if did is not None else None,
+        activity=did,
         energy_j=gpu.energy_j,
     )
 

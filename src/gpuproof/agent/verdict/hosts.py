@@ -9,6 +9,7 @@ from typing import Any, Callable
 from gpuproof.agent.verdict.balance import IMBALANCE, imbalance, skews
 from gpuproof.agent.verdict.energy import job_energy
 from gpuproof.agent.verdict.evidence import Steps
+from gpuproof.agent.verdict.gpus import busy_text, gaps
 from gpuproof.agent.verdict.mfu import job_mfu
 from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
@@ -29,7 +30,7 @@ from gpuproof.agent.verdict.schema import (
 from gpuproof.agent.verdict.steps import job_steps
 from gpuproof.agent.verdict.stragglers import STRAGGLER, HostFacts, find_straggler, straggler_bottleneck
 from gpuproof.agent.verdict.throughput import job_throughput
-from gpuproof.util.humanize import format_share, gpu_list, host_list, pluralize
+from gpuproof.util.humanize import host_list, pluralize
 
 _OUTCOMES = (USED, PARTLY_USED, OCCUPIED, IDLE, CPU_ONLY, NO_GPU_EXPECTED, UNKNOWN)
 _NO_VERDICT = "no verdict"
@@ -223,7 +224,7 @@ def _outcome(hosts: Sequence[HostVerdict], read: Mapping[str, Verdict]) -> str:
         return NO_GPU_EXPECTED
     if outcomes & {UNKNOWN, None}:
         return UNKNOWN
-    return IDLE if IDLE in outcomes else CPU_ONLY
+    return next((outcome for outcome in (OCCUPIED, IDLE) if outcome in outcomes), CPU_ONLY)
 
 
 def _outcome_of_host(host: HostVerdict, verdict: Verdict | None) -> str:
@@ -257,8 +258,7 @@ def _reason(
             return f"{next(iter(reasons))}."
         return "; ".join(f"{host_list(names)}: {reason}" for reason, names in reasons.items()) + "."
     working = [gpu for gpu in gpus if gpu.worked]
-    means = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
-    busy = f", {format_share(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
+    busy = busy_text(working)
     expected = sum(host.gpus_expected for host in hosts)
     if expected == 0:
         return (
@@ -266,9 +266,9 @@ def _reason(
         )
     on_hosts = f" on {len(hosts)} hosts" if len(working) >= expected else ""
     sentence = f"{len(working)} of {pluralize(expected, 'GPU')}{on_hosts} worked{busy}"
-    gaps = _by_host(hosts, lambda host: _gap(host, read.get(host.host)))
-    gaps.pop(None, None)
-    return "; ".join([sentence, *(f"{host_list(names)}: {gap}" for gap, names in gaps.items())]) + "."
+    missing = _by_host(hosts, lambda host: _gap(host, read.get(host.host)))
+    missing.pop(None, None)
+    return "; ".join([sentence, *(f"{host_list(names)}: {gap}" for gap, names in missing.items())]) + "."
 
 
 def _gap(host: HostVerdict, verdict: Verdict | None) -> str | None:
@@ -277,10 +277,7 @@ def _gap(host: HostVerdict, verdict: Verdict | None) -> str | None:
         return _NO_VERDICT
     if host.gpus_working >= host.gpus_expected:
         return None
-    idle = [gpu.index for gpu in verdict.gpus if gpu.worked is False]
-    unclear = [gpu.index for gpu in verdict.gpus if gpu.worked is None]
-    parts = [f"{gpu_list(idle)} did nothing for the job"] if idle else []
-    parts += [f"{gpu_list(unclear)} unknown"] if unclear else []
+    parts = gaps(verdict.gpus)
     if verdict.gpus and host.gpus_present < host.gpus_expected:
         parts.append(f"{host.gpus_present} of {pluralize(host.gpus_expected, 'GPU')} present")
     return ", ".join(parts) or host.reason.rstrip(".")

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from gpuproof.agent.verdict.balance import imbalance
 from gpuproof.agent.verdict.bottlenecks import bottlenecks
 from gpuproof.agent.verdict.energy import host_energy
-from gpuproof.agent.verdict.gpus import judge_gpus, taken_before
+from gpuproof.agent.verdict.evidence import COPYING, FEW_MULTIPROCESSORS, WAITING, Steps
+from gpuproof.agent.verdict.gpus import busy_text, gaps, judge_gpus, taken_before
 from gpuproof.agent.verdict.schema import (
     BY_DEVICE,
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
+    OCCUPIED,
     UNKNOWN,
     Expectation,
     GpuVerdict,
@@ -21,12 +23,25 @@ from gpuproof.agent.verdict.schema import (
     outcome_of_working,
 )
 from gpuproof.gpu.telemetry import NvmlState, Telemetry
-from gpuproof.util.humanize import format_duration, format_share, gpu_list, pluralize
+from gpuproof.util.humanize import format_duration, gpu_list, pluralize
+
+_OCCUPIED_REMEDIES = {
+    WAITING: "Look at the rank that the others wait for: the last lines of its log, `py-spy dump` of its process, NCCL_DEBUG=INFO.",
+    COPYING: "Check that the model computes on the GPU: model.device, tf.debugging.set_log_device_placement(True); copies alone are no work.",
+    FEW_MULTIPROCESSORS: "Look for a kernel that waits for a flag or a clock, and for a program that only keeps the GPU busy.",
+}
 
 
-def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
-    """Return the verdict on a run, or on a run so far."""
-    gpus = judge_gpus(telemetry)
+def judge(
+    expectation: Expectation, telemetry: Telemetry, steps: Steps | None = None, *, has_peers: bool = False
+) -> Verdict:
+    """Return the verdict on a run, or on a run so far.
+
+    Args:
+        steps: where the time of the steps went, if that is known.
+        has_peers: whether the job has other hosts.
+    """
+    gpus = judge_gpus(telemetry, steps, has_peers=has_peers)
     outcome = _outcome(expectation, telemetry, gpus)
     tree = telemetry.tree
     uneven = imbalance(gpus)
@@ -65,28 +80,32 @@ def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
     )
 
 
-def used_so_far(telemetry: Telemetry) -> bool | None:
+def used_so_far(telemetry: Telemetry, *, has_peers: bool = False) -> bool | None:
     """Whether any GPU has done work for the job so far; `None` if unknown.
 
-    A job may be stopped for not using its GPU only if this `is False`.
+    A job may be stopped for not using its GPU only if this `is False`: of a busy GPU, if its counters show that it only spins or
+    copies, and not while it may wait for other ranks, which may still prepare their data.
     """
     if telemetry.nvml == NvmlState.MISSING:
         return False
     if telemetry.nvml != NvmlState.AVAILABLE:
         return None
-    gpus = judge_gpus(telemetry)
+    gpus = judge_gpus(telemetry, has_peers=has_peers)
     if _working(gpus):
         return True
-    return None if any(gpu.worked is None for gpu in gpus) else False
+    waits = any(gpu.activity is not None and gpu.activity.kind == WAITING for gpu in gpus)
+    return None if waits or any(gpu.worked is None for gpu in gpus) else False
 
 
 def _outcome(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
     if working := _working(gpus):
         return outcome_of_working(working, sum(gpu.worked is None for gpu in gpus), expectation.count)
-    if expectation.count == 0:
+    if expectation.count == 0 and not any(gpu.is_occupied for gpu in gpus):
         return NO_GPU_EXPECTED
     if telemetry.nvml in (NvmlState.FAILED, NvmlState.NOT_QUERIED) or any(gpu.worked is None for gpu in gpus):
         return UNKNOWN
+    if any(gpu.is_occupied for gpu in gpus):
+        return OCCUPIED
     return IDLE if any(gpu.touched for gpu in gpus) else CPU_ONLY
 
 
@@ -105,6 +124,8 @@ def _requirement_met(
 def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
     if _working(gpus):
         return _used(expectation, gpus)
+    if outcome == OCCUPIED:
+        return _occupied(gpus)
     if outcome == IDLE:
         held = [gpu for gpu in gpus if gpu.touched]
         busy, time = sum(gpu.busy_s for gpu in held), sum(gpu.held_s for gpu in held)
@@ -125,17 +146,24 @@ def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: 
 
 def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
     working = [gpu for gpu in gpus if gpu.worked]
-    means = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
-    busy = f", {format_share(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
+    busy = busy_text(working)
     if expectation.count == 0:
         return f"No GPU was expected, and {pluralize(len(working), 'GPU')} worked{busy}."
     sentence = f"{len(working)} of {pluralize(expectation.count, 'GPU')} worked{busy}"
     if len(working) < expectation.count:
-        idle = [gpu.index for gpu in gpus if gpu.worked is False]
-        unclear = [gpu.index for gpu in gpus if gpu.worked is None]
-        sentence += f"; {gpu_list(idle)} did nothing for the job" if idle else ""
-        sentence += f"; {gpu_list(unclear)} unknown" if unclear else ""
+        sentence = "; ".join([sentence, *gaps(gpus)])
     return sentence + "."
+
+
+def _occupied(gpus: Sequence[GpuVerdict]) -> str:
+    """What kept the GPUs busy, each sentence once."""
+    said: dict[str, list[int]] = {}
+    for gpu in gpus:
+        if gpu.is_occupied and gpu.activity is not None:
+            said.setdefault(gpu.activity.sentence, []).append(gpu.index)
+    parts = [f"{gpu_list(indexes)} did no work ({sentence})" for sentence, indexes in said.items()]
+    idle = [gpu.index for gpu in gpus if gpu.worked is False and not gpu.is_occupied]
+    return "; ".join([*parts, *([f"{gpu_list(idle)} did nothing for the job"] if idle else [])]) + "."
 
 
 def _absence(telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
@@ -166,6 +194,9 @@ def _remedy(outcome: str, gpus: Sequence[GpuVerdict]) -> str | None:
             "Check the framework in the job's own environment: torch.cuda.is_available(), or "
             'tf.config.list_physical_devices("GPU"). Both report no GPU for a CPU-only build and for a driver too old for CUDA.'
         )
+    if outcome == OCCUPIED:
+        kinds = {gpu.activity.kind for gpu in gpus if gpu.activity is not None}
+        return next(remedy for kind, remedy in _OCCUPIED_REMEDIES.items() if kind in kinds)
     if outcome == IDLE:
         return "Check that the model and its batches are on the GPU: model.device, .to(device), tf.debugging.set_log_device_placement(True)."
     return None
@@ -181,6 +212,7 @@ def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVer
         notes.append(f"CUDA_VISIBLE_DEVICES={telemetry.visible_devices} hid {gpu_list(hidden)} from the job.")
     if any(gpu.judged_by == BY_DEVICE for gpu in gpus):
         notes.append(_device_note(gpus, telemetry))
+    notes += _doubtful_work(gpus)
     shared = [gpu.index for gpu in gpus if gpu.others_present and gpu.touched]
     if shared:
         notes.append(f"Another process used {gpu_list(shared)} too; memory and power count for both.")
@@ -191,6 +223,18 @@ def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVer
         elif gpu.worked is None and gpu.why:
             notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")
     return notes + [f"Monitoring: {problem}." for problem in telemetry.problems]
+
+
+def _doubtful_work(gpus: Sequence[GpuVerdict]) -> list[str]:
+    """GPUs that count as used, and probably did little: each sentence once."""
+    said: dict[str, list[int]] = {}
+    for gpu in gpus:
+        if gpu.worked and gpu.activity is not None and gpu.activity.is_doubtful:
+            said.setdefault(gpu.activity.sentence, []).append(gpu.index)
+    return [
+        f"{gpu_list(indexes)}: {sentence}; the measurements here cannot tell for certain."
+        for sentence, indexes in said.items()
+    ]
 
 
 def _device_note(gpus: Sequence[GpuVerdict], telemetry: Telemetry) -> str:

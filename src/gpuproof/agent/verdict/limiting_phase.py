@@ -70,7 +70,8 @@ def with_limiting_phase(
     limit = limiting_phase(steps, machine) if steps is not None else None
     if limit is None:
         return tuple(found)
-    return (limit, *(bottleneck for bottleneck in found if bottleneck.kind not in GUESSES))
+    said = {*GUESSES, limit.kind}
+    return (limit, *(bottleneck for bottleneck in found if bottleneck.kind not in said))
 
 
 def limiting_phase(steps: Steps, machine: Machine) -> Bottleneck | None:

@@ -130,6 +130,11 @@ class GpuVerdict:
     activity: Activity | None = None
     energy_j: float | None = None
 
+    @property
+    def is_occupied(self) -> bool:
+        """Whether it was busy for the job and certainly did no work."""
+        return self.worked is False and self.activity is not None and self.activity.is_no_work
+
 
 @dataclass(frozen=True)
 class Bottleneck:

@@ -22,6 +22,7 @@ _SHARES = {
     "busy": 1,
     "sm_active": 2,
     "sm_occupancy": 3,
+    "integer_active": 4,
     "tensor_active": 5,
     "dram_active": 10,
     "fp64_active": 11,

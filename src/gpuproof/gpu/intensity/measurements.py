@@ -34,6 +34,7 @@ class Counters:
     fp64_active: float | None = None
     fp32_active: float | None = None
     fp16_active: float | None = None
+    integer_active: float | None = None
     dram_active: float | None = None
     pcie_bytes_per_s: float | None = None
     nvlink_bytes_per_s: float | None = None
@@ -52,7 +53,8 @@ class Intensity:
         busy: mean share of those seconds in which a kernel ran.
         sm_active: mean share of multiprocessors with at least one warp, over time.
         sm_occupancy: resident warps as a share of the most that fit.
-        tensor_active: share of cycles in which the tensor cores worked; `fp64_active`, `fp32_active` and `fp16_active` likewise.
+        tensor_active: share of cycles in which the tensor cores worked; `fp64_active`, `fp32_active`,
+            `fp16_active` and `integer_active` likewise.
         dram_active: share of the memory's bandwidth that was used.
         pcie_bytes_per_s: read and written over PCIe; `nvlink_bytes_per_s` over NVLink.
         power_share: power above idle as a share of the board's limit above idle.
@@ -69,6 +71,7 @@ class Intensity:
     fp64_active: float | None = None
     fp32_active: float | None = None
     fp16_active: float | None = None
+    integer_active: float | None = None
     dram_active: float | None = None
     pcie_bytes_per_s: float | None = None
     nvlink_bytes_per_s: float | None = None
