@@ -131,6 +131,7 @@ class AgentJob:
         machine: what runs instead of a script; `None` for a script. A machine has the contract of a training job.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`, if other hosts use the machine's other GPUs; `None` leaves it.
         planned_flops: of a step, if the script was planned; the verdict has the model FLOPs utilization then.
+        provenance: digests of code and inputs, and the commit, for the run's record; see `backends.agent_job.provenance`.
         region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
     """
 
@@ -172,6 +173,7 @@ class AgentJob:
     rendezvous_timeout: float = 600.0
     visible_devices: str | None = None
     region: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     machine: MachineSettings | None = None
     planned_flops: PlannedFlops | None = None
 

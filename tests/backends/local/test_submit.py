@@ -18,6 +18,8 @@ from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.local.submit import start_run
 from gpuproof.errors import GPUproofError
 from gpuproof.jobs.models.script_jobs import TrainingJob
+from gpuproof.jobs.source.digests import folder_digest, tree_digest
+from gpuproof.version import __version__
 
 Script = Callable[[str], Path]
 
@@ -50,6 +52,19 @@ class TestStarting:
         assert run.paths.log().read_text() == "hello\n"
         assert record.document["source_dir"] == str(path.parent)
         assert AgentJob.read(run.paths.job).hyperparameters == {"epochs": 2}
+
+    def test_the_record_says_what_the_run_was_made_of(
+        self, script: Script, store: RunFolders, cache: Path, tmp_path: Path
+    ) -> None:
+        path = script("print('hello')")
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "x.csv").write_text("1,2\n")
+        planned = plan_run(job(path, inputs={"training": str(tmp_path / "data")}))
+        found = started(planned, store, cache).record.document["provenance"]
+        assert found["code"] == tree_digest(planned.tree).to_json()
+        assert found["inputs"] == {"training": folder_digest(tmp_path / "data").to_json()}
+        assert found["git"] is None
+        assert found["gpuproof"] == __version__
 
     def test_the_users_folder_and_the_runs_are_apart(
         self, script: Script, store: RunFolders, cache: Path

@@ -207,6 +207,7 @@ def _first_state(job: AgentJob) -> RunState:
         hosts=list(job.hosts),
         instance_type=job.instance_type,
         created=time.time(),
+        **({"provenance": dict(job.provenance)} if job.provenance else {}),
     )
     return state
 

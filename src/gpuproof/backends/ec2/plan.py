@@ -73,6 +73,7 @@ class EC2Plan(DisplayedPlan):
         log_calls: the calls that create the log group of all runs; none if it exists.
         cluster_key: the secret of the hosts' agents; empty on one host.
         planned_flops: of a step of the script, if it was planned.
+        provenance: what the run's record says of its code and inputs.
     """
 
     job: Job
@@ -94,6 +95,7 @@ class EC2Plan(DisplayedPlan):
     log_calls: tuple[ApiCall, ...] = ()
     cluster_key: str = ""
     planned_flops: PlannedFlops | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def target(self) -> EC2Target:
@@ -171,7 +173,8 @@ class EC2Plan(DisplayedPlan):
     def agent_job(self, target: EC2Target) -> AgentJob:
         """The agent's job for an instance type."""
         planned = container_job(self.job, self.run_id, target.name, target.expected)
-        return replace(target.launch.apply(planned, self.cluster_key), planned_flops=self.planned_flops)
+        applied = target.launch.apply(planned, self.cluster_key)
+        return replace(applied, planned_flops=self.planned_flops, provenance=self.provenance)
 
     def host_parameters(self, target: EC2Target) -> HostParameters:
         """The parameters of the host's program on an instance type."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.backends.agent_job.launch_settings import new_cluster_key
+from gpuproof.backends.agent_job.provenance import provenance
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.plan import EC2Plan
 from gpuproof.backends.ec2.planning.profile import find_profile
@@ -117,6 +118,7 @@ class Planner:
             schedule_role=schedule_role,
             log_calls=plan_log_group(aws),
             cluster_key=new_cluster_key(job),
+            provenance=provenance(job, tree, uploads.manifest()),
         )
         for target in plan.targets:
             plan.launch_call(target, target.zones[0])  # a job that exceeds EC2's limits is rejected

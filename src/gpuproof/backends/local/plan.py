@@ -22,6 +22,7 @@ from gpuproof.backends.agent_job.launch_settings import (
     script_uses,
 )
 from gpuproof.backends.agent_job.machine import machine_text
+from gpuproof.backends.agent_job.provenance import input_address, provenance
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
@@ -30,6 +31,7 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.jobs.output_folders import output_folders
+from gpuproof.jobs.source.digests import folder_digest
 from gpuproof.jobs.source.secret_files import find_secret_names
 from gpuproof.jobs.source.tree import SourceTree, collect
 from gpuproof.jobs.validators import is_s3
@@ -109,6 +111,18 @@ class LocalPlan(DisplayedPlan):
             isolation=self.isolation,
         )
         return replace(self.launch.apply(agent_job, self.cluster_key), planned_flops=self.planned_flops)
+
+    def provenance(self) -> dict[str, Any]:
+        """What the run's record says of its code and inputs; reads all source files, and inputs of moderate size."""
+        return provenance(self.job, self.tree, {name: self._manifest(name) for name in self.sources})
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        source, address = self.sources[name], input_address(self.job, name)
+        if isinstance(source, S3Prefix):
+            return {"uri": str(source)}
+        known = folder_digest(source).to_json()
+        # The folder of downloaded objects is named after their keys and ETags.
+        return known if address is None else {"uri": address, "listing": source.name, **known}
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts. Starts the script's interpreter to find out which frameworks it has."""

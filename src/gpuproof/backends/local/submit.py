@@ -155,6 +155,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             **({"instance_count": len(agent_job.hosts)} if several else {}),
             "fresh": plan.fresh,
             "notes": [*plan.warnings, *_checkpoint_notes(left)],
+            "provenance": plan.provenance(),
         },
     )
     if job.kind != "processing":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.contract import script_arguments
@@ -52,6 +52,7 @@ class SageMakerPlan(DisplayedPlan):
         checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
         fresh: whether it starts without earlier checkpoints.
         cluster_key: the secret of the hosts' agents; empty on one host.
+        provenance: what the run's record says of its code and inputs.
         warnings: what the user should know before the run starts.
         planned_flops: of a step of the script, if it was planned.
     """
@@ -69,6 +70,7 @@ class SageMakerPlan(DisplayedPlan):
     cluster_key: str
     warnings: tuple[str, ...]
     planned_flops: PlannedFlops | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def target(self) -> Target:
@@ -137,7 +139,8 @@ class SageMakerPlan(DisplayedPlan):
     def agent_job(self, target: Target) -> AgentJob:
         """The agent's job for an instance type."""
         planned = container_job(self.job, self.run_id, target.name, target.expected)
-        return replace(target.launch.apply(planned, self.cluster_key), planned_flops=self.planned_flops)
+        applied = target.launch.apply(planned, self.cluster_key)
+        return replace(applied, planned_flops=self.planned_flops, provenance=self.provenance)
 
     def request(self, target: Target) -> JobRequest:
         """The input of the request that creates the job on an instance type."""

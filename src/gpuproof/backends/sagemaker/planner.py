@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.agent_job.launch_settings import launch_settings, new_cluster_key, script_uses
+from gpuproof.backends.agent_job.provenance import provenance
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
 from gpuproof.backends.remote.planning.framework import framework_of
@@ -97,6 +98,7 @@ class Planner:
             checkpoints=checkpoints,
             fresh=fresh,
             cluster_key=new_cluster_key(job),
+            provenance=provenance(job, tree, uploads.manifest()),
             warnings=tuple(
                 warning
                 for warning in (

@@ -18,6 +18,7 @@ from gpuproof.backends.remote.s3_layout import input_prefix, manifest_key, objec
 from gpuproof.backends.remote.upload.content_hash import HashedFile, hash_file, pack_source
 from gpuproof.backends.remote.upload.input_folder import InputFolder, hash_folder
 from gpuproof.backends.shared_cache import remove_unused
+from gpuproof.jobs.source.digests import FilesDigest, listing_digest
 from gpuproof.jobs.source.tree import SourceTree
 
 _PACKED = "sources"
@@ -45,6 +46,14 @@ class UploadPlan:
         if name in self.remote:
             return self.remote[name]
         return uri(bucket, input_prefix(self.folders[name].digest))
+
+    def manifest(self) -> dict[str, dict[str, Any]]:
+        """What is known of each input's files, for the run's record."""
+        found: dict[str, dict[str, Any]] = {name: {"uri": address} for name, address in self.remote.items()}
+        for name, folder in self.folders.items():
+            digest = listing_digest({file: hashed.digest for file, hashed in folder.files.items()})
+            found[name] = FilesDigest(digest, len(folder.files), folder.total_bytes).to_json()
+        return found
 
     def calls(self, bucket: str, kms_key: str | None) -> tuple[ApiCall, ...]:
         """The uploads as API calls; those of files that are there already are skipped."""

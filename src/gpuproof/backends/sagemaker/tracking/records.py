@@ -222,7 +222,9 @@ def _reason(described: Mapping[str, Any]) -> tuple[StopReason | None, str | None
 def _agent_fields(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that the agent knows more precisely than SageMaker."""
     fields = {
-        name: state[name] for name in ("command", "frameworks", "stopped_for_unused_gpu") if name in state
+        name: state[name]
+        for name in ("command", "frameworks", "stopped_for_unused_gpu", "provenance")
+        if name in state
     }
     if isinstance(state.get("exit_code"), int):
         fields["exit_code"] = state["exit_code"]
