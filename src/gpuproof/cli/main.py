@@ -36,6 +36,8 @@ COMMANDS = {
     "stop": Command("jobs.stop", "stop a run"),
     "wait": Command("jobs.wait", "wait until a run has ended"),
     "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
+    "receipt": Command("jobs.receipt", "write the receipt of a run, signed with an SSH key"),
+    "verify": Command("jobs.verify", "verify a receipt: its signature, its run, its source"),
     "rm": Command("jobs.rm", "remove runs that have ended"),
     "notebook": Command("notebooks.notebook", "create and manage notebook instances on SageMaker"),
     "explain": Command(

@@ -61,6 +61,8 @@ SAME_REQUESTS = {
     },
     "package": {"--requirements", "--include", "--request", "--content-type", "--python"},
     "explain": {"--instance-type"},
+    "receipt": {"--sign"},
+    "verify": {"--allowed-signers", "--key", "--revoked", "--source"},
     "cleanup": {"--dry-run"},
     "setup": {"--print"},
 }

@@ -48,6 +48,10 @@ TASKS = (
     ),
     Task("Find out whether a run used its GPU, and what it cost", ("gpuproof ps", "gpuproof show RUN")),
     Task(
+        "Prove to others what a run was made of, did and cost",
+        ("gpuproof receipt RUN --sign KEY -o receipt.json", "gpuproof verify receipt.json --key KEY.pub"),
+    ),
+    Task(
         "Deploy a model for a limited time, and delete it",
         ("gpuproof deploy MODEL --instance-type TYPE --ttl 2h --max-cost USD", "gpuproof predict NAME --data FILE", "gpuproof delete NAME"),
     ),
