@@ -98,6 +98,8 @@ class TestWorkThatLooksLikeNone:
             ),
             # The same as one persistent kernel of one block: no gaps at all.
             (replace(QUIET, fp32_active=on_active(0.05, 1 / H100)), 100.0),
+            # The same as a graph that is replayed without a pause, in kernels of one or two blocks.
+            (replace(QUIET, sm_active=1.3 / H100, fp32_active=on_active(1.2e-3, 1.3 / H100)), 98.0),
             # Inference at batch size 1 of a small network on the tensor cores.
             (
                 replace(
@@ -126,9 +128,9 @@ class TestWorkThatLooksLikeNone:
                 42.0,
             ),
             # One block that sorts or hashes, with integers only.
-            (replace(QUIET, integer_active=on_active(0.3, 1 / H100)), 100.0),
+            (replace(QUIET, integer_active=on_active(0.4, 1 / H100)), 100.0),
         ],
-        ids=["lstm", "persistent lstm", "batch size 1", "small networks", "one element", "integers"],
+        ids=["lstm", "persistent lstm", "graph", "batch size 1", "small networks", "one element", "integers"],
     )
     def test_is_launch_bound_and_never_occupied(self, intensity: Intensity, utilization: float):
         did = found(intensity, utilization)
@@ -198,6 +200,11 @@ class TestNoWork:
     def test_a_rank_that_polls_over_pcie_probably_waits(self):
         did = found(replace(QUIET, sm_active=16 / H100, pcie_bytes_per_s=6e8), has_peers=True)
         assert (did.kind, did.certainty) == (WAITING, INFERRED)
+
+    def test_a_spin_that_multiplies_integers_is_probably_none_and_not_certain(self):
+        # DCGM counts integer multiplications as FP32.
+        did = found(replace(QUIET, fp32_active=on_active(0.006, 1 / H100)))
+        assert (did.kind, did.certainty) == (FEW_MULTIPROCESSORS, INFERRED)
 
     @pytest.mark.parametrize(
         "missing", ["integer_active", "tensor_active", "dram_active"], ids=lambda name: name

@@ -32,12 +32,17 @@ ALWAYS_BUSY = 0.8
 one by one, left a gap of more than half of the time on an H100 (bench/results/gpu_session-H100.json, `tiny_kernels`)."""
 NO_MATH = 1e-4
 """Share of the cycles of the active multiprocessors in which they computed. A product of a vector and a small matrix by one
-warp is above 1e-3, an addition in every thread of a small kernel above 5e-4; a loop that waits has none."""
+warp is above 1e-3, an addition in every thread of a small kernel above 5e-4; a loop that waits may have none."""
+LITTLE_MATH = 0.02
+"""DCGM's FP32 counter is of a pipe that multiplies integers, too, so that some loops that wait have a little of it. This is no
+evidence by itself: real kernels of one block may have as little. Source: as `FEW`, "FP32 Engine Activity"."""
+WHOLE = 0.01
+"""A kernel that never ends occupies a whole number of multiprocessors; launches one after the other rarely do, on average."""
 NO_MEMORY = 0.005
 """Share of the memory's bandwidth. An idle GPU is at 0; copies within the GPU and embeddings are far above."""
-LITTLE_INTEGER = 0.1
+LITTLE_INTEGER = 0.25
 """Share of the cycles of the active multiprocessors with integer instructions. A thread that reads a clock or polls a flag waits
-for each; a block that sorts or hashes does not."""
+tens of cycles for each; a block that sorts or hashes does not."""
 NO_TRAFFIC = 100e6
 """Bytes per second over PCIe or NVLink; launches and synchronization of an H100 took below 10 MB/s."""
 ONE_MULTIPROCESSOR = 0.8
@@ -114,6 +119,8 @@ def _class(
         if moved_nothing(intensity):
             return spin, certainty if computed is False else INFERRED
         return (WAITING, INFERRED) if has_peers else (UNDECIDED, UNDECIDED)
+    if computed and busy >= ALWAYS_BUSY and _occupies_a_few_for_good(intensity, active, busy):
+        return (WAITING if has_peers else FEW_MULTIPROCESSORS), INFERRED
     if computed is False and intensity.sm_active >= MOSTLY_WAITED:
         return UNDECIDED, UNDECIDED
     known = INFERRED if shared else MEASURED
@@ -133,6 +140,20 @@ def _computed(intensity: Intensity) -> bool | None:
     if None in _math(intensity) or intensity.integer_active is None or intensity.dram_active is None:
         return None
     return intensity.integer_active > LITTLE_INTEGER * active
+
+
+def _occupies_a_few_for_good(intensity: Intensity, active: float, busy: float) -> bool:
+    """Whether hardly anything was computed, on one or two multiprocessors that were never free while a kernel ran."""
+    at_once = active / max(intensity.busy or busy, ALWAYS_BUSY)
+    tensor, fp64, fp32, fp16 = (math or 0.0 for math in _math(intensity))
+    return (
+        round(at_once) in (1, 2)
+        and abs(at_once - round(at_once)) <= WHOLE
+        and tensor + fp64 + fp16 == 0
+        and fp32 <= LITTLE_MATH * (intensity.sm_active or 0.0)
+        and (intensity.integer_active or 0.0) <= LITTLE_INTEGER * (intensity.sm_active or 0.0)
+        and moved_nothing(intensity)
+    )
 
 
 def moved_nothing(counters: Counters | Intensity) -> bool:
@@ -203,6 +224,8 @@ def _words(
         return f"{probably}waiting for other ranks in collective operations, which spin"
     power = intensity.power_share
     low = f"power only {format_share(power)} above idle" if power is not None else "little power"
+    if kind == FEW_MULTIPROCESSORS and certainty == INFERRED and intensity.sm_active is not None:
+        return f"probably a kernel that computes nothing, on {_of_all(intensity, multiprocessors)}"
     if kind == FEW_MULTIPROCESSORS and certainty == INFERRED:
         return f"probably a few multiprocessors or very short kernels ({low})"
     if kind == FEW_MULTIPROCESSORS:
