@@ -14,6 +14,7 @@ from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge,
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.gpus import hidden_gpus
+from gpuproof.agent.verdict.judge import used_reason
 from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
 from gpuproof.agent.verdict.mfu import host_mfu
 from gpuproof.agent.verdict.schema import CPU_ONLY
@@ -174,6 +175,9 @@ def _with_steps(verdict: Verdict, telemetry: Telemetry, steps: Steps | None) -> 
     facts = HostFacts(verdict.gpus, cores, verdict.cpu_count)
     steps = replace(steps, straggler=find_straggler(steps.ranks, {None: facts}))
     machine = Machine(verdict.seconds, verdict.cpu_count, cores, verdict.gpus, telemetry.waiting)
+    if verdict.gpus_working:
+        # The straggler is known only now.
+        verdict = replace(verdict, reason=used_reason(verdict.expectation, verdict.gpus, steps))
     return replace(verdict, steps=steps, bottlenecks=with_limiting_phase(verdict.bottlenecks, steps, machine))
 
 

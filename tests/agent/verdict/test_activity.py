@@ -257,7 +257,7 @@ class TestWithoutCounters:
 class TestSteps:
     STEPS = Steps(
         StepTimes(100, 60.0, {"communication": 36.0, "forward": 24.0}),
-        straggler=Straggler(5, "algo-3", 36.0, "input", "..."),
+        straggler=Straggler(5, "algo-3", 36.0, "input", "...", share=0.6),
     )
 
     def test_name_the_share_and_whom_the_gpu_waited_for(self):
@@ -276,6 +276,13 @@ class TestSteps:
     def test_hardly_any_communication_changes_nothing(self):
         steps = replace(self.STEPS, total=StepTimes(100, 60.0, {"communication": 6.0}))
         assert found(replace(QUIET, sm_active=0.9, tensor_active=0.4), steps=steps).kind == WORKING
+
+    def test_are_in_the_reason(self):
+        verdict = judge(ONE, watched(60, WORK), self.STEPS)
+        assert verdict.reason == (
+            "1 of 1 GPU worked, 98% busy on average while in use, 85% of its multiprocessors working, "
+            "waiting in collective operations 60% of the time for rank 5 on algo-3."
+        )
 
 
 SPIN = gpu(100, **BUSY, counters=SPINNING)

@@ -156,6 +156,20 @@ def _occupies_a_few_for_good(intensity: Intensity, active: float, busy: float) -
     )
 
 
+def waiting_text(steps: Steps | None) -> str:
+    """`waiting in collective operations 60% of the time for rank 5 on algo-3`; empty if the steps show no such wait."""
+    if steps is None:
+        return ""
+    straggler = steps.straggler
+    share = straggler.share if straggler is not None else _share_of(steps, "communication")
+    if straggler is None and share < MOSTLY_COMMUNICATION:
+        return ""
+    said = f"waiting in collective operations {format_share(share)} of the time"
+    if straggler is None:
+        return said
+    return f"{said} for rank {straggler.rank}" + (f" on {straggler.host}" if straggler.host else "")
+
+
 def moved_nothing(counters: Counters | Intensity) -> bool:
     """Whether a GPU neither used its memory nor exchanged data with the host or other GPUs, as far as that is counted."""
     traffic = (counters.pcie_bytes_per_s, counters.nvlink_bytes_per_s)
@@ -190,11 +204,7 @@ def _by_steps(kind: str, certainty: str, steps: Steps) -> tuple[str, str]:
     """Steps were trained, so something worked; and they know about waits that counters only show as little work."""
     if kind in NO_WORK:
         kind, certainty = LAUNCH_BOUND, INFERRED
-    return (WORKING, INFERRED) if _waits(steps) else (kind, certainty)
-
-
-def _waits(steps: Steps | None) -> bool:
-    return steps is not None and _share_of(steps, "communication") >= MOSTLY_COMMUNICATION
+    return (WORKING, INFERRED) if waiting_text(steps) else (kind, certainty)
 
 
 def _share_of(steps: Steps, phase: str) -> float:
@@ -217,8 +227,8 @@ def _words(
     steps: Steps | None,
     has_peers: bool,
 ) -> str:
-    if kind == WORKING and steps is not None and _waits(steps):
-        return _in_collectives(steps)
+    if kind == WORKING:
+        return waiting_text(steps)
     if kind == WAITING:
         probably = "" if certainty == MEASURED else "probably "
         return f"{probably}waiting for other ranks in collective operations, which spin"
@@ -237,14 +247,6 @@ def _words(
         peers = ", or it waits for other ranks" if has_peers else ""
         return f"its kernels are too small or too short for the GPU{peers}"
     return ""
-
-
-def _in_collectives(steps: Steps) -> str:
-    said = f"waiting in collective operations {format_share(_share_of(steps, 'communication'))} of the time"
-    straggler = steps.straggler
-    if straggler is None:
-        return said
-    return f"{said} for rank {straggler.rank}" + (f" on {straggler.host}" if straggler.host else "")
 
 
 def _of_all(intensity: Intensity, multiprocessors: int | None) -> str:

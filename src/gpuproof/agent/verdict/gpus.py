@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuproof.agent.verdict.activity import activity
+from gpuproof.agent.verdict.activity import activity, waiting_text
 from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
 from gpuproof.gpu.aggregate import (
@@ -84,8 +84,8 @@ def hidden_gpus(visible_devices: str | None, gpus: Sequence[GpuTelemetry]) -> fr
     return frozenset(gpu.info.index for gpu in gpus) - visible
 
 
-def busy_text(working: Sequence[GpuVerdict]) -> str:
-    """`, 90% busy on average while in use`, and how many of the multiprocessors worked, if that is measured."""
+def busy_text(working: Sequence[GpuVerdict], steps: Steps | None) -> str:
+    """`, 90% busy on average while in use`, how many of the multiprocessors worked, and how long they waited, if that is known."""
     busy = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
     if not busy:
         return ""
@@ -93,7 +93,8 @@ def busy_text(working: Sequence[GpuVerdict]) -> str:
     known = [share for share in shares if share is not None]
     theirs = "its" if len(working) == 1 else "their"
     share = f", {format_share(sum(known) / len(known))} of {theirs} multiprocessors working" if known else ""
-    return f", {format_share(sum(busy) / len(busy) / 100)} busy on average while in use{share}"
+    waiting = f", {text}" if (text := waiting_text(steps)) else ""
+    return f", {format_share(sum(busy) / len(busy) / 100)} busy on average while in use{share}{waiting}"
 
 
 def gaps(gpus: Sequence[GpuVerdict]) -> list[str]:

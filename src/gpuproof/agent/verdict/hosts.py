@@ -98,7 +98,7 @@ def _merge(names: Sequence[str], read: Mapping[str, Verdict], reports: Mapping[s
     uneven = imbalance(gpus)
     return Verdict(
         outcome=outcome,
-        reason=_reason(outcome, hosts, gpus, read),
+        reason=_reason(outcome, hosts, gpus, read, steps),
         remedy=remedies[0] if remedies else None,
         cause=next((verdict.cause for verdict in read.values() if verdict.cause), None),
         expectation=_expectation(first.expectation, hosts),
@@ -250,7 +250,11 @@ def _expectation(first: Expectation, hosts: Sequence[HostVerdict]) -> Expectatio
 
 
 def _reason(
-    outcome: str, hosts: Sequence[HostVerdict], gpus: Sequence[GpuVerdict], read: Mapping[str, Verdict]
+    outcome: str,
+    hosts: Sequence[HostVerdict],
+    gpus: Sequence[GpuVerdict],
+    read: Mapping[str, Verdict],
+    steps: Steps | None,
 ) -> str:
     if not any(host.gpus_working for host in hosts):
         reasons = _by_host(hosts, lambda host: host.reason.rstrip("."))
@@ -258,7 +262,7 @@ def _reason(
             return f"{next(iter(reasons))}."
         return "; ".join(f"{host_list(names)}: {reason}" for reason, names in reasons.items()) + "."
     working = [gpu for gpu in gpus if gpu.worked]
-    busy = busy_text(working)
+    busy = busy_text(working, steps)
     expected = sum(host.gpus_expected for host in hosts)
     if expected == 0:
         return (

@@ -47,7 +47,7 @@ def judge(
     uneven = imbalance(gpus)
     return Verdict(
         outcome=outcome,
-        reason=_reason(outcome, expectation, telemetry, gpus),
+        reason=_reason(outcome, expectation, telemetry, gpus, steps),
         remedy=_remedy(outcome, gpus),
         expectation=expectation,
         gpus_expected=expectation.count,
@@ -97,6 +97,18 @@ def used_so_far(telemetry: Telemetry, *, has_peers: bool = False) -> bool | None
     return None if waits or any(gpu.worked is None for gpu in gpus) else False
 
 
+def used_reason(expectation: Expectation, gpus: Sequence[GpuVerdict], steps: Steps | None = None) -> str:
+    """The reason of a verdict on GPUs of which some worked."""
+    working = [gpu for gpu in gpus if gpu.worked]
+    busy = busy_text(working, steps)
+    if expectation.count == 0:
+        return f"No GPU was expected, and {pluralize(len(working), 'GPU')} worked{busy}."
+    sentence = f"{len(working)} of {pluralize(expectation.count, 'GPU')} worked{busy}"
+    if len(working) < expectation.count:
+        sentence = "; ".join([sentence, *gaps(gpus)])
+    return sentence + "."
+
+
 def _outcome(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
     if working := _working(gpus):
         return outcome_of_working(working, sum(gpu.worked is None for gpu in gpus), expectation.count)
@@ -121,9 +133,15 @@ def _requirement_met(
     return None if working + unclear >= expectation.count else False
 
 
-def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
+def _reason(
+    outcome: str,
+    expectation: Expectation,
+    telemetry: Telemetry,
+    gpus: Sequence[GpuVerdict],
+    steps: Steps | None,
+) -> str:
     if _working(gpus):
-        return _used(expectation, gpus)
+        return used_reason(expectation, gpus, steps)
     if outcome == OCCUPIED:
         return _occupied(gpus)
     if outcome == IDLE:
@@ -142,17 +160,6 @@ def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: 
             return "No GPU was expected and this machine has none: the job ran on the CPU."
         return "No GPU was expected, and this machine's GPUs could not be read."
     return f"Unknown whether the job used its GPU: {_doubt(telemetry, gpus)}."
-
-
-def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
-    working = [gpu for gpu in gpus if gpu.worked]
-    busy = busy_text(working)
-    if expectation.count == 0:
-        return f"No GPU was expected, and {pluralize(len(working), 'GPU')} worked{busy}."
-    sentence = f"{len(working)} of {pluralize(expectation.count, 'GPU')} worked{busy}"
-    if len(working) < expectation.count:
-        sentence = "; ".join([sentence, *gaps(gpus)])
-    return sentence + "."
 
 
 def _occupied(gpus: Sequence[GpuVerdict]) -> str:
