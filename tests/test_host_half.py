@@ -48,6 +48,9 @@ PROBES = {"agent/requirements/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "
 IMAGE = {
     "agent/ranks/rank.py": {"mpi4py"},
     "agent/ranks/torchrun.py": {"torch"},
+    "agent/sinks/mlflow.py": {"mlflow"},
+    "agent/sinks/trackio.py": {"trackio"},
+    "agent/sinks/wandb.py": {"wandb"},
     "runtime/distribution/process_group.py": {"torch"},
     "runtime/models/torch_inference.py": {"torch"},
     "serve/shims/": {"sagemaker_inference"},

@@ -20,6 +20,7 @@ _NESTED = (
     "mpi_options",
     "machine",
     "planned_flops",
+    "sinks",
 )
 
 
@@ -133,6 +134,7 @@ class AgentJob:
         planned_flops: of a step, if the script was planned; the verdict has the model FLOPs utilization then.
         provenance: digests of code and inputs, and the commit, for the run's record; see `backends.agent_job.provenance`.
         region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
+        sinks: where series and summary go: names of `gpuproof.agent.sinks.main.NAMES`, some with `=` and a target.
     """
 
     run_id: str
@@ -176,6 +178,7 @@ class AgentJob:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     machine: MachineSettings | None = None
     planned_flops: PlannedFlops | None = None
+    sinks: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
@@ -198,6 +201,7 @@ class AgentJob:
             channels=tuple(document.get("channels", ())),
             hosts=tuple(document.get("hosts", ("algo-1",))),
             mpi_options=tuple(document.get("mpi_options", ())),
+            sinks=tuple(document.get("sinks", ())),
             mounts=tuple(Mount(**mount) for mount in document.get("mounts", ())),
             outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
             if_gpu_unused=UnusedGpuRule(**rule) if rule else None,

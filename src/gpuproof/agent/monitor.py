@@ -42,7 +42,7 @@ class Monitor:
         reaper: process id whose descendants are the script's processes.
         environment: the script's variables.
         show: receives a summary of the newest sample, once a second.
-        on_sample: receives each sample as a whole.
+        on_sample: receives each sample, with the GPUs of this host.
     """
 
     def __init__(
@@ -147,7 +147,8 @@ class Monitor:
             self._other_gpus = hidden_gpus(self._host_devices, self._sampler.telemetry().gpus)
         others = self._other_gpus
         if self._observer is not None:
-            self._observer(sample)
+            own = tuple(gpu for gpu in sample.gpus if gpu.index not in others)
+            self._observer(replace(sample, gpus=own) if others else sample)
         self._show(
             {
                 "seconds": round(sample.t, 1),

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from gpuproof.agent.cluster.session import Session
     from gpuproof.agent.monitor import Monitor
     from gpuproof.agent.ranks.host_failure import Failure
+    from gpuproof.agent.sinks.export import Export
     from gpuproof.agent.stall.progress import Progress
     from gpuproof.agent.stall.watch import StallWatch
+    from gpuproof.gpu.telemetry import Sample
 
 
 class Runner:
@@ -53,6 +55,7 @@ class Runner:
         self._stall: StallWatch | None = None
         self._session: Session | None = None
         self._script_runs = False
+        self._export: Export | None = None
 
     def run(self) -> int:
         """Run the job and return the script's exit code.
@@ -181,15 +184,19 @@ class Runner:
         self._script_runs = True
         # From here on, work overlaps with the script's own start; before, each import would delay the script.
         from gpuproof.agent.artifacts.results import collect_results
+        from gpuproof.agent.sinks.export import Export
 
         monitor = monitor or self._new_monitor(isolation, launch, progress)
+        export = self._export = Export.of(
+            self._job, self._paths, launch.environment, self._state["script_started"]
+        )
         monitor.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = supervisor.wait(monitor)
         self._script_runs = False
         isolation.reaper.close()
         # Nothing is left to kill, unless the reaper itself was killed.
-        end_descendants()
+        end_descendants(spared=export.pids)
         if group := self._state["control_group"]:
             end_group(Path(group))
         telemetry = monitor.stop()
@@ -216,6 +223,11 @@ class Runner:
         self._state.update(
             secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time(), **waits
         )
+        verdict = monitor.verdict(telemetry, self._paths.throughput, self._paths.steps, machine.driver)
+        # Before the artifacts are packed: some sinks write files next to the script's.
+        locations, notes = export.report(verdict.to_json(), self._outcome.status, exit_code(code))
+        self._notes += notes
+        self._state.update(sinks=locations)
         results = collect_results(
             self._job,
             self._paths,
@@ -235,7 +247,6 @@ class Runner:
             self._notes.append(results.empty_model)
         if results.problem is not None:
             self._outcome.record(states.FAILED, results.problem)
-        verdict = monitor.verdict(telemetry, self._paths.throughput, self._paths.steps, machine.driver)
         self._environment.store_verdict(verdict.to_json())
         self._finish(
             artifacts={
@@ -264,8 +275,14 @@ class Runner:
             isolation.reaper.script_parent,
             launch.environment,
             self._environment.show_sample,
-            progress and progress.on_sample,
+            lambda sample: self._pass_on(sample, progress),
         )
+
+    def _pass_on(self, sample: Sample, progress: Progress | None) -> None:
+        if progress is not None:
+            progress.on_sample(sample)
+        if self._export is not None:
+            self._export.on_sample(sample)
 
     def _start_script(self, isolation: Isolation, launch: Launch, machine: Machine) -> float:
         isolation.reaper.launch(launch)

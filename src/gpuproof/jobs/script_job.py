@@ -115,6 +115,7 @@ class ScriptJob:
     max_duration: None = field(default=None, init=False)
     stall_timeout: None = field(default=None, init=False)
     step_times: Literal[True] = field(default=True, init=False)
+    sinks: tuple[()] = field(default=(), init=False)
     require_gpu: None = field(default=None, init=False)
     if_gpu_unused: None = field(default=None, init=False)
     tags: Mapping[str, str] = field(default_factory=dict, init=False)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
+from collections.abc import Collection
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -39,11 +40,17 @@ def children(pid: int) -> list[int]:
     return _children_by_parent().get(pid, [])
 
 
-def end_descendants() -> None:
+def end_descendants(spared: Collection[int] = ()) -> None:
     """Kill and collect every descendant of this process, including those that are forked meanwhile.
 
     Call `adopt_orphans` first to reach processes that outlive their parents.
+
+    Args:
+        spared: children that are left alone, with their own descendants.
     """
+    if spared:
+        _end_others(spared)
+        return
     while True:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -52,6 +59,20 @@ def end_descendants() -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
+
+
+def _end_others(spared: Collection[int]) -> None:
+    kept = {*spared, *(pid for child in spared for pid in descendants(child))}
+    while others := [pid for pid in descendants(os.getpid()) if pid not in kept]:
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in others:
+            with contextlib.suppress(
+                ChildProcessError
+            ):  # its parent has just been killed: it is a child by the next time
+                os.waitpid(pid, 0)
+        kept.update(pid for child in spared for pid in descendants(child))
 
 
 def die_by_signal(number: int) -> None:

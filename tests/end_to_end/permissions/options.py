@@ -31,6 +31,7 @@ SAME_REQUESTS = {
             "--env",
             "--framework-version",
             "--stall-timeout",
+            "--sink",
             "--hyperparameter",
         ),
         *(

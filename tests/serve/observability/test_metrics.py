@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from gpuproof.serve.ipc.messages import Phases
 from gpuproof.serve.observability.access_log import AccessLog, format_line
-from gpuproof.serve.observability.metrics import Counter, Histogram, family
+from gpuproof.serve.observability.metrics import Counter, Histogram
 from gpuproof.serve.observability.request_record import RequestMetrics, RequestRecord
 from gpuproof.serve.observability.tracing import phases as span_phases
+from gpuproof.util.prometheus_text import family
 
 
 def record(**fields: object) -> RequestRecord:

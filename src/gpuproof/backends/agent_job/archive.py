@@ -37,6 +37,10 @@ _COMPRESSED = (
         "gpuproof/agent/machine/",
         "gpuproof/agent/mpi/",
         "gpuproof/agent/requirements/",
+        *(
+            f"gpuproof/agent/sinks/{name}"
+            for name in ("mlflow", "opentel", "prom", "tensorb", "trackio", "wandb")
+        ),
         "gpuproof/agent/stall/",
         "gpuproof/gpu/checks/",
         "gpuproof/gpu/cuda",
@@ -65,6 +69,8 @@ elif sys.argv[1:2] == ["--idle-watch"]:
     from gpuproof.agent.idle.main import main
 elif sys.argv[1:2] == ["--machine"]:
     from gpuproof.agent.machine.main import main
+elif sys.argv[1:2] == ["--sink"]:
+    from gpuproof.agent.sinks.main import main
 elif sys.argv[1:2] == ["--gpu-check"]:
     from gpuproof.agent.gpu_check import main
 else:

@@ -27,6 +27,7 @@ class LaunchSettings:
         processes_per_host: processes that the launcher starts on each host; `None` is one per GPU, or one without GPUs.
         max_restarts: how often torchrun restarts all ranks.
         stall_timeout: seconds without progress after which the job is stopped; `None` is never.
+        sinks: where series and summary go, as in `gpuproof.agent.job.AgentJob`.
         because: why `auto` stands for this launcher; empty if the job names it.
     """
 
@@ -35,6 +36,7 @@ class LaunchSettings:
     max_restarts: int = 0
     mpi_options: tuple[str, ...] = ()
     stall_timeout: float | None = None
+    sinks: tuple[str, ...] = ()
     because: str = ""
     notes: tuple[str, ...] = ()
 
@@ -66,6 +68,7 @@ class LaunchSettings:
             max_restarts=self.max_restarts,
             mpi_options=self.mpi_options,
             stall_timeout=self.stall_timeout,
+            sinks=self.sinks,
             cluster_key=cluster_key,
         )
 
@@ -95,21 +98,20 @@ def launch_settings(
         gpus: number of GPUs of each host.
     """
     stall_timeout = None if job.stall_timeout is None else float(job.stall_timeout.seconds)
+    common = LaunchSettings(stall_timeout=stall_timeout, sinks=job.sinks)
     hosts, wanted = job.instance_count, job.distribution if job.kind == "training" else None
     if wanted is None:
-        return LaunchSettings(stall_timeout=stall_timeout, notes=tuple(_suggestions(job, uses, gpus)))
+        return replace(common, notes=tuple(_suggestions(job, uses, gpus)))
     if wanted.launcher == AUTO:
         choice = choose(uses, job.entry_point, gpus, hosts)
         notes = () if choice.is_certain else (_idle_note(gpus, hosts, price),)
-        return LaunchSettings(
-            choice.launcher, stall_timeout=stall_timeout, because=choice.because, notes=notes
-        )
-    return LaunchSettings(
+        return replace(common, launcher=choice.launcher, because=choice.because, notes=notes)
+    return replace(
+        common,
         launcher=wanted.launcher,
         processes_per_host=wanted.processes_per_host,
         max_restarts=wanted.max_restarts,
         mpi_options=tuple(shlex.split(wanted.mpi_options)),
-        stall_timeout=stall_timeout,
         notes=tuple(_count_notes(wanted.launcher, wanted.processes_per_host, gpus)),
     )
 

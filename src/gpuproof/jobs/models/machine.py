@@ -45,6 +45,7 @@ class MachineJob(InstanceJob):
         "step_times": "a machine runs no script",
         "if_gpu_unused": "a machine ends by 'idle_timeout'",
         "require_gpu": "a machine has no requirement on the use of its GPU",
+        "sinks": "a machine runs no script that could be followed",
         "sagemaker": "a machine runs on EC2 or here; on SageMaker, use gpuproof notebook",
     }
 
@@ -130,6 +131,11 @@ class MachineJob(InstanceJob):
     def step_times(self) -> bool:
         """A machine runs no script."""
         return False
+
+    @property
+    def sinks(self) -> tuple[()]:
+        """None without a script."""
+        return ()
 
     @property
     def if_gpu_unused(self) -> None:

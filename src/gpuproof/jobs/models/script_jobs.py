@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, field_validator
 
+from gpuproof.agent.sinks.main import NAMES
 from gpuproof.catalogue.regions import partition_of
 from gpuproof.jobs import validators
 from gpuproof.jobs.distribution.launchers import LAUNCHERS
@@ -16,6 +17,7 @@ from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.local_paths import resolve_path
 from gpuproof.jobs.models.instance_job import KNOWN_FRAMEWORKS, Channels, InstanceJob
 from gpuproof.jobs.models.machine import MACHINE_KEYS, MachineJob
+from gpuproof.jobs.models.monitoring import Sinks
 from gpuproof.jobs.models.parts import (
     EMPTY,
     CheckpointField,
@@ -77,6 +79,13 @@ class _ScriptJob(InstanceJob):
     step_times: Annotated[StrictBool, Option(group=JOB)] = Field(
         default=True,
         description="Whether to measure where the time of training steps goes, by hooks in the script's frameworks.",
+    )
+    sinks: Annotated[
+        Sinks, BeforeValidator(validators.as_texts), Option("NAME", flag="--sink", group=JOB)
+    ] = Field(
+        default=(),
+        description=f"Where GPU metrics and the verdict's numbers go: {', '.join(NAMES)}; see docs/monitoring.md.",
+        examples=[["wandb", "prometheus=/var/lib/node_exporter"]],
     )
     require_gpu: Annotated[StrictBool | None, Option(group=JOB)] = Field(
         default=None,

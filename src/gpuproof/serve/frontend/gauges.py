@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gpuproof.serve.frontend.inference import InferenceCore
-from gpuproof.serve.observability.metrics import Labels, family
 from gpuproof.serve.workers.model_state import ModelState
+from gpuproof.util.prometheus_text import Labels, family
 
 
 def gauges(core: InferenceCore) -> Iterator[str]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Callable
 
 from gpuproof.gpu.nvml import GpuReading, Nvml, NvmlUnavailable
-from gpuproof.serve.observability.metrics import Labels, Line, family
 from gpuproof.util.humanize import gpu_list
+from gpuproof.util.prometheus_text import Labels, Line, family
 
 _INTERVAL_S = 1.0
 MIN_REQUESTS = 20

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from gpuproof.util.prometheus_text import Labels, Line
+
 SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
@@ -15,9 +17,6 @@ SECONDS = (
 """Upper bounds of latency buckets, in seconds."""
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 """Upper bounds of batch size buckets."""
-
-Labels = tuple[tuple[str, str], ...]
-Line = tuple[str, Labels, float]
 
 
 class Histogram:
@@ -69,22 +68,3 @@ class Counter:
         """Lines of the counter."""
         for values, count in self._counts.items():
             yield name, tuple(zip(self._names, map(str, values))), count
-
-
-def family(name: str, kind: str, help_text: str, lines: Iterable[Line]) -> Iterator[str]:
-    """The text of one metric; empty if it has no lines."""
-    written = [f"{line}{_labels(labels)} {value:.17g}" for line, labels, value in lines]
-    if written:
-        yield f"# HELP {name} {help_text}"
-        yield f"# TYPE {name} {kind}"
-        yield from written
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Callable, NamedTuple
 
 from gpuproof.serve.ipc.messages import Phases
-from gpuproof.serve.observability.metrics import SECONDS, SIZES, Counter, Histogram, family
+from gpuproof.serve.observability.metrics import SECONDS, SIZES, Counter, Histogram
+from gpuproof.util.prometheus_text import family
 
 _BATCH = 128
 """Requests that are counted at a time, in a tenth of a millisecond."""
