@@ -27,7 +27,7 @@ help:
 	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
 	@echo "make conformance  public test suites, from the checkouts in the folder GPUPROOF_CONFORMANCE"
-	@echo "make test-gpu     the tests that need a real NVIDIA GPU"
+	@echo "make test-gpu     what needs a real NVIDIA GPU: verdicts on known work and waste, and tests"
 	@echo "make acceptance   GPUproof's commands on an account of AWS, for about \$$2 (docs/acceptance.md)"
 	@echo "make setup        create or update the virtual environment; the other targets do so first"
 	@echo "make constraints  pin the newest versions that resolve"
@@ -92,8 +92,9 @@ bench: setup
 conformance: setup
 	$(BIN)/python -m bench.conformance
 
+# GPU_PYTHON: the interpreter that has PyTorch with CUDA, if .venv has none.
 test-gpu: setup
-	$(PYTEST) -m gpu -v
+	$(BIN)/python bench/gpu_activity.py --tests $(if $(GPU_PYTHON),--python $(GPU_PYTHON))
 
 # Asks before it creates anything: ACCEPTANCE="--region us-east-1 --list" prints the steps and their prices.
 ACCEPTANCE ?=
