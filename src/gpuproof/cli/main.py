@@ -73,7 +73,7 @@ COMMANDS = {
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
     "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
     "completion": Command("completion", "print a completion script for bash, zsh or fish"),
-    "schema": Command("schema", "print the JSON schema of gpuproof.yaml"),
+    "schema": Command("schema", "print the JSON schema of gpuproof.yaml or verdict.json"),
     "mcp": Command(
         "assistants.mcp", "serve the commands as tools for coding assistants (Model Context Protocol)"
     ),

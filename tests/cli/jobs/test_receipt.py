@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from support.cli_sandbox import CliSandbox
@@ -96,6 +97,11 @@ def test_a_folder_that_was_pulled_has_the_verdict(ended: CliSandbox) -> None:
     assert ended.gpuproof("verify", "receipt.json", "--run", "pulled").returncode == 0
     edited(ended.project / "pulled" / "verdict.json", lambda document: document.update(outcome="used"))
     assert ended.gpuproof("verify", "receipt.json", "--run", "pulled").returncode == 1
+
+
+def test_the_verdict_of_a_real_run_follows_its_schema(ended: CliSandbox) -> None:
+    schema = json.loads(ended.gpuproof("schema", "verdict").stdout)
+    jsonschema.validate(json.loads((ended.newest() / "verdict.json").read_text()), schema)
 
 
 def test_wrong_usage_ends_with_2(ended: CliSandbox, key: Path) -> None:

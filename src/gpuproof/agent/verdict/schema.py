@@ -38,7 +38,7 @@ NO_GPU_EXPECTED = "no-gpu-expected"
 UNKNOWN = "unknown"
 """GPUs were expected, and it is unknown whether they, or some of them, worked."""
 
-_OPTIONAL = (
+OPTIONAL_KEYS = (
     "host",
     "head",
     "hosts",
@@ -301,7 +301,7 @@ class Verdict:
         """
         document = _rounded(asdict(self))
         for part in (document, *document["gpus"], *document["bottlenecks"]):
-            for name in _OPTIONAL:
+            for name in OPTIONAL_KEYS:
                 if not part.get(name, True):
                     del part[name]
         return {"version": VERSION, **document}
