@@ -153,6 +153,13 @@ class TestWorkThatLooksLikeNone:
         utilization = 100 * (intensity.busy or 0)
         assert found(intensity, utilization).kind == WORKING
 
+    def test_counters_that_count_nothing_at_all_are_no_evidence(self):
+        silent = replace(QUIET, sm_active=0.0, integer_active=0.0, pcie_bytes_per_s=0.0)
+        did = found(silent)
+        assert (did.kind, did.working_share) == (UNDECIDED, None)
+        assert found(replace(silent, power_share=0.6)).kind == WORKING
+        assert not found(replace(QUIET, integer_active=0.0)).is_no_work
+
     def test_a_single_second_of_counters_decides_nothing(self):
         did = found(replace(QUIET, seconds=2.0))
         assert (did.kind, did.certainty) == (UNDECIDED, UNDECIDED)
@@ -196,6 +203,10 @@ class TestNoWork:
         assert did.sentence == (
             "busy 100%, working 12%: waiting for other ranks in collective operations, which spin"
         )
+
+    def test_many_waiting_multiprocessors_are_not_taken_for_work_where_integers_are_not_counted(self):
+        did = found(replace(QUIET, sm_active=0.3, integer_active=None), has_peers=True)
+        assert (did.kind, did.certainty) == (WAITING, INFERRED)
 
     def test_a_rank_that_polls_over_pcie_probably_waits(self):
         did = found(replace(QUIET, sm_active=16 / H100, pcie_bytes_per_s=6e8), has_peers=True)
@@ -300,6 +311,38 @@ class TestOutcome:
         assert verdict.remedy is not None
         assert (verdict.gpus[0].worked, verdict.gpus[0].touched) == (False, True)
         assert used_so_far(watched(60, SPIN)) is False
+
+    @pytest.mark.parametrize(
+        ("timeline", "kind"),
+        [
+            (gpu(98, **BUSY, counters=TRAINING, until=4.0), WORKING),
+            (gpu(98, **BUSY, counters=TRAINING, until=1.5), WORKING),
+            (gpu(100, **BUSY, counters=replace(TRAINING, busy=1.0)), WORKING),
+            (
+                gpu(9, **BUSY, counters=replace(TRAINING, busy=0.09, sm_active=0.06, dram_active=0.03)),
+                WORKING,
+            ),
+            (
+                gpu(42, **BUSY, counters=replace(SPINNING, busy=0.42, sm_active=0.4 / 80, fp32_active=4e-7)),
+                LAUNCH_BOUND,
+            ),
+        ],
+        ids=["late idle", "short burst", "graph replay", "input-bound", "kernels on one element"],
+    )
+    def test_programs_that_work_are_used(self, timeline: Timeline, kind: str):
+        verdict = judge(ONE, watched(24, timeline))
+        assert (verdict.outcome, verdict.gpu_requirement_met) == (USED, True)
+        did = verdict.gpus[0].activity
+        assert did is not None
+        assert did.kind == kind
+
+    def test_endless_copies_are_occupied(self):
+        copies = replace(SPINNING, sm_active=0.0, integer_active=0.0, pcie_bytes_per_s=2.5e10)
+        verdict = judge(ONE, watched(24, gpu(100, **BUSY, counters=copies)))
+        assert verdict.outcome == OCCUPIED
+        assert verdict.reason == (
+            "GPU 0 did no work (busy 100%, working 0%: only copies, 25.0 GB/s over PCIe)."
+        )
 
     def test_a_gpu_that_trained_and_then_spins_is_used(self):
         def timeline(index: int, t: float):

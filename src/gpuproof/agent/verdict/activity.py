@@ -5,6 +5,8 @@ Docs: docs/verdict.md, "What a busy GPU did", has each class with its evidence, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuproof.agent.verdict.evidence import (
     COPYING,
     FEW_MULTIPROCESSORS,
@@ -93,6 +95,8 @@ def activity(
     if intensity is None or work.mean_utilization is None:
         return None
     busy = work.mean_utilization / 100
+    if _contradicts(intensity, busy, multiprocessors):
+        intensity = replace(intensity, sm_active=None)
     working = _working_share(intensity, work)
     kind, certainty = _class(intensity, busy, multiprocessors, has_peers, shared)
     if steps is not None and not (kind in NO_WORK and certainty == MEASURED):
@@ -107,27 +111,36 @@ def _class(
 ) -> tuple[str, str]:
     if intensity.sm_active is None:
         return _inferred(intensity, busy, has_peers)
+    computed = _computed(intensity)
+    share = intensity.sm_active / max(intensity.busy or busy, intensity.sm_active)
+    # Without all counters of instructions, traffic and many multiprocessors speak for work.
+    may_compute = computed or (computed is None and (share >= FEW or not moved_nothing(intensity)))
+    if may_compute and (share >= MOSTLY_WAITED or (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY):
+        return WORKING, INFERRED if shared else MEASURED
     if intensity.seconds < MIN_MEASURED_S:
         return UNDECIDED, UNDECIDED
-    certainty = INFERRED if shared or not multiprocessors else MEASURED
     active = intensity.sm_active * (multiprocessors or _FEWEST_MULTIPROCESSORS)
-    computed = _computed(intensity)
+    is_certain = computed is False and not shared and multiprocessors is not None
     if not computed and busy >= FEW and active < NO_MULTIPROCESSOR and _traffic(intensity) >= NO_TRAFFIC:
-        return COPYING, certainty if computed is False else INFERRED
-    if not computed and busy >= ALWAYS_BUSY and active >= ONE_MULTIPROCESSOR and intensity.sm_active < FEW:
-        spin = WAITING if has_peers else FEW_MULTIPROCESSORS
+        return COPYING, MEASURED if is_certain else INFERRED
+    spin = WAITING if has_peers else FEW_MULTIPROCESSORS
+    if not computed and busy >= ALWAYS_BUSY and active >= ONE_MULTIPROCESSOR and share < FEW:
         if moved_nothing(intensity):
-            return spin, certainty if computed is False else INFERRED
+            return spin, MEASURED if is_certain else INFERRED
         return (WAITING, INFERRED) if has_peers else (UNDECIDED, UNDECIDED)
     if computed and busy >= ALWAYS_BUSY and _occupies_a_few_for_good(intensity, active, busy):
-        return (WAITING if has_peers else FEW_MULTIPROCESSORS), INFERRED
-    if computed is False and intensity.sm_active >= MOSTLY_WAITED:
+        return spin, INFERRED
+    if computed is False and share >= MOSTLY_WAITED:
         return UNDECIDED, UNDECIDED
-    known = INFERRED if shared else MEASURED
-    share = intensity.sm_active / max(intensity.busy or busy, intensity.sm_active)
-    if share >= MOSTLY_WAITED or (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY:
-        return WORKING, known
-    return LAUNCH_BOUND, INFERRED if has_peers else known
+    return LAUNCH_BOUND, INFERRED if has_peers or shared else MEASURED
+
+
+def _contradicts(intensity: Intensity, busy: float, multiprocessors: int | None) -> bool:
+    """Whether a GPU was busy, and by its counters neither computed nor copied: they do not count then, such as without permission."""
+    if intensity.sm_active is None or busy < FEW:
+        return False
+    active = intensity.sm_active * (multiprocessors or _FEWEST_MULTIPROCESSORS)
+    return active < NO_MULTIPROCESSOR and _traffic(intensity) < NO_TRAFFIC
 
 
 def _computed(intensity: Intensity) -> bool | None:
@@ -137,8 +150,9 @@ def _computed(intensity: Intensity) -> bool | None:
         return True
     if (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY:
         return True
-    if None in _math(intensity) or intensity.integer_active is None or intensity.dram_active is None:
-        return None
+    # A loop that waits compares: without a single instruction, these counters do not count.
+    if None in _math(intensity) or not intensity.integer_active or intensity.dram_active is None:
+        return None if active else False
     return intensity.integer_active > LITTLE_INTEGER * active
 
 
