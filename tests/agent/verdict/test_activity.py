@@ -355,7 +355,7 @@ class TestOutcome:
         assert verdict.outcome == PARTLY_USED
         assert verdict.reason == (
             "1 of 2 GPUs worked, 98% busy on average while in use, 85% of its multiprocessors working; "
-            "GPU 1 was busy without work."
+            "GPU 1 did no work (busy 100%, working 1%: waiting for other ranks in collective operations, which spin)."
         )
 
     def test_a_gpu_that_waits_for_others_may_not_be_stopped_for_it(self):

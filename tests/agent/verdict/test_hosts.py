@@ -121,7 +121,7 @@ def test_a_host_whose_gpus_only_spin_is_occupied_and_named():
     assert "algo-1: GPUs 0, 1, 2 and 3 did no work (busy 100%, working 1%: " in verdict.reason
     verdict = merged(report(*[WORKING] * 4), report(WORKING, WORKING, WORKING, spin))
     assert verdict.outcome == PARTLY_USED
-    assert verdict.reason.endswith("; algo-2: GPU 3 was busy without work.")
+    assert "; algo-2: GPU 3 did no work (busy 100%, working 1%: waiting for other ranks" in verdict.reason
 
 
 def test_a_job_that_expects_no_gpu_needs_none_on_any_host():

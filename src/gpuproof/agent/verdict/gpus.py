@@ -98,16 +98,20 @@ def busy_text(working: Sequence[GpuVerdict], steps: Steps | None) -> str:
 
 
 def gaps(gpus: Sequence[GpuVerdict]) -> list[str]:
-    """Which GPUs did no work although others did, and how that looked."""
-    occupied = [gpu.index for gpu in gpus if gpu.is_occupied]
-    idle = [gpu.index for gpu in gpus if gpu.worked is False and gpu.index not in occupied]
+    """Which GPUs did no work, and what they did instead."""
+    occupied: dict[str, list[GpuVerdict]] = {}
+    for gpu in gpus:
+        if gpu.is_occupied and gpu.activity is not None:
+            occupied.setdefault(gpu.activity.kind, []).append(gpu)
+    said = [
+        f"{gpu_list([gpu.index for gpu in alike])} did no work ({alike[0].activity.sentence})"
+        for alike in occupied.values()
+        if alike[0].activity is not None
+    ]
+    idle = [gpu.index for gpu in gpus if gpu.worked is False and not gpu.is_occupied]
     unclear = [gpu.index for gpu in gpus if gpu.worked is None]
     return [
-        *(
-            [f"{gpu_list(occupied)} {'were' if len(occupied) > 1 else 'was'} busy without work"]
-            if occupied
-            else []
-        ),
+        *said,
         *([f"{gpu_list(idle)} did nothing for the job"] if idle else []),
         *([f"{gpu_list(unclear)} unknown"] if unclear else []),
     ]

@@ -143,7 +143,7 @@ def _reason(
     if _working(gpus):
         return used_reason(expectation, gpus, steps)
     if outcome == OCCUPIED:
-        return _occupied(gpus)
+        return "; ".join(gaps(gpus)) + "."
     if outcome == IDLE:
         held = [gpu for gpu in gpus if gpu.touched]
         busy, time = sum(gpu.busy_s for gpu in held), sum(gpu.held_s for gpu in held)
@@ -160,17 +160,6 @@ def _reason(
             return "No GPU was expected and this machine has none: the job ran on the CPU."
         return "No GPU was expected, and this machine's GPUs could not be read."
     return f"Unknown whether the job used its GPU: {_doubt(telemetry, gpus)}."
-
-
-def _occupied(gpus: Sequence[GpuVerdict]) -> str:
-    """What kept the GPUs busy, each sentence once."""
-    said: dict[str, list[int]] = {}
-    for gpu in gpus:
-        if gpu.is_occupied and gpu.activity is not None:
-            said.setdefault(gpu.activity.sentence, []).append(gpu.index)
-    parts = [f"{gpu_list(indexes)} did no work ({sentence})" for sentence, indexes in said.items()]
-    idle = [gpu.index for gpu in gpus if gpu.worked is False and not gpu.is_occupied]
-    return "; ".join([*parts, *([f"{gpu_list(idle)} did nothing for the job"] if idle else [])]) + "."
 
 
 def _absence(telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
