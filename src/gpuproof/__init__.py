@@ -18,6 +18,7 @@ from gpuproof.version import __version__
 if TYPE_CHECKING:
     from gpuproof.app.check import check
     from gpuproof.app.cleanup import cleanup
+    from gpuproof.app.compare import compare
     from gpuproof.app.cost import cost
     from gpuproof.app.delete import delete
     from gpuproof.app.deploy import deploy
@@ -42,6 +43,7 @@ __all__ = [
     "__version__",
     "check",
     "cleanup",
+    "compare",
     "cost",
     "delete",
     "deploy",
@@ -61,6 +63,7 @@ _HOMES = {
     "TransformJob": "gpuproof.jobs.models.transform",
     "check": "gpuproof.app.check",
     "cleanup": "gpuproof.app.cleanup",
+    "compare": "gpuproof.app.compare",
     "cost": "gpuproof.app.cost",
     "delete": "gpuproof.app.delete",
     "deploy": "gpuproof.app.deploy",

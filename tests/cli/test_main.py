@@ -402,7 +402,7 @@ def test_an_unknown_instance_type_is_wrong_usage_in_every_command(
 def test_json_is_a_synonym_in_every_command_that_prints_a_result(
     gpuproof: Callable[..., CommandResult], command: str
 ) -> None:
-    own = {"catalogue": ("refresh",), "notebook": ("list",)}
+    own = {"catalogue": ("refresh",), "notebook": ("list",), "baseline": ("show",)}
     words = (command, *own.get(command, ()), "--help")
     help_text = gpuproof(*words)[1]
     assert "--format" in help_text

@@ -16,7 +16,7 @@ from gpuproof.agent.failure import StopReason, exit_code, failure_text, reason
 from gpuproof.agent.isolation.isolation import Isolation, IsolationUnavailable, isolate
 from gpuproof.agent.isolation.reaper import Launch, ReaperLost
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.launch import is_package, make_executable, plan_launch, shown_command
+from gpuproof.agent.launch import framework_variables, is_package, make_executable, plan_launch, shown_command
 from gpuproof.agent.outcome import Outcome
 from gpuproof.agent.output import OutputLog
 from gpuproof.agent.signals import StopRequested, StopSignals
@@ -296,6 +296,7 @@ class Runner:
             script_started=time.time(),
             script_pid=answer["started"],
             command=launch.command,
+            variables=framework_variables(launch.environment),
             gpus=machine.gpus,
             notes=self._notes,
         )

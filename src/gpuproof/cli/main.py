@@ -39,6 +39,8 @@ COMMANDS = {
     "receipt": Command("jobs.receipt", "write the receipt of a run, signed with an SSH key"),
     "verify": Command("jobs.verify", "verify a receipt: its signature, its run, its source"),
     "rm": Command("jobs.rm", "remove runs that have ended"),
+    "compare": Command("jobs.compare", "compare runs, or a run with the baseline; limits for CI"),
+    "baseline": Command("jobs.baseline", "keep a run to compare later ones with"),
     "notebook": Command("notebooks.notebook", "create and manage notebook instances on SageMaker"),
     "explain": Command(
         "diagnostics.explain", "explain the known errors in a log, with the next command to type"

@@ -159,6 +159,8 @@ SAGEMAKER = User(
               spare=("s3:GetObject",)),
         _step("verify", "receipt.json", "--run", "one", "--on", "sagemaker", "--region", "us-east-1",
               spare=("s3:GetObject",)),
+        _step("baseline", "set", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
+        _step("compare", "one", "--on", "sagemaker", "--region", "us-east-1", spare=("s3:GetObject",)),
         _step("package", "one", "--code", "model/code", "--on", "sagemaker", "--region", "us-east-1", "--no-serve-check",
               "--output", "packed.tar.gz"),
         _step(

@@ -43,7 +43,7 @@ def options_of_commands() -> dict[str, set[str]]:
 
 def command_of(step: Step) -> str:
     """The command of a step, with its subcommand."""
-    return " ".join(step.words[: 2 if step.words[0] == "notebook" else 1])
+    return " ".join(step.words[: 2 if step.words[0] in ("notebook", "baseline") else 1])
 
 
 def test_every_command_and_every_option_is_in_the_table() -> None:

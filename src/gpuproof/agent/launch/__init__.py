@@ -4,7 +4,8 @@
 `context.py` has the types between it and the launchers, and `registry.py` the table of all launchers.
 """
 
+from gpuproof.agent.launch.framework_variables import framework_variables
 from gpuproof.agent.launch.plan import is_package, make_executable, plan_launch
 from gpuproof.agent.launch.shown_command import shown_command
 
-__all__ = ["is_package", "make_executable", "plan_launch", "shown_command"]
+__all__ = ["framework_variables", "is_package", "make_executable", "plan_launch", "shown_command"]

@@ -22,7 +22,7 @@ _SHOWN = (
     "script_ended",
     "ended",
 )
-_COMMON = ("isolation", "frameworks", "command")
+_COMMON = ("isolation", "frameworks", "command", "variables")
 
 
 def merge_progress(states: Mapping[str, State]) -> dict[str, Any]:

@@ -19,11 +19,11 @@ IGNORE_FILE = ".gpuproofignore"
 """Lists what is not sent, in gitignore's syntax; `!name` includes a file that is excluded otherwise."""
 GIT_IGNORE_FILE = ".gitignore"
 
-# Files that tools generate again, and files that belong to this computer only.
+# Files that tools generate again, files that belong to this computer only, and baselines of `gpuproof compare`.
 DEFAULT_EXCLUDES = (
     *(".git", ".hg", ".svn", ".DS_Store"),
     *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
-    *("node_modules", ".ipynb_checkpoints"),
+    *("node_modules", ".ipynb_checkpoints", ".gpuproof"),
 )
 # Files that identify a virtual environment (PEP 405) and a conda environment of any name.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")

@@ -16,7 +16,7 @@ from gpuproof.settings import FIRST_REPORT_SECONDS
 
 _LEAVING_SECONDS = 600.0
 """How long an instance may take to shut down after its job has ended."""
-_AGENT_FIELDS = ("command", "frameworks", "stopped_for_unused_gpu", "provenance")
+_AGENT_FIELDS = ("command", "variables", "frameworks", "stopped_for_unused_gpu", "provenance")
 
 
 def record_of(

@@ -223,7 +223,7 @@ def _agent_fields(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict
     """The fields that the agent knows more precisely than SageMaker."""
     fields = {
         name: state[name]
-        for name in ("command", "frameworks", "stopped_for_unused_gpu", "provenance")
+        for name in ("command", "variables", "frameworks", "stopped_for_unused_gpu", "provenance")
         if name in state
     }
     if isinstance(state.get("exit_code"), int):
