@@ -150,6 +150,24 @@ class Recorder:
         """Whether a phase has begun in this thread and not ended."""
         return phase in self._stack and threading.get_ident() == self._thread
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether no phase has begun."""
+        return not self._stack
+
+    def now(self) -> float:
+        """Seconds by a clock of this process, for `locate`."""
+        return self._now()
+
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Count time for another phase: what a hook learns only afterwards."""
+
+        def change() -> None:
+            self._ledger.add(source, -seconds)
+            self._ledger.add(target, seconds)
+
+        self._change(change)
+
     def step(self) -> None:
         """End a step of the training."""
         if not self.active or threading.get_ident() != self._thread:

@@ -1,0 +1,385 @@
+"""Hooks for loops over a `tf.data` pipeline that call a `tf.function`, or that use a `tf.GradientTape` eagerly.
+
+What a `tf.function` does is one piece: its time counts as `forward`, and so does waiting for its result. A function that computes
+gradients ends a step.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from types import FrameType, ModuleType
+from typing import Any
+from weakref import ref
+
+from gpuproof.runtime.steps.graph_input import GraphInput
+from gpuproof.runtime.steps.location import Place, script_place
+from gpuproof.runtime.steps.recorder import Recorder, caller
+
+_PLACE = "_gpuproof_place"
+
+
+def install(module: ModuleType, recorder: Recorder) -> None:
+    """Hook into TensorFlow 2."""
+    global hooks
+    if hooks is None and hasattr(module, "GradientTape"):
+        hooks = TensorFlowHooks(module, recorder)
+        hooks.install()
+
+
+class TensorFlowHooks:
+    """The hooks of this process, and what they know about the loop that runs.
+
+    Attributes:
+        in_fit: Keras trains: its own hooks see the steps.
+        graph_input: what compiled steps waited for their input.
+    """
+
+    def __init__(self, tensorflow: Any, recorder: Recorder) -> None:
+        self.in_fit = False
+        self.graph_input = GraphInput(tensorflow, self._is_step_traced)
+        self._tensorflow = tensorflow
+        self._recorder = recorder
+        self._thread = threading.get_ident()
+        self._functions: list[Any] = []
+        self._has_fresh_batch = True
+        self._passes: list[_Pass] = []
+        self._folder = os.path.dirname(tensorflow.__file__)  # noqa: PTH120 - frames have their files as text
+        self._epochs = 0
+        self._waited = 0.0
+
+    def install(self) -> None:
+        """Change TensorFlow's classes."""
+        modules = sys.modules
+        iterators: Any = modules["tensorflow.python.data.ops.iterator_ops"]
+        distributed: Any = modules.get("tensorflow.python.distribute.input_lib")
+        owned = iterators.OwnedIterator
+        base = getattr(distributed, "DistributedIteratorBase", None)
+        for kind in (owned, base):
+            if kind is not None:
+                self.graph_input.measure(kind, "_next_internal" if kind is owned else "get_next")
+                self.graph_input.measure(kind, "get_next_as_optional")
+                self._time_next(kind, "__next__")
+                self._time_next(kind, "get_next")
+        self._remember_place(self._tensorflow.data.Dataset)
+        self._time_functions()
+        self._time_tape(self._tensorflow.GradientTape)
+        self._time_reads()
+        checkpoint = self._tensorflow.train.Checkpoint
+        for name in ("save", "write"):
+            self.time_method(checkpoint, name, "checkpoint", f"tf.train.Checkpoint.{name}")
+
+    def time_method(self, owner: Any, name: str, phase: str, what: str) -> None:
+        """Count the time of a method for a phase, at the script's line that calls it."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        recorder = self._recorder
+
+        @functools.wraps(original)
+        def timed(*arguments: Any, **options: Any) -> Any:
+            if recorder.inside(phase):
+                return original(*arguments, **options)
+            began = recorder.now()
+            recorder.begin(phase)
+            try:
+                return original(*arguments, **options)
+            finally:
+                recorder.end(phase)
+                if recorder.steps:
+                    recorder.locate(phase, what, caller(), seconds=recorder.now() - began)
+
+        setattr(owner, name, timed)
+
+    def take_graph_input(self) -> float:
+        """Count for `input` what compiled steps waited inside of their function; returns all that Keras waited since the last call."""
+        eager, self._waited = self._waited, 0.0
+        if not self.graph_input.is_measured or threading.get_ident() != self._thread:
+            return eager
+        try:
+            waited = self.graph_input.take()
+        except Exception as error:  # noqa: BLE001 - statistics must not end a training
+            self._recorder.fail("input of compiled steps", error)
+            return 0.0
+        if waited:
+            self._recorder.move("forward", "input", waited)
+        return waited + eager
+
+    def is_recorded(self) -> bool:
+        """Whether this is the thread that trains, outside of any graph."""
+        return threading.get_ident() == self._thread and self._tensorflow.executing_eagerly()
+
+    def _is_step_traced(self) -> bool:
+        is_training = self.in_fit or bool(self._functions)
+        return (
+            is_training and threading.get_ident() == self._thread and not self._recorder.inside("evaluation")
+        )
+
+    def _time_next(self, owner: Any, method: str) -> None:
+        """Count the time in which a Python loop, or an eager step of Keras, fetches its next batch."""
+        original = getattr(owner, method, None)
+        if original is None:
+            return
+        recorder = self._recorder
+
+        @functools.wraps(original)
+        def fetch(iterator: Any, *arguments: Any, **options: Any) -> Any:
+            if recorder.inside("input") or not self.is_recorded():
+                return original(iterator, *arguments, **options)
+            is_pass = not self.in_fit
+            one = self._open_pass(iterator) if is_pass else None
+            began = recorder.now()
+            recorder.begin("input")
+            try:
+                batch = original(iterator, *arguments, **options)
+            except (StopIteration, self._tensorflow.errors.OutOfRangeError):
+                recorder.end("input")
+                if is_pass:
+                    self._close_pass(iterator)
+                raise
+            except BaseException:
+                recorder.end("input")
+                raise
+            recorder.end("input")
+            if one is None:
+                self._waited += recorder.now() - began
+                return batch
+            one.seconds += recorder.now() - began
+            one.count += 1
+            one.place = one.place or script_place(caller())
+            self._has_fresh_batch = True
+            return batch
+
+        setattr(owner, method, fetch)
+
+    def _open_pass(self, iterator: Any) -> _Pass:
+        for one in self._passes:
+            if one.iterator() is iterator:
+                return one
+        # Nothing else refers to an iterator that its loop has left.
+        self._passes = [one for one in self._passes if one.iterator() is not None or not one.is_training]
+        self._passes.append(_Pass(ref(iterator)))
+        self._recorder.open_pass()
+        return self._passes[-1]
+
+    def _close_pass(self, iterator: Any) -> None:
+        """End a pass, and those inside it that were left: without a training step they were evaluations."""
+        while self._passes:
+            last = self._passes.pop()
+            if last.is_training:
+                last.locate(self._recorder)
+            else:
+                self._recorder.exhaust_pass()
+                self._recorder.close_pass()
+            if last.iterator() is iterator:
+                break
+
+    def _commit(self) -> None:
+        """The open passes are a part of the training; each new one is an epoch."""
+        if all(one.is_training for one in self._passes):
+            return
+        self._recorder.commit_passes(epoch=self._epochs)
+        self._epochs += 1
+        for one in self._passes:
+            one.is_training = True
+
+    def _time_functions(self) -> None:
+        kind = _function_class()
+        if kind is None:
+            return
+        original, recorder = kind.__call__, self._recorder
+
+        @functools.wraps(original)
+        def call(function: Any, *arguments: Any, **options: Any) -> Any:
+            if self.in_fit or self._functions or not self.is_recorded():
+                return original(function, *arguments, **options)
+            self._functions.append(function)
+            recorder.begin("forward")
+            try:
+                return original(function, *arguments, **options)
+            finally:
+                recorder.end("forward")
+                self._functions.pop()
+                if getattr(function, "_gpuproof_trains", False):
+                    self.step()
+
+        kind.__call__ = call
+
+    def step(self) -> None:
+        """End a step, at most one for each batch of a loop."""
+        if self._passes and not self._has_fresh_batch:
+            return
+        self._has_fresh_batch = False
+        recorder = self._recorder
+        recorder.loop = recorder.loop or "tensorflow"
+        self._commit()
+        if recorder.steps % _TAKE_EACH == 0:
+            self.take_graph_input()
+            for one in self._passes:
+                one.locate(recorder)
+        recorder.step()
+
+    def _time_tape(self, tape: Any) -> None:
+        """Count the time inside of an eager tape as `forward`, and that of gradients as `backward`."""
+        recorder, enter, leave, gradient = self._recorder, tape.__enter__, tape.__exit__, tape.gradient
+
+        @functools.wraps(enter)
+        def begin(one: Any) -> Any:
+            one._gpuproof_timed = not self._functions and not self.in_fit and self.is_recorded()  # noqa: SLF001
+            if one._gpuproof_timed:  # noqa: SLF001
+                recorder.begin("forward")
+            return enter(one)
+
+        @functools.wraps(leave)
+        def end(one: Any, *exception: Any) -> Any:
+            if getattr(one, "_gpuproof_timed", False):
+                recorder.end("forward")
+            return leave(one, *exception)
+
+        @functools.wraps(gradient)
+        def compute(one: Any, *arguments: Any, **options: Any) -> Any:
+            if self._functions:
+                self._functions[0]._gpuproof_trains = True  # noqa: SLF001
+            if not self.is_recorded():
+                return gradient(one, *arguments, **options)
+            recorder.begin("backward")
+            try:
+                return gradient(one, *arguments, **options)
+            finally:
+                recorder.end("backward")
+
+        tape.__enter__, tape.__exit__, tape.gradient = begin, end, compute
+
+    def time_optimizer(self, optimizer: Any, method: str) -> None:
+        """Count the time of an eager update as `optimizer`; it ends the step of a loop that is not Keras'."""
+        original = getattr(optimizer, method, None)
+        if original is None:
+            return
+        recorder = self._recorder
+
+        @functools.wraps(original)
+        def update(*arguments: Any, **options: Any) -> Any:
+            if recorder.inside("optimizer") or not self.is_recorded():
+                return original(*arguments, **options)
+            recorder.begin("optimizer")
+            try:
+                return original(*arguments, **options)
+            finally:
+                recorder.end("optimizer")
+                if not self.in_fit and not self._functions:
+                    self.step()
+
+        setattr(optimizer, method, update)
+
+    def _time_reads(self) -> None:
+        """Count waiting for a value (`.numpy()`, `float()`) for the step that computes it, and note where the script does it."""
+        kind = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase  # noqa: SLF001  # pyright: ignore
+        original, recorder = kind._numpy, self._recorder  # noqa: SLF001
+
+        @functools.wraps(original)
+        def read(tensor: Any) -> Any:
+            if not recorder.steps or threading.get_ident() != self._thread:
+                return original(tensor)
+            frame = self._reader(caller())
+            if frame is None:
+                return original(tensor)
+            began, is_outside = recorder.now(), recorder.is_outside
+            if is_outside:
+                recorder.begin("forward")
+            try:
+                return original(tensor)
+            finally:
+                if is_outside:
+                    recorder.end("forward")
+                recorder.locate("synchronization", ".numpy()", frame, seconds=recorder.now() - began)
+
+        kind._numpy = read  # noqa: SLF001
+
+    def _reader(self, frame: FrameType | None) -> FrameType | None:
+        """The frame that reads a value, if it is the script's and not Keras'."""
+        while frame is not None and frame.f_code.co_filename.startswith(self._folder):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        place = script_place(frame)
+        return frame if place == (frame.f_code.co_filename, frame.f_lineno) else None
+
+    def _remember_place(self, dataset: Any) -> None:
+        """Remember the script's line that made each dataset."""
+        original = dataset.__init__
+
+        @functools.wraps(original)
+        def create(one: Any, *arguments: Any, **options: Any) -> None:
+            original(one, *arguments, **options)
+            place = script_place(caller())
+            if place is not None:
+                setattr(one, _PLACE, place)
+
+        dataset.__init__ = create
+
+
+class _Pass:
+    """A pass over a dataset; it belongs to the training once a step is trained in it."""
+
+    def __init__(self, iterator: ref[Any]) -> None:
+        self.iterator = iterator
+        self.is_training = False
+        self.place: Place | None = None
+        self.seconds = 0.0
+        self.count = 0
+
+    def locate(self, recorder: Recorder) -> None:
+        """Report how long batches took since the last call; those before the end of the first step do not count."""
+        dataset = getattr(self.iterator(), "_dataset", None)
+        if self.count and recorder.steps:
+            place, what, settings = describe_pipeline(dataset)
+            recorder.locate("input", what, place or self.place, settings, self.seconds, self.count)
+        self.seconds, self.count = 0.0, 0
+
+
+hooks: TensorFlowHooks | None = None
+_TAKE_EACH = 16
+"""Steps. Reading the variable, and describing a pipeline, take some 20 µs."""
+
+
+def describe_pipeline(dataset: Any) -> tuple[Place | None, str, dict[str, bool]]:
+    """The line, the name and the settings of a `tf.data` pipeline: the line of its slowest kind of step, if that is known."""
+    names: list[str] = []
+    places: dict[str, Place] = {}
+    while dataset is not None and len(names) < 100:
+        name = type(dataset).__name__.strip("_")
+        names.append(name)
+        place = getattr(dataset, _PLACE, None)
+        if place is not None:
+            places.setdefault(name, place)
+        inputs = getattr(dataset, "_inputs", None)
+        following: list[Any] = list(inputs()) if callable(inputs) else []  # type: ignore[call-overload]
+        dataset = following[0] if following else None
+    # Names are the same from TensorFlow 2.4 on, with and without an underscore.
+    slow = next(
+        (
+            name
+            for kind in ("MapDataset", "ParallelMapDataset", "GeneratorDataset", "FlatMapDataset")
+            for name in names
+            if name == kind and name in places
+        ),
+        next((name for name in names if name in places), None),
+    )
+    settings = {"prefetch": any("Prefetch" in name for name in names)}
+    if "MapDataset" in names or "ParallelMapDataset" in names:
+        settings["parallel_calls"] = "MapDataset" not in names
+    return (places[slow] if slow else None), "tf.data pipeline", settings
+
+
+def _function_class() -> Any:
+    """The class of `tf.function`s: of TensorFlow 2.11 and later, or of earlier ones."""
+    for name in (
+        "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+        "tensorflow.python.eager.def_function",
+    ):
+        kind = getattr(sys.modules.get(name), "Function", None)
+        if kind is not None:
+            return kind
+    return None
