@@ -20,6 +20,7 @@ KEYS = {
     "builds": ("framework", "version", "variant", "arch"),
     "cuda_drivers": ("cuda", "update"),
     "gpus": ("gpu",),
+    "grid_carbon": ("region",),
     "host_amis": ("service", "version", "driver"),
     "image_accounts": ("region",),
     "images": ("repository", "tag"),

@@ -122,6 +122,10 @@ def region(row: Row) -> Region:
     return Region(**_with(row, latitude=float(row["latitude"]), longitude=float(row["longitude"])))
 
 
+def grid_carbon(row: Row) -> model.GridCarbon:
+    return model.GridCarbon(**_with(row, g_per_kwh=float(row["g_per_kwh"]), year=int(row["year"])))
+
+
 def sagemaker_ratio(row: Row) -> model.SageMakerRatio:
     return model.SageMakerRatio(
         **_with(

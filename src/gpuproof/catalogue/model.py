@@ -151,6 +151,24 @@ class Offering(NamedTuple):
     as_of: str
 
 
+class GridCarbon(NamedTuple):
+    """The carbon intensity of the electricity grid of a region, averaged over a year.
+
+    Attributes:
+        grid: the subregion of the US grid, or the country.
+        g_per_kwh: grams of CO2 equivalent for each kWh of electricity that was generated.
+        licence: of the source.
+    """
+
+    region: str
+    grid: str
+    g_per_kwh: float
+    year: int
+    licence: str
+    source: str
+    as_of: str
+
+
 class Price(NamedTuple):
     """The hourly price of one instance in USD. It does not imply that the type is available.
 

@@ -68,6 +68,11 @@ class Tables:
         """AWS regions by name."""
         return {row.region: row for row in self._shipped_rows("regions", csv_rows.region)}
 
+    @cached_property
+    def grid_carbon(self) -> dict[str, model.GridCarbon]:
+        """The carbon intensity of electricity, by region; a region without a dated public figure is missing."""
+        return {row.region: row for row in self._shipped_rows("grid_carbon", csv_rows.grid_carbon)}
+
     def prices(self, region: str) -> RegionPrices:
         """The prices of one region; its file is read at first use. Empty for an unknown region."""
         if region not in self._prices:

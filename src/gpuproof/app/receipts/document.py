@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.agent.verdict import Verdict
 from gpuproof.app.receipts.canonical import canonical_json
+from gpuproof.backends.advice.carbon import carbon
 from gpuproof.errors import UsageError
 from gpuproof.timestamps import iso_time
 from gpuproof.version import __version__
@@ -43,6 +45,7 @@ def receipt_of(run: Run, *, now: float | None = None) -> dict[str, Any]:
     record = run.record
     if not record.has_ended:
         raise UsageError(f"{run.id} has not ended.", remedy=f"gpuproof wait {run.cli_name}")
+    verdict = run.verdict
     made: Mapping[str, Any] = record.document.get("provenance") or {}
     return {
         "version": VERSION,
@@ -50,6 +53,7 @@ def receipt_of(run: Run, *, now: float | None = None) -> dict[str, Any]:
         "run": _run(record),
         "machine": _machine(record),
         "cost": _cost(record),
+        "carbon": _carbon(record, verdict),
         "code": _code(made),
         "inputs": made.get("inputs"),
         "image": _image(record.document.get("image")),
@@ -58,7 +62,7 @@ def receipt_of(run: Run, *, now: float | None = None) -> dict[str, Any]:
             "receipt": __version__,
             "frameworks": record.document.get("frameworks") or {},
         },
-        "verdict": _verdict(run.verdict),
+        "verdict": _verdict(verdict),
     }
 
 
@@ -99,6 +103,15 @@ def _cost(record: RunRecord) -> dict[str, Any] | None:
         "is_derived": bool(record.document.get("cost_is_derived")),
         "billed_seconds": record.billed_seconds,
     }
+
+
+def _carbon(record: RunRecord, verdict: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What the energy of the GPUs caused, by the average of the region's grid; `None` if that is unknown."""
+    try:
+        found = None if verdict is None else carbon(Verdict.from_json(verdict), record.document.get("region"))
+    except ValueError:  # of a newer agent
+        return None
+    return None if found is None else found.to_json()
 
 
 def _code(made: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.agent.state import COMPLETED
 from gpuproof.agent.verdict import Verdict
+from gpuproof.backends.advice.carbon import Carbon, carbon
 from gpuproof.backends.advice.rightsizing import LEAST_SECONDS, Rightsizing, rightsize
 from gpuproof.backends.advice.scaling import Measured, ScalingEfficiency, scaling_efficiency
 from gpuproof.backends.registry import load_backend
@@ -30,10 +31,12 @@ class Advice:
     Args:
         scaling: how well it scaled; `None` if it reported no throughput, or if there is nothing to compare it with.
         rightsizing: cheaper instances; `None` if there are none, or if that is uncertain.
+        carbon: what the energy of its GPUs caused; `None` if that is unknown.
     """
 
     scaling: ScalingEfficiency | None = None
     rightsizing: Rightsizing | None = None
+    carbon: Carbon | None = None
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Labels and texts for the terminal."""
@@ -41,12 +44,16 @@ class Advice:
             yield "scaling", self.scaling.text
         if self.rightsizing is not None:
             yield "advice", self.rightsizing.text
+        if self.carbon is not None and self.carbon.is_shown:
+            yield "carbon", self.carbon.text
 
     def to_json(self) -> dict[str, Any]:
         """The keys that it adds to a run's JSON; none if there is nothing to say."""
         document: dict[str, Any] = {}
         if self.scaling is not None:
             document["scaling"] = self.scaling.to_json()
+        if self.carbon is not None:
+            document["carbon"] = self.carbon.to_json()
         if (found := self.rightsizing) is not None:
             document["advice"] = {
                 "instance_type": found.instance.name,
@@ -67,7 +74,8 @@ def advise(run: Run, record: RunRecord) -> Advice:
         verdict = Verdict.from_json(document)
     except ValueError:
         return Advice()
-    return Advice(_scaling(record, verdict), _rightsizing(record, verdict))
+    region = record.document.get("region")
+    return Advice(_scaling(record, verdict), _rightsizing(record, verdict), carbon(verdict, region))
 
 
 def _scaling(record: RunRecord, verdict: Verdict) -> ScalingEfficiency | None:
