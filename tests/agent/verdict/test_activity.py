@@ -173,6 +173,11 @@ class TestWorkThatLooksLikeNone:
         waited = replace(QUIET, seconds=seconds, sm_active=sm_active, tensor_active=0.4 / seconds)
         assert not found(waited, has_peers=True).is_no_work
 
+    def test_a_minute_of_training_in_a_week_of_waiting_is_work(self):
+        seconds, sm_active = 7 * 86_400.0, 16 / H100
+        waited = replace(QUIET, seconds=seconds, sm_active=sm_active, tensor_active=0.1 * 60 / seconds)
+        assert not found(waited, has_peers=True).is_no_work
+
     def test_counters_of_a_shared_gpu_are_not_the_jobs(self):
         assert not found(QUIET, shared=True).is_no_work
 

@@ -35,6 +35,8 @@ one by one, left a gap of more than half of the time on an H100 (bench/results/g
 NO_MATH = 1e-4
 """Share of the cycles of the active multiprocessors in which they computed. A product of a vector and a small matrix by one
 warp is above 1e-3, an addition in every thread of a small kernel above 5e-4; a loop that waits may have none."""
+ENOUGH_MATH_S = 1.0
+"""Seconds of computation, as if of all multiprocessors, that are work however long the GPU waited besides: a minute of training."""
 LITTLE_MATH = 0.02
 """DCGM's FP32 counter is of a pipe that multiplies integers, too, so that some loops that wait have a little of it. This is no
 evidence by itself: real kernels of one block may have as little. Source: as `FEW`, "FP32 Engine Activity"."""
@@ -46,7 +48,8 @@ LITTLE_INTEGER = 0.25
 """Share of the cycles of the active multiprocessors with integer instructions. A thread that reads a clock or polls a flag waits
 tens of cycles for each; a block that sorts or hashes does not."""
 NO_TRAFFIC = 100e6
-"""Bytes per second over PCIe or NVLink; launches and synchronization of an H100 took below 10 MB/s."""
+"""Bytes per second over PCIe or NVLink; matrix products with a synchronization after each took 6 MB/s on an H100
+(bench/results/gpu_session-H100.json, `facts`)."""
 ONE_MULTIPROCESSOR = 0.8
 """A kernel that never ends keeps at least one multiprocessor occupied all the time."""
 NO_MULTIPROCESSOR = 0.02
@@ -65,8 +68,8 @@ WORKING_POWER = 0.3
 """Input-bound training, busy for 9 % of the time, took 13 % on an H100, and training at full speed 60 % and more."""
 WORKING_MEMORY = 0.2
 """Share of the time in which memory was read or written, by NVML."""
-COPYING_POWER = 0.15
 COPYING_TRAFFIC = 2e9
+"""Bytes per second over PCIe; input of 2,500 images a second is below it, and takes power."""
 MOSTLY_COMMUNICATION = 0.5
 """Share of the steps' time."""
 _FEWEST_MULTIPROCESSORS = 40
@@ -146,7 +149,8 @@ def _contradicts(intensity: Intensity, busy: float, multiprocessors: int | None)
 def _computed(intensity: Intensity) -> bool | None:
     """Whether a GPU computed more than a loop that waits; `None` if not all kinds of instructions are counted."""
     active = intensity.sm_active or 0.0
-    if sum(math for math in _math(intensity) if math is not None) > NO_MATH * active:
+    math = sum(share for share in _math(intensity) if share is not None)
+    if math > NO_MATH * active or math * intensity.seconds >= ENOUGH_MATH_S:
         return True
     if (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY:
         return True
