@@ -77,11 +77,33 @@ def test_a_real_gpu_provides_every_reading():
 
 def test_reading_a_real_gpu_takes_little_of_a_core():
     with Nvml.open() as nvml:
-        nvml.read(0)
+        nvml.with_counters(nvml.read(0), frozenset())
         before = time.process_time()
         for _ in range(20):
-            nvml.read(0)
+            nvml.with_counters(nvml.read(0), frozenset())
         assert (time.process_time() - before) / 20 < 0.01
+
+
+def test_reading_pcie_traffic_of_a_real_gpu_takes_little_of_a_core():
+    with Nvml.open() as nvml:
+        reading = nvml.read(0)
+        before = time.process_time()
+        for _ in range(5):
+            nvml.with_pcie(reading)
+        assert (time.process_time() - before) / 5 < 0.01
+
+
+@pytest.mark.usefixtures("cuda_torch")
+def test_a_matrix_product_occupies_most_multiprocessors_where_they_are_counted():
+    with Nvml.open() as nvml:
+        if not nvml.counts_performance(0):
+            pytest.skip("NVML has no performance counters for this GPU")
+    intensity = verdict_of(WORK).gpus[0].intensity
+    assert intensity is not None
+    assert intensity.source == "gpm"
+    assert (intensity.sm_active or 0) > 0.3
+    assert (intensity.sm_occupancy or 0) > 0.02
+    assert (intensity.dram_active or 0) > 0.01
 
 
 @pytest.mark.usefixtures("cuda_torch")

@@ -9,6 +9,7 @@ import pytest
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
 from gpuproof.gpu import nvml, sampler
+from gpuproof.gpu.intensity.dcgm import WHOLE_GPU, Dcgm, Entity, Fields
 from gpuproof.gpu.sampler import Sampler, next_sample_time
 from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
@@ -54,12 +55,19 @@ def watch(
     on_sample: Callable[[Sample], None] | None = None,
     *,
     sees_host_pids: bool = True,
+    open_dcgm: Callable[[], Dcgm | None] = lambda: None,
 ) -> Telemetry:
     if scenario is not None:
         scenario.now(0)
     time = Time(seconds, scenario)
     watching = Sampler(
-        ME, on_sample, sees_host_pids=sees_host_pids, clock=time.clock, wait=time.wait, visible_devices=None
+        ME,
+        on_sample,
+        sees_host_pids=sees_host_pids,
+        clock=time.clock,
+        wait=time.wait,
+        visible_devices=None,
+        open_dcgm=open_dcgm,
     )
     return time.run(watching)
 
@@ -286,3 +294,47 @@ def test_a_mig_instance_of_a_hopper_gpu_is_judged_by_its_counters(
     scenario.instance(5, 0, 3, gr=busy, sm=busy / 2)
     verdict = judge(Expectation(1, "H100", "--gpu H100", required=True), watch(scenario, 30))
     assert verdict.outcome == outcome
+
+
+class HalfActive:
+    """A DCGM in which half of the multiprocessors of the scenario's GPU 0 work."""
+
+    closed = False
+
+    def read(self) -> dict[Entity, Fields]:
+        return {("GPU-00000000-0000-0000-0000-000000000000", WHOLE_GPU): {1001: 0.9, 1002: 0.5}}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_gpu_without_counters_in_nvml_has_those_of_dcgm(scenario: Scenario):
+    source = HalfActive()
+    scenario.gpu(0, "Tesla T4").at(5, util=90, power_w=60, processes={ME: 7900})
+    (gpu,) = watch(scenario, 20, open_dcgm=lambda: Dcgm(source)).gpus
+    assert gpu.intensity is not None
+    assert (gpu.intensity.source, gpu.intensity.sm_active) == ("dcgm", pytest.approx(0.5))
+    assert gpu.intensity.busy == pytest.approx(0.9)
+    assert source.closed
+
+
+def test_dcgm_is_not_looked_for_where_nvml_has_the_counters(scenario: Scenario):
+    scenario.gpu(0, "NVIDIA H100 80GB HBM3").health(0, gpm=1)
+    telemetry = watch(scenario, 5, open_dcgm=lambda: pytest.fail("DCGM was looked for"))
+    assert (telemetry.nvml, telemetry.samples > 1) == (NvmlState.AVAILABLE, True)
+
+
+def test_the_last_sample_has_no_counters_if_it_comes_too_soon(scenario: Scenario):
+    """They are refreshed every 100 ms."""
+    taken: list[Sample] = []
+    scenario.gpu(0, "NVIDIA H100 80GB HBM3").health(0, gpm=1)
+    scenario.at(0, util=90, processes={ME: 7900}, counters={"gr": 90, "sm": 50})
+    scenario.now(0)
+    time = Time(10, scenario)
+    watching = Sampler(ME, taken.append, sees_host_pids=True, clock=time.clock, wait=time.wait)
+    time._stopping = watching._stopping
+    watching.start()
+    assert time._over.wait(60)
+    time.now -= 0.95
+    watching.stop()
+    assert [sample.gpus[0].counters is not None for sample in taken[-2:]] == [True, False]

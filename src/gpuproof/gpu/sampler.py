@@ -23,6 +23,8 @@ from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 EARLY_S = 3.0
 """Intervals at the start with four samples each, so that even a script of two seconds is measured."""
 _STOP_TIMEOUT_S = 10.0
+_MIN_COUNTER_S = 0.1
+"""Performance counters are refreshed about so often. Source: NVML, nvmlGpmMetricsGet."""
 FIRST_READING_TIMEOUT_S = 3.0
 """How long the script waits for the first reading: without persistence mode, the driver takes seconds to open."""
 
@@ -178,7 +180,8 @@ class Sampler:
         pids = tree.pids if tree else frozenset[int]()
         if self._dcgm is not None:
             self._dcgm.refresh()
-        readings = tuple(self._read_gpu(index, pids) for index in self._gpu_indexes)
+        counts = last is None or dt >= _MIN_COUNTER_S
+        readings = tuple(self._read_gpu(index, pids, counts=counts) for index in self._gpu_indexes)
         self._samples += 1
         before = last.tree if last else None
         sample = Sample(
@@ -194,9 +197,11 @@ class Sampler:
         self._last = sample
         return sample
 
-    def _read_gpu(self, index: int, tree: frozenset[int]) -> GpuReading:
+    def _read_gpu(self, index: int, tree: frozenset[int], *, counts: bool) -> GpuReading:
         assert self._nvml is not None
-        reading = self._nvml.with_counters(self._nvml.read(index), tree, self._dcgm)
+        reading = self._nvml.read(index)
+        if counts:
+            reading = self._nvml.with_counters(reading, tree, self._dcgm)
         # PCIe traffic takes 40 ms to read: of one GPU at a time, and only where no counter has it.
         turn = self._samples % len(self._gpu_indexes) == index
         counted = reading.counters is not None or self._nvml.counts_performance(index)

@@ -164,6 +164,10 @@ class TestWorkThatLooksLikeNone:
         did = found(replace(QUIET, seconds=2.0))
         assert (did.kind, did.certainty) == (UNDECIDED, UNDECIDED)
 
+    def test_few_readings_of_counters_in_a_long_time_decide_nothing(self):
+        """As of an exporter that measures every 30 s."""
+        assert found(replace(QUIET, seconds=60.0, counted_s=2.0)).kind == UNDECIDED
+
     def test_a_spin_that_pauses_is_not_certain(self):
         assert not found(replace(QUIET, busy=0.5, sm_active=0.5 / H100), 50.0).is_no_work
 

@@ -52,7 +52,18 @@ def test_a_counter_that_is_missing_at_times_is_averaged_over_the_rest() -> None:
         pytest.approx(0.6),
         None,
     )
-    assert found.busy == pytest.approx(2.5 / 3)
+    assert (found.busy, found.seconds, found.counted_s) == (pytest.approx(2.5 / 3), 3, 2)
+
+
+def test_counters_that_come_seldom_have_their_own_busy_time() -> None:
+    """An exporter measures every 30 s: its value also covers time before the GPU was busy."""
+    stats = IntensityStats()
+    for second in range(30):
+        counters = Counters(DCGM, busy=0.5, sm_active=0.4) if second == 20 else None
+        stats.add(1.0, utilization=100, counters=counters)
+    found = stats.intensity()
+    assert found is not None
+    assert (found.busy, found.sm_active, found.counted_s) == (pytest.approx(0.5), pytest.approx(0.4), 1)
 
 
 def test_power_is_unknown_where_the_gpu_was_never_seen_idle() -> None:

@@ -120,7 +120,7 @@ def _class(
     may_compute = computed or (computed is None and (share >= FEW or not moved_nothing(intensity)))
     if may_compute and (share >= MOSTLY_WAITED or (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY):
         return WORKING, INFERRED if shared else MEASURED
-    if intensity.seconds < MIN_MEASURED_S:
+    if (intensity.seconds if intensity.counted_s is None else intensity.counted_s) < MIN_MEASURED_S:
         return UNDECIDED, UNDECIDED
     active = intensity.sm_active * (multiprocessors or _FEWEST_MULTIPROCESSORS)
     is_certain = computed is False and not shared and multiprocessors is not None

@@ -50,7 +50,8 @@ class Intensity:
     Args:
         source: `gpm` (NVML), `dcgm`, or `counters` where no multiprocessor counters can be read.
         seconds: of the samples behind it.
-        busy: mean share of those seconds in which a kernel ran.
+        counted_s: seconds of those with hardware counters, which DCGM's exporter measures less often; `None` without any.
+        busy: mean share of the time in which a kernel ran, over the samples with hardware counters if there are any.
         sm_active: mean share of multiprocessors with at least one warp, over time.
         sm_occupancy: resident warps as a share of the most that fit.
         tensor_active: share of cycles in which the tensor cores worked; `fp64_active`, `fp32_active`,
@@ -64,6 +65,7 @@ class Intensity:
 
     source: str
     seconds: float = 0.0
+    counted_s: float | None = None
     busy: float | None = None
     sm_active: float | None = None
     sm_occupancy: float | None = None

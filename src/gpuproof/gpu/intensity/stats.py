@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from gpuproof.gpu.intensity.measurements import COUNTERS, Counters, Intensity
 
-_HARDWARE = tuple(field.name for field in fields(Counters) if field.name not in {"source", "busy"})
+_HARDWARE = tuple(field.name for field in fields(Counters) if field.name != "source")
 
 
 class IntensityStats:
@@ -14,6 +14,7 @@ class IntensityStats:
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self._counted_s = 0.0
         self._source = COUNTERS
         # For each name: seconds with a known value, and value times seconds.
         self._known: dict[str, float] = {}
@@ -39,16 +40,14 @@ class IntensityStats:
         if dt <= 0:
             return
         self._seconds += dt
-        busy = utilization / 100
         if counters is not None:
             self._source = counters.source
-            if counters.busy is not None:
-                busy = counters.busy
+            self._counted_s += dt
             for name in _HARDWARE:
                 self._add(name, dt, getattr(counters, name))
         else:
             self._add("pcie_bytes_per_s", dt, pcie_bytes_per_s)
-        self._add("busy", dt, busy)
+        self._add("utilization", dt, utilization / 100)
         self._add("power_w", dt, power_w)
         self._add("memory_utilization", dt, _share(memory_utilization))
         self._add("clock_mhz", dt, clock_mhz)
@@ -69,9 +68,13 @@ class IntensityStats:
             return None
         means = {name: self._sums[name] / known for name, known in self._known.items()}
         power_w, clock_mhz = means.pop("power_w", None), means.pop("clock_mhz", None)
+        utilization = means.pop("utilization")
+        # Counters that come less often than samples are compared with their own measure of the time in which a kernel ran.
+        means.setdefault("busy", utilization)
         return Intensity(
             self._source,
             self._seconds,
+            self._counted_s if self._source != COUNTERS else None,
             power_share=_power_share(power_w, idle_power_w, power_limit_w),
             clock_share=min(clock_mhz / max_clock_mhz, 1.0) if clock_mhz and max_clock_mhz else None,
             **means,
