@@ -167,6 +167,7 @@ class TestWorkThatLooksLikeNone:
     def test_few_readings_of_counters_in_a_long_time_decide_nothing(self):
         """As of an exporter that measures every 30 s."""
         assert found(replace(QUIET, seconds=60.0, counted_s=2.0)).kind == UNDECIDED
+        assert not found(replace(QUIET, seconds=600.0, counted_s=20.0)).is_no_work
 
     def test_a_spin_that_pauses_is_not_certain(self):
         assert not found(replace(QUIET, busy=0.5, sm_active=0.5 / H100), 50.0).is_no_work
@@ -183,7 +184,7 @@ class TestWorkThatLooksLikeNone:
         assert not found(waited, has_peers=True).is_no_work
 
     def test_counters_of_a_shared_gpu_are_not_the_jobs(self):
-        assert not found(QUIET, shared=True).is_no_work
+        assert not found(QUIET, is_complete=False).is_no_work
 
     def test_communication_is_not_waiting(self):
         exchanging = replace(QUIET, sm_active=0.15, nvlink_bytes_per_s=2e11, dram_active=0.1)
@@ -385,6 +386,15 @@ class TestOutcome:
         verdict = judge(ONE, watched(60, quiet))
         assert (verdict.outcome, verdict.gpu_requirement_met) == (USED, True)
         assert any("probably" in note for note in verdict.notes)
+
+    def test_a_spin_of_a_gpu_that_could_not_be_read_for_long_is_not_certain(self):
+        def timeline(index: int, t: float):
+            return (gpu(lost_at=0) if 10 < t < 40 else SPIN)(index, t)
+
+        verdict = judge(ONE, watched(60, timeline))
+        assert verdict.outcome == USED
+        assert verdict.gpus[0].activity is not None
+        assert verdict.gpus[0].activity.is_doubtful
 
     def test_a_spin_of_another_process_is_not_the_jobs(self):
         shared = gpu(100, mib=9000, pids={JOB: 400, STRANGER: 8000}, counters=SPINNING)

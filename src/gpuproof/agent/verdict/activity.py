@@ -27,6 +27,8 @@ from gpuproof.util.humanize import format_share
 
 MIN_MEASURED_S = 5.0
 """Counters cover their whole interval; this many seconds are five samples."""
+MOST_OF_THE_TIME = 0.8
+"""Counters of a smaller share of the busy time may have missed work."""
 MIN_INFERRED_S = 30.0
 """Power is itself an average over a second, and clocks take seconds to rise. Source: NVML, nvmlDeviceGetPowerUsage."""
 ALWAYS_BUSY = 0.8
@@ -83,7 +85,7 @@ def activity(
     multiprocessors: int | None = None,
     steps: Steps | None = None,
     has_peers: bool = False,
-    shared: bool = False,
+    is_complete: bool = True,
 ) -> Activity | None:
     """What a GPU did while it was busy; `None` if it never was.
 
@@ -93,7 +95,7 @@ def activity(
         multiprocessors: how many it has.
         steps: where the time of the job's steps went.
         has_peers: whether the job has other ranks, for which NCCL's kernels wait by spinning.
-        shared: whether other processes used it, too: then its counters are theirs as well.
+        is_complete: whether the counters are of all the time in which it was busy, and of the job alone.
     """
     if intensity is None or work.mean_utilization is None:
         return None
@@ -101,7 +103,7 @@ def activity(
     if _contradicts(intensity, busy, multiprocessors):
         intensity = replace(intensity, sm_active=None)
     working = _working_share(intensity, work)
-    kind, certainty = _class(intensity, busy, multiprocessors, has_peers, shared)
+    kind, certainty = _class(intensity, busy, multiprocessors, has_peers, is_complete)
     if steps is not None and not (kind in NO_WORK and certainty == MEASURED):
         kind, certainty = _by_steps(kind, certainty, steps)
     said = f"busy {format_share(busy)}" + ("" if working is None else f", working {format_share(working)}")
@@ -110,7 +112,7 @@ def activity(
 
 
 def _class(
-    intensity: Intensity, busy: float, multiprocessors: int | None, has_peers: bool, shared: bool
+    intensity: Intensity, busy: float, multiprocessors: int | None, has_peers: bool, is_complete: bool
 ) -> tuple[str, str]:
     if intensity.sm_active is None:
         return _inferred(intensity, busy, has_peers)
@@ -119,11 +121,13 @@ def _class(
     # Without all counters of instructions, traffic and many multiprocessors speak for work.
     may_compute = computed or (computed is None and (share >= FEW or not moved_nothing(intensity)))
     if may_compute and (share >= MOSTLY_WAITED or (intensity.dram_active or 0.0) >= BOUND_BY_MEMORY):
-        return WORKING, INFERRED if shared else MEASURED
-    if (intensity.seconds if intensity.counted_s is None else intensity.counted_s) < MIN_MEASURED_S:
+        return WORKING, MEASURED if is_complete else INFERRED
+    counted_s = intensity.seconds if intensity.counted_s is None else intensity.counted_s
+    if counted_s < MIN_MEASURED_S:
         return UNDECIDED, UNDECIDED
     active = intensity.sm_active * (multiprocessors or _FEWEST_MULTIPROCESSORS)
-    is_certain = computed is False and not shared and multiprocessors is not None
+    is_complete = is_complete and counted_s >= MOST_OF_THE_TIME * intensity.seconds
+    is_certain = computed is False and is_complete and multiprocessors is not None
     if not computed and busy >= FEW and active < NO_MULTIPROCESSOR and _traffic(intensity) >= NO_TRAFFIC:
         return COPYING, MEASURED if is_certain else INFERRED
     spin = WAITING if has_peers else FEW_MULTIPROCESSORS
@@ -135,7 +139,7 @@ def _class(
         return spin, INFERRED
     if computed is False and share >= MOSTLY_WAITED:
         return UNDECIDED, UNDECIDED
-    return LAUNCH_BOUND, INFERRED if has_peers or shared else MEASURED
+    return LAUNCH_BOUND, MEASURED if is_complete and not has_peers else INFERRED
 
 
 def _contradicts(intensity: Intensity, busy: float, multiprocessors: int | None) -> bool:

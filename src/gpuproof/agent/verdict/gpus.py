@@ -153,7 +153,7 @@ def _verdict(
             multiprocessors=None if gpu.info.mig else gpu.info.multiprocessors,
             steps=steps,
             has_peers=has_peers,
-            shared=others_present,
+            is_complete=not others_present and _is_seen_enough(gpu),
         )
     peak, total = work.peak_memory, gpu.info.memory_total
     fullest = gpu.device.peak_memory if gpu.device.peak_memory is not None else peak
@@ -197,12 +197,15 @@ def _decide(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool) -> Judg
         judgement = Judgement(worked=False, judged_by=BY_PROCESSES)
     else:
         judgement = _by_device(gpu, telemetry)
-    seen_enough = gpu.readable_s >= _SEEN_ENOUGH * (gpu.readable_s + gpu.unreadable_s)
-    if judgement.worked is False and not seen_enough:
+    if judgement.worked is False and not _is_seen_enough(gpu):
         return Judgement(
             None, judgement.judged_by, f"it could not be read for {gpu.unreadable_s:.0f} s: {gpu.error}"
         )
     return judgement
+
+
+def _is_seen_enough(gpu: GpuTelemetry) -> bool:
+    return gpu.readable_s >= _SEEN_ENOUGH * (gpu.readable_s + gpu.unreadable_s)
 
 
 def _by_processes(gpu: GpuTelemetry) -> Judgement:
