@@ -117,6 +117,17 @@ def test_an_exporter_that_measures_multiprocessors_is_read(exporter: Server) -> 
     assert opened.counters(OTHER, (WHOLE_GPU,)) is None
 
 
+def test_an_exporter_may_have_integer_instructions_too(exporter: Server) -> None:
+    exporter.text = page(0.1)
+    opened = open_dcgm()
+    assert opened is not None
+    exporter.text = page(0.5) + page(0.2).replace("SM_ACTIVE", "PIPE_INT_ACTIVE")
+    opened.refresh()
+    counters = opened.counters(GPU, (WHOLE_GPU,))
+    assert counters is not None
+    assert (counters.integer_active, counters.sm_active) == (0.2, 0.5)
+
+
 def test_values_that_an_exporter_repeats_count_once(exporter: Server) -> None:
     """It measures every 30 s; its first page says what was before the job."""
     exporter.text = page(0.1)

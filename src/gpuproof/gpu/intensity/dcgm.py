@@ -45,7 +45,9 @@ _FIELDS = {
     1011: ("DCGM_FI_PROF_NVLINK_TX_BYTES", "nvlink_bytes_per_s"),
     1012: ("DCGM_FI_PROF_NVLINK_RX_BYTES", "nvlink_bytes_per_s"),
 }
-_IDS = {name: number for number, (name, _) in _FIELDS.items()}
+"""The fields that `dcgmi` is asked for: those of the first version that had any."""
+_EXPORTED = {**_FIELDS, 1016: ("DCGM_FI_PROF_PIPE_INT_ACTIVE", "integer_active")}
+_IDS = {name: number for number, (name, _) in _EXPORTED.items()}
 _SM_ACTIVE = 1002
 _BLANK = 2.0**47
 """DCGM's blank values are this and above (DCGM_FP64_BLANK in dcgmlib/dcgm_structs.h)."""
@@ -258,7 +260,7 @@ def parse_rows(lines: Iterable[str]) -> dict[Entity, Fields]:
 def _counters(fields: Fields) -> Counters:
     sums: dict[str, float] = {}
     for field, value in fields.items():
-        name = _FIELDS[field][1]
+        name = _EXPORTED[field][1]
         traffic = name.endswith("per_s")
         sums[name] = sums.get(name, 0.0) + value if traffic else min(value, 1.0)
     return Counters(DCGM, **sums)
