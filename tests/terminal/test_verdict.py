@@ -127,6 +127,15 @@ def test_an_occupied_gpu_is_red_and_says_so_in_its_row():
     assert "\x1b[1;31moccupied:\x1b[0m" in text(Expectation(1, required=True), telemetry, colour=True)
 
 
+def test_kernels_that_are_too_small_get_a_line():
+    small = replace(TRAINING, sm_active=0.1, dram_active=0.02)
+    page = text(Expectation(1), watched(60, gpu(98, **BUSY, counters=small)), width=200)
+    assert (
+        "bottleneck busy 98%, working 10%: its kernels are too small or too short for the GPU: make batches"
+        in page
+    )
+
+
 def test_probably_no_work_is_yellow():
     telemetry = watched(60, gpu(100, **BUSY, power_w=35.0))
     assert "\x1b[1;33mused:\x1b[0m" in text(Expectation(1), telemetry, colour=True)

@@ -154,15 +154,17 @@ def _small_kernels(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
         return None
     first = busy[0][1]
     which = f"{gpu_list([index for index, _ in busy])}: " if len(gpus) > 1 else ""
+    head = f"{which}{first.sentence}"
     return Bottleneck(
         LAUNCH_BOUND,
-        f"{which}{first.sentence}: make batches larger, or launch less: CUDA graphs "
+        f"{head}: make batches larger, or launch less: CUDA graphs "
         '(torch.compile(mode="reduce-overhead")), tf.function(jit_compile=True), fused optimizers.',
         {
             "busy_share": round(first.busy_share or 0.0, 3),
             "working_share": None if first.working_share is None else round(first.working_share, 4),
             "certainty": first.certainty,
         },
+        head=head,
     )
 
 
