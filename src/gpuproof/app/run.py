@@ -22,6 +22,7 @@ from gpuproof.planning.history.planned_runs import PlannedRuns
 from gpuproof.planning.history.store import HistoryStore
 
 if TYPE_CHECKING:
+    from gpuproof.agent.job import PlannedFlops
     from gpuproof.app.python_reporter import Logs
     from gpuproof.app.reporter import Reporter
     from gpuproof.backends.base import Backend, Plan, Run
@@ -137,12 +138,17 @@ def _plan(job: AnyJob, options: RunOptions, reporter: Reporter) -> tuple[Backend
             flags=flags,
             dry_run=options.dry_run,
             wait=options.wait,
-            planned_flops=PlannedRuns().flops(job),
+            planned_flops=_planned_flops(job, options),
         ),
     )
     if not backend.is_remote:
         _check(job, options, reporter, is_remote=False, python=flags.get("python"))
     return backend, plan, None
+
+
+def _planned_flops(job: AnyJob, options: RunOptions) -> PlannedFlops | None:
+    """The FLOPs of a step, if the script was planned; a dry run creates nothing, not even the folder of the plans."""
+    return None if options.dry_run else PlannedRuns().flops(job)
 
 
 def _check(
@@ -170,7 +176,7 @@ def _choose(job: AnyJob, options: RunOptions, reporter: Reporter) -> Choice:
             profile=options.profile,
             notify=reporter.step,
             predict=lambda types: predict(job, types, reporter),
-            planned_flops=PlannedRuns().flops(job),
+            planned_flops=_planned_flops(job, options),
         )
     finally:
         reporter.end_progress()
