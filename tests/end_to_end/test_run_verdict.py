@@ -146,6 +146,24 @@ def test_a_job_that_does_not_touch_its_gpu_is_stopped(sandbox: CliSandbox, machi
     assert result["exit_code"] == 4
 
 
+@pytest.mark.slow
+def test_a_job_whose_gpu_only_spins_is_stopped(
+    sandbox: CliSandbox, machine: Scenario, tmp_path: Path
+) -> None:
+    machine.gpu(0, "NVIDIA H100 80GB HBM3", compute_capability=(9, 0), power_limit_w=700)
+    machine.spins(tmp_path / "pid").run_in_real_time()
+    busy(sandbox, [tmp_path / "pid"])
+    works = (sandbox.project / "train.py").read_text()
+    sandbox.write("train.py", f"{works}{FOREVER}")
+    sandbox.write(
+        "gpuproof.yaml",
+        "entry_point: train.py\ninstance_type: ml.p5.4xlarge\nif_gpu_unused: {action: stop, grace: 15s}\n",
+    )
+    result = sandbox.run_json()
+    assert (result["run"]["status"], result["exit_code"]) == ("Stopped", 4)
+    assert result["verdict"]["outcome"] == "occupied"
+
+
 def test_a_job_that_touches_its_gpu_in_time_goes_on(
     sandbox: CliSandbox, machine: Scenario, tmp_path: Path
 ) -> None:
