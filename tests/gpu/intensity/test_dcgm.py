@@ -163,6 +163,16 @@ def test_a_moment_without_an_answer_is_no_end(exporter: Server) -> None:
     assert opened.counters(GPU, (WHOLE_GPU,)) is not None
 
 
+@pytest.mark.parametrize("limit", ["_MOST_BYTES", "_PAGE_S"])
+def test_a_page_that_does_not_end_is_given_up(
+    exporter: Server, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    exporter.text = page(0.1)
+    assert open_dcgm() is not None
+    monkeypatch.setattr(dcgm, limit, -1)
+    assert open_dcgm() is None
+
+
 def test_a_server_of_another_kind_is_no_exporter(exporter: Server) -> None:
     exporter.text = "<html>DCGM_FI_PROF_SM_ACTIVE</html>"
     assert open_dcgm() is None

@@ -13,6 +13,7 @@ import re
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -25,6 +26,7 @@ DAEMON = ("127.0.0.1", 5555)
 DAEMON_SOCKET = "/tmp/nv-hostengine"  # noqa: S108 - nv-hostengine's own default
 """Where nv-hostengine listens by default, and where with `--domain-socket`."""
 _TIMEOUT_S = 0.5
+_PAGE_S = 1.0
 _MOST_BYTES = 8 * 1024 * 1024
 _MOST_FAILURES = 3
 _UUID_FIELD = 54
@@ -157,9 +159,21 @@ class Exporter:
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise http.client.HTTPException(f"status {response.status}")
-            return response.read(_MOST_BYTES).decode(errors="replace")
+            return _read(response, time.monotonic() + _PAGE_S).decode(errors="replace")
         finally:
             connection.close()
+
+
+def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """Read a page; the timeout of the connection is for each of its parts."""
+    parts: list[bytes] = []
+    size = 0
+    while part := response.read1(65536):
+        size += len(part)
+        if size > _MOST_BYTES or time.monotonic() > deadline:
+            raise http.client.HTTPException("the page does not end")
+        parts.append(part)
+    return b"".join(parts)
 
 
 _METRIC = re.compile(r"^(DCGM_FI_PROF_\w+)\{(.*)\}\s+(\S+)", re.MULTILINE)
