@@ -137,7 +137,19 @@ def test_sigterm_stops_the_run_before_the_program_ends(tmp_path: Path) -> None:
 def test_the_public_names_are_listed() -> None:
     assert {name for name in dir(gpuproof) if not name.startswith("_")} == {
         *("ChecksFailed", "EndpointJob", "GPUproofError", "ProcessingJob", "TrainingJob", "TransformJob"),
-        *("check", "cleanup", "cost", "delete", "deploy", "plan", "plan_step", "predict", "run", "transform"),
+        *(
+            "check",
+            "cleanup",
+            "compare",
+            "cost",
+            "delete",
+            "deploy",
+            "plan",
+            "plan_step",
+            "predict",
+            "run",
+            "transform",
+        ),
     }
 
 

@@ -117,6 +117,13 @@ def test_float32_of_a_plan_is_a_lower_bound_because_tf32_is_a_setting():
     assert found.share == pytest.approx(0.25)
 
 
+def test_float32_that_hooks_have_seen_is_a_lower_bound_too():
+    measured = steps(precision="float32", loop="keras", flops_per_step=39e12)
+    found = host_mfu([A100], [], [measured])
+    assert found is not None
+    assert (found.precision, found.share, found.lower_bound) == ("tf32", pytest.approx(0.5), True)
+
+
 def test_float32_that_the_script_names_is_not_tf32():
     found = host_mfu([A100], [count(flops=39e12, precision="float32")], [])
     assert found is not None

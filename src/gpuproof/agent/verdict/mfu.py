@@ -166,15 +166,14 @@ def _precision(
     counts: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], planned: PlannedFlops | None
 ) -> tuple[str, bool] | None:
     """The precision, and whether it is certain: what the script says, what it was seen to use, or what was planned."""
-    for documents in (counts, steps):
-        named = {_named(document.get("precision")) for document in documents if document.get("precision")}
-        if named:
-            found = named.pop() if len(named) == 1 else None
-            return None if found is None else (found, True)
-    if planned is None or (found := _named(planned.precision)) is None:
+    said = {document.get("precision") for document in counts} - {None}
+    seen = {document.get("precision") for document in steps} - {None}
+    named = said or seen or {None if planned is None else planned.precision}
+    found = _named(named.pop()) if len(named) == 1 else None
+    if found is None:
         return None
-    # Whether a script of PyTorch computes float32 as TF32 is a setting of the process: the higher peak is a bound.
-    return ("tf32", False) if found == "float32" else (found, True)
+    # Whether float32 is computed as TF32 is a setting of the process: the higher peak is a bound, unless the script names it.
+    return ("tf32", False) if found == "float32" and not said else (found, True)
 
 
 def _named(precision: object) -> str | None:
