@@ -148,6 +148,7 @@ def test_tf32_on_a_gpu_without_it_is_float32():
         ([T4], {}),
         ([A100], {"precision": None}),
         ([A100], {"precision": "int4"}),
+        ([A100], {"precision": ["bfloat16"]}),
         ([A100], {"flops": None}),
         ([A100], {"flops": float("nan")}),
         ([A100], {"flops": "many"}),

@@ -166,10 +166,11 @@ def _precision(
     counts: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], planned: PlannedFlops | None
 ) -> tuple[str, bool] | None:
     """The precision, and whether it is certain: what the script says, what it was seen to use, or what was planned."""
-    said = {document.get("precision") for document in counts} - {None}
-    seen = {document.get("precision") for document in steps} - {None}
-    named = said or seen or {None if planned is None else planned.precision}
-    found = _named(named.pop()) if len(named) == 1 else None
+    said, seen = (
+        {str(name) for one in documents if (name := one.get("precision"))} for documents in (counts, steps)
+    )
+    names = {_named(name) for name in said or seen or (() if planned is None else (planned.precision,))}
+    found = next(iter(names)) if len(names) == 1 else None
     if found is None:
         return None
     # Whether float32 is computed as TF32 is a setting of the process: the higher peak is a bound, unless the script names it.
