@@ -58,6 +58,11 @@ def test_a_job_runs_from_the_command_to_the_verdict(project: Project, tmp_path: 
     run_id = listed[0]["id"]
     assert project.run("logs", run_id).startswith("rows: 1,2,3\n")
     assert "Completed" in project.run("show", run_id)
+    project.run("receipt", run_id, "-o", str(tmp_path / "receipt.json"))
+    receipt = json.loads((tmp_path / "receipt.json").read_text())["receipt"]
+    assert receipt["code"]["files"] == 2
+    assert receipt["inputs"]["training"]["files"] == 1
+    assert receipt["verdict"]["gpus_expected"] == 1
     project.run("pull", run_id, "--to", str(tmp_path / "pulled"), "-x")
     assert (tmp_path / "pulled" / "model" / "weights").read_text() == "trained"
     project.wait_until_terminated()

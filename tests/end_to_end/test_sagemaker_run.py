@@ -91,6 +91,23 @@ def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: CliSandbox) -
     assert len(models) == 2
 
 
+def test_receipts_have_the_same_code_and_inputs_here_and_on_sagemaker(cloud: CliSandbox) -> None:
+    cloud.gpuproof("run")
+    there = run_id(on_sagemaker(cloud).stderr)
+    here = json.loads(cloud.gpuproof("receipt", "--on", "local").stdout)["receipt"]
+    receipt = cloud.gpuproof("receipt", there, "--on", "sagemaker").stdout
+    remote = json.loads(receipt)["receipt"]
+    assert here["code"] == remote["code"]
+    assert here["inputs"] == remote["inputs"]
+    assert remote["inputs"]["training"]["files"] == 2
+    assert remote["machine"]["instance_type"] == "ml.m5.xlarge"
+    assert remote["cost"]["billed_seconds"] > 0
+    path = cloud.home / "receipt.json"
+    path.write_text(receipt)
+    verified = cloud.gpuproof("verify", path, "--run", there, "--on", "sagemaker", "--source", ".")
+    assert verified.returncode == 0, verified.stdout
+
+
 def test_the_plan_is_printed_before_anything_is_created(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud)
     labels = [line.split()[0] for line in done.stderr.splitlines() if line[:1].strip()]

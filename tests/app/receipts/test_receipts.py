@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from gpuproof.app.receipts.document import verdict_digest
 from gpuproof.app.receipts.receipt_file import NewerReceipt, NotAReceipt
 from gpuproof.app.receipts.ssh_signature import NAMESPACE, NoSshKeygen, signed_by
 from gpuproof.backends.local.run import LocalRun
+from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.jobs.source.digests import tree_digest
 from gpuproof.jobs.source.tree import collect
@@ -119,12 +121,14 @@ class TestFile:
         path = tmp_path / "receipt.json"
         path.write_text(receipt.to_text())
         assert read_receipt(path) == receipt
+        assert read_receipt(path).to_text() == receipt.to_text()
 
     @pytest.mark.parametrize(
         ("old", "new", "why"),
         [
             ('"receipt": {', '"note": 1, "receipt": {', "the unknown key 'note'"),
             ('"receipt": {', '"receipt": {"run": 1, "run": 2,', "occurs twice"),
+            ('"version": 1,\n    "created"', '"version": 2,\n    "created"', "has another version"),
             ('"receipt": {', '"receipt": {"x": NaN,', "NaN"),
             ('"receipt": {', '"receipt": {"x": 1e999,', "no form in JSON"),
             ('"receipt": {', '"receipt": {"x": "\\ud800",', "surrogates not allowed"),
@@ -287,20 +291,18 @@ class TestSignature:
     def test_other_programs_can_check_the_signature(
         self, make_run: MakeRun, key: Path, tmp_path: Path
     ) -> None:
-        receipt = signed(make_run(), key)
+        receipt = signed(make_run(job_name="\u00e9t\u00e9"), key)
         (tmp_path / "sig").write_text(receipt.signature or "")
-        # Canonical JSON of a document without unusual numbers, by other means.
-        plain = json.dumps(
-            {"version": 1, "energy": 12.5, "name": "\u00e9"},
-            sort_keys=True,
-            separators=(",", ":"),
-            ensure_ascii=False,
-        )
-        assert Receipt(json.loads(plain)).content == plain.encode()
+        (tmp_path / "receipt.json").write_text(receipt.to_text())
+        if (jq := shutil.which("jq")) is None:
+            pytest.skip("jq is not installed")
+        content = subprocess.run(
+            [jq, "-cjS", ".receipt", tmp_path / "receipt.json"], check=True, capture_output=True
+        ).stdout
         words = ["ssh-keygen", "-Y", "verify", "-f", allowed(key), "-I", "me@example.com"]
         subprocess.run(
             [*words, "-n", NAMESPACE, "-s", tmp_path / "sig"],
-            input=receipt.content,
+            input=content,
             check=True,
             capture_output=True,
         )
@@ -384,6 +386,29 @@ class TestSource:
         receipt = self.receipt(make_run, source)
         (source / "train.py").write_text("4\n")
         assert code(receipt, source=source) == ExitCode.FAILED
+
+    @pytest.mark.parametrize("value", [None, 1, "x", [], {}, [1], {"x": 1}, "../..", "\0"])
+    def test_whatever_a_receipt_contains_is_compared_or_refused(
+        self, make_run: MakeRun, source: Path, value: Any, tmp_path: Path
+    ) -> None:
+        document = dict(self.receipt(make_run, source).document)
+        run = LocalRun(RunFolders(tmp_path / "state" / "runs"), "train-1")
+        assert code(Receipt(document), run=run, source=source) == ExitCode.OK
+        for path in [(name,) for name in document] + list(changes(document)):
+            other = json.loads(json.dumps(document))
+            part = other
+            for name in path[:-1]:
+                part = part[name]
+            if part[path[-1]] == value and type(part[path[-1]]) is type(value):
+                continue
+            part[path[-1]] = value
+            try:
+                found = code(Receipt(other), run=run, source=source)
+            except GPUproofError:
+                continue
+            if path[0] in ("version", "created", "versions", "carbon"):
+                continue  # of the file; another time, version and table
+            assert found == (ExitCode.UNDECIDED if path[0] == "cost" else ExitCode.FAILED), path
 
     def test_a_receipt_without_a_digest_is_undecided(self, make_run: MakeRun, source: Path) -> None:
         receipt = Receipt(receipt_of(make_run(provenance=None)))

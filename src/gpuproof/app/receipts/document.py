@@ -62,13 +62,22 @@ def receipt_of(run: Run, *, now: float | None = None) -> dict[str, Any]:
             "receipt": __version__,
             "frameworks": record.document.get("frameworks") or {},
         },
-        "verdict": _verdict(verdict),
+        "verdict": None if verdict is None else verdict_part(verdict),
     }
 
 
 def verdict_digest(verdict: Mapping[str, Any]) -> str:
     """SHA-256 of a verdict's canonical JSON: how its file is indented does not matter."""
     return hashlib.sha256(canonical_json(verdict)).hexdigest()
+
+
+def verdict_part(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """What a receipt has of a verdict."""
+    return {
+        "sha256": verdict_digest(verdict),
+        **{name: verdict[name] for name in _VERDICT if name in verdict},
+        "gpus": [{name: gpu[name] for name in _GPU if name in gpu} for gpu in verdict.get("gpus", ())],
+    }
 
 
 def _run(record: RunRecord) -> dict[str, Any]:
@@ -125,13 +134,3 @@ def _image(uri: str | None) -> dict[str, Any] | None:
     if not uri:
         return None
     return {"uri": uri, "sha256": uri.partition(_DIGEST)[2] or None}
-
-
-def _verdict(verdict: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    return {
-        "sha256": verdict_digest(verdict),
-        **{name: verdict[name] for name in _VERDICT if name in verdict},
-        "gpus": [{name: gpu[name] for name in _GPU if name in gpu} for gpu in verdict.get("gpus", ())],
-    }

@@ -45,14 +45,15 @@ class Receipt:
         return canonical_json(self.document)
 
     def to_text(self) -> str:
-        """The file."""
+        """The file; its numbers are written as in the bytes that are signed, so that `jq` can reproduce these."""
+        document = _with_plain_numbers(self.document)
         signature = (
             None
             if self.signature is None
             else {"namespace": NAMESPACE, "sshsig": self.signature.splitlines()}
         )
         return json.dumps(
-            {"version": VERSION, "receipt": self.document, "signature": signature},
+            {"version": VERSION, "receipt": document, "signature": signature},
             indent=2,
             ensure_ascii=False,
         )
@@ -98,6 +99,8 @@ def _receipt(value: Any, path: Path) -> Receipt:
     document = file.get("receipt")
     if not isinstance(document, dict):
         raise ValueError("it has no receipt")
+    if document.get("version") != VERSION or isinstance(document["version"], bool):  # pyright: ignore[reportUnknownMemberType]
+        raise ValueError("its receipt has another version than the file")
     receipt = Receipt(document, _signature(file.get("signature")))  # pyright: ignore[reportUnknownArgumentType]
     receipt.content  # noqa: B018 - raises ValueError for what has no canonical form
     return receipt
@@ -112,3 +115,14 @@ def _signature(value: Any) -> str | None:
     if value["namespace"] != NAMESPACE:
         raise ValueError(f"its signature is for {value['namespace']!r}, not for receipts")
     return "".join(f"{line}\n" for line in lines)
+
+
+def _with_plain_numbers(value: Any) -> Any:
+    """The value with 60 for 60.0, as canonical JSON has it."""
+    if isinstance(value, Mapping):
+        known: Mapping[str, Any] = value
+        return {name: _with_plain_numbers(item) for name, item in known.items()}
+    if isinstance(value, list | tuple):
+        items: list[Any] = [*value]  # pyright: ignore[reportUnknownArgumentType]
+        return [_with_plain_numbers(item) for item in items]
+    return json.loads(canonical_json(value)) if isinstance(value, float) else value

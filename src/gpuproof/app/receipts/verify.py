@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.agent.paths import RunPaths
 from gpuproof.app.receipts import ssh_signature
 from gpuproof.app.receipts.canonical import parse_strictly
-from gpuproof.app.receipts.document import receipt_of, verdict_digest
+from gpuproof.app.receipts.document import receipt_of, verdict_part
 from gpuproof.errors import ExitCode, UsageError
-from gpuproof.jobs.source.digests import tree_digest
-from gpuproof.jobs.source.tree import collect
+from gpuproof.jobs.source.digests import FilesDigest, tree_digest
+from gpuproof.jobs.source.tree import SourceTree, collect
 
 if TYPE_CHECKING:
     from gpuproof.app.receipts.receipt_file import Receipt
@@ -58,7 +58,7 @@ class Check:
     """One comparison.
 
     Args:
-        name: `signature`, `run`, `verdict` or `code`.
+        name: `signature`, `run`, `verdict`, `cost` or `code`.
         result: `ok`, `failed`, `undecided` or `unsigned`.
     """
 
@@ -164,51 +164,83 @@ def _verdict_file(receipt: Receipt, folder: Path) -> Check:
         verdict = parse_strictly(_read(path))
     except ValueError as error:
         return Check("verdict", FAILED, f"{path} is not a verdict: {error}")
-    return _verdict(receipt, verdict)
+    if not isinstance(verdict, dict):
+        return Check("verdict", FAILED, f"{path} is not a verdict")
+    return _verdict(receipt, verdict_part(verdict))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _verdict(receipt: Receipt, verdict: Mapping[str, Any] | None) -> Check:
+def _verdict(receipt: Receipt, now: Mapping[str, Any] | None) -> Check:
     known = receipt.document.get("verdict")
-    expected = known.get("sha256") if isinstance(known, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    found = None if verdict is None else verdict_digest(verdict)
-    if found != expected:
+    if now is None and known is None:
+        return Check("verdict", OK, "neither has a verdict")
+    if now is None or not isinstance(known, dict) or known.get("sha256") != now["sha256"]:  # pyright: ignore[reportUnknownMemberType]
         return Check("verdict", FAILED, "verdict.json is not the one of the receipt")
-    return Check(
-        "verdict", OK, "verdict.json is the one of the receipt" if found else "neither has a verdict"
-    )
+    if not _is_part(known, now):
+        return Check("verdict", FAILED, "the receipt says something else than its verdict.json")
+    return Check("verdict", OK, "verdict.json is the one of the receipt")
 
 
 def _run(receipt: Receipt, run: Run) -> Iterator[Check]:
-    now = receipt_of(run)
-    differing = [name for name in _OF_RUN if now[name] != receipt.document.get(name)]
+    now, given = receipt_of(run), receipt.document
+    differing = [name for name in _OF_RUN if name not in given or not _is_part(given[name], now[name])]
     if differing:
-        text = f"{run.id} differs from the receipt in: {', '.join(differing)}"
-        yield Check("run", FAILED, text)
+        yield Check("run", FAILED, f"{run.id} differs from the receipt in: {', '.join(differing)}")
     else:
         yield Check("run", OK, f"{run.id} is the run of the receipt")
-    yield _verdict(receipt, run.verdict)
+    yield _verdict(receipt, now["verdict"])
+    if given.get("cost") != now["cost"]:
+        yield Check("cost", UNDECIDED, "the cost is another one by the list prices that are known now")
+
+
+def _is_part(given: Any, now: Any) -> bool:
+    """Whether all that a receipt says is so now; another version of GPUproof may have written fewer keys."""
+    if isinstance(given, dict) and isinstance(now, dict):
+        known: dict[str, Any] = given
+        return bool(known) == bool(now) and all(
+            name in now and _is_part(value, now[name]) for name, value in known.items()
+        )
+    if isinstance(given, list | tuple) and isinstance(now, list | tuple):
+        items: list[Any] = [*given]  # pyright: ignore[reportUnknownArgumentType]
+        return len(items) == len(now) and all(map(_is_part, items, now))  # pyright: ignore[reportUnknownArgumentType]
+    return type(given) is type(now) and given == now
 
 
 def _source(receipt: Receipt, folder: Path) -> Check:
-    code = receipt.document.get("code")
-    if not isinstance(code, dict) or not code.get("sha256"):  # pyright: ignore[reportUnknownMemberType]
+    code: Any = receipt.document.get("code")
+    if code is None or (isinstance(code, dict) and "sha256" not in code):
         return Check("code", UNDECIDED, "the receipt has no digest of the code")
     if not folder.is_dir():
         raise UsageError(f"The folder {folder} does not exist.")
-    selection: Mapping[str, Any] = code.get("selection") or {}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    root = folder.resolve()
-    tree = collect(
-        root,
-        selection.get("entry_point", ""),
-        exclude=[root / name for name in selection.get("exclude", ())],
-        include=selection.get("include", ()),
-        respect_gitignore=selection.get("respect_gitignore", True),
-    )
+    try:
+        expected = FilesDigest(code["sha256"], code["files"], code["bytes"])
+        tree = _selected(folder.resolve(), **code["selection"])
+    except (TypeError, ValueError, KeyError):
+        return Check("code", FAILED, "the receipt does not say which files were sent")
     found = tree_digest(tree)
-    if found.sha256 == code["sha256"]:
+    if found == expected:
         return Check("code", OK, f"{folder} has the code of the receipt")
-    text = f"{folder} has other code: {found.files} files, {found.bytes} bytes; the receipt's has {code['files']} files, {code['bytes']} bytes"
+    text = f"{folder} has other code: {found.files} files, {found.bytes} bytes; the receipt's has {expected.files} files, {expected.bytes} bytes"
     return Check("code", FAILED, text)
+
+
+def _selected(
+    root: Path, entry_point: str, include: list[str], exclude: list[str], *, respect_gitignore: bool
+) -> SourceTree:
+    """The files of a folder that the job would send.
+
+    Raises:
+        ValueError: a name is not one below the folder.
+    """
+    for name in (entry_point, *include, *exclude):
+        if not isinstance(name, str) or "\0" in name or name.startswith("/") or ".." in Path(name).parts:
+            raise ValueError(name)
+    return collect(
+        root,
+        entry_point,
+        exclude=[root / name for name in exclude],
+        include=include,
+        respect_gitignore=bool(respect_gitignore),
+    )
 
 
 def _read(path: Path) -> bytes:
