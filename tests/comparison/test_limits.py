@@ -77,6 +77,14 @@ def test_the_time_of_the_script_counts_where_nothing_else_is_known():
     assert (found.limits[0].outcome, found.limits[0].measure) == ("exceeded", "script_s")
 
 
+def test_steps_of_different_batch_sizes_are_not_compared():
+    small = RunMeasurements("a", values={"step_s": 1.0}, settings={"argument --batch-size": "32"})
+    large = RunMeasurements("b", values={"step_s": 1.9}, settings={"argument --batch-size": "64"})
+    found = result(small, large, small, max_slower=0.1)
+    assert [limit.outcome for limit in found.limits] == ["undecided", "kept"]
+    assert "argument --batch-size differs" in found.limits[0].reason
+
+
 def test_what_is_not_known_of_both_is_undecided():
     found = result(run(step_s=1.0), run(step_s=1.0), max_cost=0.1)
     assert (found.limits[0].outcome, found.exit_code) == ("undecided", 3)

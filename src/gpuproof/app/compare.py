@@ -174,7 +174,7 @@ def _measured(run: RunLike, on: str | None, region: str | None) -> RunMeasuremen
     path = Path(run)
     if path.is_dir() and (path / _VERDICT).is_file():
         return _of_files(path / _VERDICT)
-    if path.is_file():
+    if path.suffix == ".json" and path.is_file():
         return _of_files(path)
     return _of_run(find_run(fspath(run), on, region))
 

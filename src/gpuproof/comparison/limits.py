@@ -102,11 +102,26 @@ def _check(comparison: Comparison, name: str, limit: float, number: int, side: S
     if measure in _OF_WHOLE_RUNS and partial:
         reason = f"{partial[0].run} did not run to its end ({partial[0].status})"
         return LimitResult(name, limit, side.name, measure, None, UNDECIDED, reason)
+    if measure == "step_s" and (batch := _different_batch(comparison, number)) is not None:
+        reason = f"{batch} differs, so that a step is another amount of work; examples per second (rt.log_throughput) can be compared"
+        return LimitResult(name, limit, side.name, measure, None, UNDECIDED, reason)
     change = comparison.change(measure, number)
     assert change is not None
     if MEASURES[measure].better == "higher":
         change = change.inverse
     return LimitResult(name, limit, side.name, measure, change, *_judge(change, limit, measure))
+
+
+def _different_batch(comparison: Comparison, number: int) -> str | None:
+    """The argument that sets the batch size, if a side has another one than the reference."""
+    return next(
+        (
+            row.name
+            for row in comparison.settings
+            if "batch" in row.name.lower() and row.values[0] != row.values[number]
+        ),
+        None,
+    )
 
 
 def _judge(change: Change, limit: float, measure: str) -> tuple[Outcome, str]:
