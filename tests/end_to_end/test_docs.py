@@ -159,6 +159,7 @@ def test_job_files_are_valid(sandbox: CliSandbox, block: str) -> None:
     jobs = load_jobs(sandbox.project / "gpuproof.yaml").values()
     if {getattr(job, "kind", "") for job in jobs} & {"machine", "notebook", "endpoint"}:
         return  # they do not run here, or not without --jupyter; `gpuproof deploy` needs an account
+    sandbox.environment["SLACK_WEBHOOK_URL"] = "https://hooks.slack.com/services/T/B/x"
     done = sandbox.gpuproof("run", "--dry-run", "--no-require-gpu")
     assert done.returncode == 0, done.stderr
 

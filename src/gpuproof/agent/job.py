@@ -21,6 +21,7 @@ _NESTED = (
     "machine",
     "planned_flops",
     "sinks",
+    "notify",
 )
 
 
@@ -98,6 +99,30 @@ class PlannedFlops:
 
 
 @dataclass(frozen=True)
+class NotifySettings:
+    """Who is notified when a run stalls, leaves its GPU unused, fails or costs much.
+
+    Args:
+        topic: ARN of an SNS topic.
+        webhook_variable: the environment variable that contains the address of a webhook; the script does not see it.
+        cost_usd: costs above which a message is sent.
+        usd_per_hour: of all hosts together; `None` if it is unknown.
+    """
+
+    topic: str | None = None
+    webhook_variable: str | None = None
+    cost_usd: float | None = None
+    usd_per_hour: float | None = None
+
+    @property
+    def seconds_until_cost(self) -> float | None:
+        """How long the run lasts until it has cost that much; `None` if there is no limit, or no price."""
+        if self.cost_usd is None or not self.usd_per_hour:
+            return None
+        return self.cost_usd / self.usd_per_hour * 3600
+
+
+@dataclass(frozen=True)
 class AgentJob:
     """A complete description of one run, independent of the catalogue, AWS and the user's files.
 
@@ -135,6 +160,7 @@ class AgentJob:
         provenance: digests of code and inputs, and the commit, for the run's record; see `backends.agent_job.provenance`.
         region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
         sinks: where series and summary go: names of `gpuproof.agent.sinks.main.NAMES`, some with `=` and a target.
+        notify: who is notified of its troubles; `None` is nobody.
     """
 
     run_id: str
@@ -179,6 +205,7 @@ class AgentJob:
     machine: MachineSettings | None = None
     planned_flops: PlannedFlops | None = None
     sinks: tuple[str, ...] = ()
+    notify: NotifySettings | None = None
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
@@ -202,6 +229,7 @@ class AgentJob:
             hosts=tuple(document.get("hosts", ("algo-1",))),
             mpi_options=tuple(document.get("mpi_options", ())),
             sinks=tuple(document.get("sinks", ())),
+            notify=NotifySettings(**document["notify"]) if document.get("notify") else None,
             mounts=tuple(Mount(**mount) for mount in document.get("mounts", ())),
             outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
             if_gpu_unused=UnusedGpuRule(**rule) if rule else None,

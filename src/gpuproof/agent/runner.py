@@ -21,7 +21,7 @@ from gpuproof.agent.outcome import Outcome
 from gpuproof.agent.output import OutputLog
 from gpuproof.agent.signals import StopRequested, StopSignals
 from gpuproof.agent.state import RunState
-from gpuproof.agent.supervisor import REAPER_KILLED, UNUSED, Supervisor
+from gpuproof.agent.supervisor import REAPER_KILLED, STOPPED_UNUSED, Supervisor
 from gpuproof.gpu.nvml import library_present
 from gpuproof.util.cgroup import end_group
 from gpuproof.util.installed_frameworks import installed_frameworks
@@ -30,6 +30,7 @@ from gpuproof.util.process_tree import end_descendants
 if TYPE_CHECKING:
     from gpuproof.agent.cluster.session import Session
     from gpuproof.agent.monitor import Monitor
+    from gpuproof.agent.notify.notifier import Notifier
     from gpuproof.agent.ranks.host_failure import Failure
     from gpuproof.agent.sinks.export import Export
     from gpuproof.agent.stall.progress import Progress
@@ -56,6 +57,11 @@ class Runner:
         self._session: Session | None = None
         self._script_runs = False
         self._export: Export | None = None
+        self._notifier: Notifier | None = None
+        if job.notify is not None:
+            from gpuproof.agent.notify.notifier import Notifier  # most jobs notify nobody
+
+            self._notifier = Notifier.of(job, job.notify)
 
     def run(self) -> int:
         """Run the job and return the script's exit code.
@@ -179,6 +185,7 @@ class Runner:
             self._paths.ranks,
             self._stall,
             self._session,
+            self._notifier,
         )
         supervisor.script_started(started)
         self._script_runs = True
@@ -224,6 +231,9 @@ class Runner:
             secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time(), **waits
         )
         verdict = monitor.verdict(telemetry, self._paths.throughput, self._paths.steps, machine.driver)
+        # That of a script that has failed says little: it may have failed before it used anything.
+        if self._notifier is not None and self._outcome.completed:
+            self._notifier.send_verdict(verdict.outcome, verdict.reason)
         # Before the artifacts are packed: some sinks write files next to the script's.
         locations, notes = export.report(verdict.to_json(), self._outcome.status, exit_code(code))
         self._notes += notes
@@ -256,7 +266,9 @@ class Runner:
             verdict=verdict.outcome,
             gpu_requirement_met=verdict.gpu_requirement_met,
         )
-        return exit_code(code) or int(self._outcome.status == states.FAILED or bool(self._state[UNUSED]))
+        return exit_code(code) or int(
+            self._outcome.status == states.FAILED or bool(self._state[STOPPED_UNUSED])
+        )
 
     def _report_driver(self, machine: Machine) -> None:
         """Write to the log and the notes which driver library the script loads, if that was a choice."""
@@ -342,7 +354,7 @@ class Runner:
             return False
         self._outcome.follow(decision)
         if self._outcome.code is StopReason.GPU_UNUSED:
-            self._state.update(**{UNUSED: True})
+            self._state.update(**{STOPPED_UNUSED: True})
         return True
 
     def _write_failure(self, text: str, *, by_agent: bool) -> None:
@@ -371,6 +383,8 @@ class Runner:
 
     def _finish(self, **results: Any) -> None:
         outcome = self._outcome
+        if self._notifier is not None:
+            self._notes += self._notifier.end(outcome.status, outcome.why, outcome.code)
         first = {
             "failed_host": outcome.failed_host,
             "failed_rank": outcome.failed_rank,

@@ -14,6 +14,7 @@ from gpuproof.agent import state as states
 from gpuproof.agent.failure import StopReason
 from gpuproof.agent.isolation.reaper import Reaper, ReaperLost
 from gpuproof.agent.job import AgentJob
+from gpuproof.agent.notify.events import COST, STALLED, UNUSED
 from gpuproof.agent.outcome import Outcome
 from gpuproof.agent.signals import StopRequest, StopSignals
 from gpuproof.agent.state import RunState
@@ -22,11 +23,12 @@ from gpuproof.util.process_tree import collect_ended
 if TYPE_CHECKING:
     from gpuproof.agent.cluster.session import Session
     from gpuproof.agent.monitor import Monitor
+    from gpuproof.agent.notify.notifier import Notifier
     from gpuproof.agent.ranks.host_failure import Failure
     from gpuproof.agent.stall.watch import StallWatch
 
 
-UNUSED = "stopped_for_unused_gpu"
+STOPPED_UNUSED = "stopped_for_unused_gpu"
 """Key of `run.json`: whether the run was ended because no GPU did any work."""
 REAPER_KILLED = "the agent's reaper process, which runs the script, was killed"
 _HURRIED_GRACE = 10.0
@@ -40,6 +42,7 @@ class Supervisor:
         state: the run's state, updated as it changes.
         stall: notices a script that hangs, if the job has a `stall_timeout`.
         session: contact with the other hosts, if there are any.
+        notifier: sends notifications, if the job asks for any.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Supervisor:
         ranks: Path,
         stall: StallWatch | None = None,
         session: Session | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self._job = job
         self._state = state
@@ -63,6 +67,7 @@ class Supervisor:
         self._ranks = ranks
         self._stall = stall
         self._session = session
+        self._notifier = notifier
         self._deadlines = Deadlines()
         self._stopping = False
         self._grace = job.stop_grace
@@ -80,6 +85,12 @@ class Supervisor:
         if self._stall is not None and self._session is None:
             # With other hosts, all of them have to hang: the coordinator decides.
             self._deadlines.set(Deadline.STALL, at + self._stall.timeout)
+
+        notify = self._job.notify
+        if notify is not None and (left := notify.seconds_until_cost) is not None:
+            # Hosts are paid for from their own start, which is not known here.
+            prepared = time.time() - (self._state["started"] or time.time())
+            self._deadlines.set(Deadline.COST, at - prepared + left)
 
     def wait(self, monitor: Monitor) -> int:
         """Wait until the script has ended; returns its exit code, or minus the number of the signal that killed it."""
@@ -114,6 +125,7 @@ class Supervisor:
     def print_stacks(self) -> None:
         """Print the stack traces of all processes of the script into its log."""
         if self._stall is not None:
+            self._notify(STALLED, self._stall.text)
             self._stall.print_stacks(self._reaper.script_parent)
 
     def stop_with_others(self, failure: Failure) -> None:
@@ -140,6 +152,8 @@ class Supervisor:
                 f"max_duration of {self._job.max_duration:g} s exceeded",
                 secondary="MaxRuntimeExceeded",
             )
+        elif deadline is Deadline.COST:
+            self._notify_cost()
         elif deadline is Deadline.STALL and self._stall is not None:
             self._handle_stall(self._stall)
         elif deadline is Deadline.GPU_GRACE and monitor.gpu_used() is False:
@@ -153,11 +167,12 @@ class Supervisor:
             why = f"{problem.reason} {problem.remedy} (if_gpu_unused: {rule.action})"
         else:
             why = f"no GPU did any work in the first {rule.grace:g} s, and the job requires one (if_gpu_unused: {rule.action})"
+        self._notify(UNUSED, why)
         if rule.action == "warn":
             self._notes.append(why)
             self._state.update(notes=self._notes)
         else:
-            self._state.update(**{UNUSED: True})
+            self._state.update(**{STOPPED_UNUSED: True})
             status = states.STOPPED if rule.action == "stop" else states.FAILED
             self._stop(status, why, code=StopReason.GPU_UNUSED, of_host=True)
 
@@ -168,6 +183,24 @@ class Supervisor:
             return
         self.print_stacks()
         self._stop(states.FAILED, stall.text, grace=_HURRIED_GRACE)
+
+    def _notify(self, event: str, reason: str, **more: float) -> None:
+        if self._notifier is not None:
+            self._notifier.send(event, reason, **more)
+
+    def _notify_cost(self) -> None:
+        notify = self._job.notify
+        assert notify is not None
+        assert notify.cost_usd is not None
+        assert notify.usd_per_hour is not None
+        hours = notify.cost_usd / notify.usd_per_hour
+        self._notify(
+            COST,
+            f"about ${notify.cost_usd:,.2f} so far, ${notify.usd_per_hour:,.2f} an hour, and it is still running",
+            cost_usd=notify.cost_usd,
+            usd_per_hour=notify.usd_per_hour,
+            hours=round(hours, 3),
+        )
 
     def _stop(
         self,
@@ -220,6 +253,7 @@ class Deadline(enum.Enum):
     GPU_GRACE = "gpu_grace"
     STOP_GRACE = "stop_grace"
     STALL = "stall"
+    COST = "cost"
 
 
 @dataclass

@@ -36,6 +36,20 @@ class NoResources:
 
 
 @dataclass(frozen=True)
+class NoNotify:
+    """The defaults of `gpuproof.jobs.models.monitoring.Notify`."""
+
+    topic: None = None
+    webhook: None = None
+    cost: None = None
+
+    @property
+    def is_set(self) -> Literal[False]:
+        """Nobody is notified."""
+        return False
+
+
+@dataclass(frozen=True)
 class NoSageMakerSettings:
     """The defaults of `gpuproof.jobs.models.sagemaker.SageMakerSettings`."""
 
@@ -116,6 +130,7 @@ class ScriptJob:
     stall_timeout: None = field(default=None, init=False)
     step_times: Literal[True] = field(default=True, init=False)
     sinks: tuple[()] = field(default=(), init=False)
+    notify: NoNotify = field(default_factory=NoNotify, init=False)
     require_gpu: None = field(default=None, init=False)
     if_gpu_unused: None = field(default=None, init=False)
     tags: Mapping[str, str] = field(default_factory=dict, init=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuproof.agent.sinks.metrics import summary_of
+from support.http_receiver import Receiver
 from support.sdk_environments import interpreter_of
 from support.sink_runs import LIMIT_S, VERDICT, SinkRun, run_python, sample
 
@@ -37,50 +36,20 @@ def run(tmp_path: Path, agent_file: Path) -> SinkRun:
     return SinkRun(tmp_path / "run", agent_file, sys.executable)
 
 
-class Receiver:
-    """An HTTP server on loopback that keeps what it receives.
-
-    Args:
-        statuses: of its responses; the last one is repeated.
-    """
-
-    def __init__(self, *statuses: int) -> None:
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        left = list(statuses)
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.requests.append((self.command, self.path, dict(self.headers), body))
-                self.send_response(left.pop(0) if len(left) > 1 else left[0])
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_PUT = do_POST  # noqa: N815 - the base class's name
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def metrics(self) -> dict[str, list[dict[str, Any]]]:
-        """The data points of all OTLP requests by the metric's name."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for *_, body in self.requests:
-            for metric in json.loads(body)["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]:
-                data = metric.get("gauge") or metric["sum"]
-                found.setdefault(metric["name"], []).extend(data["dataPoints"])
-        return found
+def sent_metrics(receiver: Receiver) -> dict[str, list[dict[str, Any]]]:
+    """The data points of all OTLP requests by the metric's name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for request in receiver.requests:
+        for metric in request.json()["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]:
+            data = metric.get("gauge") or metric["sum"]
+            found.setdefault(metric["name"], []).extend(data["dataPoints"])
+    return found
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    receiver = Receiver(200)
-    yield receiver
-    receiver.server.shutdown()
+    with Receiver(200) as receiver:
+        yield receiver
 
 
 def test_series_and_summary_are_written_next_to_the_scripts_event_files(run: SinkRun) -> None:
@@ -132,14 +101,14 @@ def test_otlp_has_the_names_of_the_semantic_conventions(run: SinkRun, receiver: 
     export = run.export("opentelemetry")
     export.on_sample(sample(10.0, utilization=80))
     assert export.finish(SUMMARY, VERDICT, LIMIT_S) == ({}, [])
-    method, path, headers, body = receiver.requests[0]
-    assert (method, path, headers["Content-Type"]) == ("POST", "/v1/metrics", "application/json")
-    assert headers["Api-Key" if "Api-Key" in headers else "Api-key"] == "a secret"
-    resource = json.loads(body)["resourceMetrics"][0]["resource"]["attributes"]
+    request = receiver.requests[0]
+    assert (request.method, request.path) == ("POST", "/v1/metrics")
+    assert (request.headers["content-type"], request.headers["api-key"]) == ("application/json", "a secret")
+    resource = request.json()["resourceMetrics"][0]["resource"]["attributes"]
     attributes = {entry["key"]: entry["value"]["stringValue"] for entry in resource}
     assert attributes["service.name"] == "train-cats"
     assert attributes["team"] == "cats"
-    metrics = receiver.metrics()
+    metrics = sent_metrics(receiver)
     utilization = metrics["hw.gpu.utilization"][0]
     assert utilization["asDouble"] == 0.8
     assert {"key": "hw.id", "value": {"stringValue": "0"}} in utilization["attributes"]
@@ -156,13 +125,12 @@ def test_points_that_a_collector_rejected_are_sent_again(run: SinkRun) -> None:
     assert export.finish(SUMMARY, VERDICT, LIMIT_S) == ({}, [])
     assert len(receiver.requests) == 2
     # The first request, which was rejected, counts as well.
-    assert [point["asDouble"] for point in receiver.metrics()["hw.gpu.utilization"]] == [0.8, 0.8, 0.4]
+    assert [point["asDouble"] for point in sent_metrics(receiver)["hw.gpu.utilization"]] == [0.8, 0.8, 0.4]
 
 
 def test_a_collector_that_cannot_be_reached_is_a_note_without_its_address(run: SinkRun) -> None:
     receiver = Receiver(200)
-    receiver.server.server_close()
-    receiver.server.shutdown()
+    receiver.close()
     export = run.export(f"opentelemetry={receiver.url}")
     export.on_sample(sample(10.0))
     locations, notes = export.finish(SUMMARY, VERDICT, LIMIT_S)
@@ -173,19 +141,13 @@ def test_a_collector_that_cannot_be_reached_is_a_note_without_its_address(run: S
 
 
 def test_a_collector_that_never_responds_ends_at_the_limit(run: SinkRun) -> None:
-    class Silent(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            threading.Event().wait()
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Receiver()
     run.variables = {"OTEL_EXPORTER_OTLP_TIMEOUT": "600000"}
-    export = run.export(f"opentelemetry=http://127.0.0.1:{server.server_address[1]}")
+    export = run.export(f"opentelemetry={server.url}")
     export.on_sample(sample(10.0))
     pids = export.pids
     locations, notes = export.finish(SUMMARY, VERDICT, 2.0)
-    server.shutdown()
+    server.close()
     assert locations == {}
     assert notes == ["sink opentelemetry: it did not end in time and was killed"]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -221,9 +183,9 @@ def test_a_pushgateway_receives_the_group_of_job_and_host(run: SinkRun, receiver
     export = run.export(f"prometheus={receiver.url}")
     export.on_sample(sample(10.0))
     assert export.finish(SUMMARY, VERDICT, LIMIT_S) == ({}, [])
-    method, path, _, body = receiver.requests[-1]
-    assert (method, path) == ("PUT", "/metrics/job/train-cats/instance/algo-1")
-    assert "gpuproof_verdict" in parsed(body.decode())
+    request = receiver.requests[-1]
+    assert (request.method, request.path) == ("PUT", "/metrics/job/train-cats/instance/algo-1")
+    assert "gpuproof_verdict" in parsed(request.body.decode())
 
 
 def test_a_pushgateway_that_rejects_the_last_values_is_a_note(run: SinkRun) -> None:

@@ -221,3 +221,9 @@ def test_neither_credentials_nor_boto3_are_needed() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)
+
+
+def test_the_role_of_instances_may_publish_to_a_jobs_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    document, _ = printed(capsys, "--on", "ec2", "--role", "--topic", TOPIC)
+    allowed = [statement for statement in document["Statement"] if "sns:Publish" in statement["Action"]]
+    assert [statement["Resource"] for statement in allowed] == [[TOPIC]]

@@ -35,6 +35,9 @@ SAME_REQUESTS = {
             "--stall-timeout",
             "--no-step-times",
             "--sink",
+            "--notify-topic",
+            "--notify-webhook",
+            "--notify-cost",
             "--hyperparameter",
         ),
         *(

@@ -148,6 +148,8 @@ def _environment(
     if job.region is not None:
         environment.update(dict.fromkeys(_REGION_VARIABLES, job.region))
     environment.update(job.environment)
+    if job.notify is not None and job.notify.webhook_variable is not None:
+        environment.pop(job.notify.webhook_variable, None)
     region = next((environment[name] for name in _REGION_VARIABLES if environment.get(name)), None)
     if region is not None:
         # The service sets AWS_REGION, and the toolkit of AWS's images this one.

@@ -36,6 +36,7 @@ _COMPRESSED = (
         "gpuproof/agent/local_hosts/",
         "gpuproof/agent/machine/",
         "gpuproof/agent/mpi/",
+        *(f"gpuproof/agent/notify/{name}" for name in ("aws", "notifier", "sns", "webhook")),
         "gpuproof/agent/requirements/",
         *(
             f"gpuproof/agent/sinks/{name}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.agent.job import AgentJob
+from gpuproof.agent.job import AgentJob, NotifySettings
+from gpuproof.backends.agent_job.notifications import notify_settings
 from gpuproof.jobs.distribution.choose import ScriptUse, choose
 from gpuproof.jobs.distribution.launchers import AUTO, LAUNCHERS, MIRRORED, NONE
 from gpuproof.util.humanize import pluralize
@@ -27,7 +28,7 @@ class LaunchSettings:
         processes_per_host: processes that the launcher starts on each host; `None` is one per GPU, or one without GPUs.
         max_restarts: how often torchrun restarts all ranks.
         stall_timeout: seconds without progress after which the job is stopped; `None` is never.
-        sinks: where series and summary go, as in `gpuproof.agent.job.AgentJob`.
+        sinks: where series and summary go, as in `gpuproof.agent.job.AgentJob`; `notify` likewise.
         because: why `auto` stands for this launcher; empty if the job names it.
     """
 
@@ -37,6 +38,7 @@ class LaunchSettings:
     mpi_options: tuple[str, ...] = ()
     stall_timeout: float | None = None
     sinks: tuple[str, ...] = ()
+    notify: NotifySettings | None = None
     because: str = ""
     notes: tuple[str, ...] = ()
 
@@ -69,6 +71,7 @@ class LaunchSettings:
             mpi_options=self.mpi_options,
             stall_timeout=self.stall_timeout,
             sinks=self.sinks,
+            notify=self.notify,
             cluster_key=cluster_key,
         )
 
@@ -98,7 +101,7 @@ def launch_settings(
         gpus: number of GPUs of each host.
     """
     stall_timeout = None if job.stall_timeout is None else float(job.stall_timeout.seconds)
-    common = LaunchSettings(stall_timeout=stall_timeout, sinks=job.sinks)
+    common = LaunchSettings(stall_timeout=stall_timeout, sinks=job.sinks, notify=notify_settings(job, price))
     hosts, wanted = job.instance_count, job.distribution if job.kind == "training" else None
     if wanted is None:
         return replace(common, notes=tuple(_suggestions(job, uses, gpus)))

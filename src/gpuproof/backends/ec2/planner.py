@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from gpuproof.agent.paths import CONTRACT_ROOT
 from gpuproof.backends.agent_job.launch_settings import new_cluster_key
+from gpuproof.backends.agent_job.notifications import with_webhook
 from gpuproof.backends.agent_job.provenance import provenance
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.ec2.plan import EC2Plan
@@ -75,6 +77,7 @@ class Planner:
             GPUproofError: the job cannot run on EC2.
         """
         _check_job(job)
+        job = with_webhook(job, os.environ)
         aws = self._aws
         regions = RegionPlanner(aws, self._catalogue, job, self._clock)
         tree = collect_source(job)

@@ -22,6 +22,7 @@ from gpuproof.backends.agent_job.launch_settings import (
     script_uses,
 )
 from gpuproof.backends.agent_job.machine import machine_text
+from gpuproof.backends.agent_job.notifications import require_webhook
 from gpuproof.backends.agent_job.provenance import input_address, provenance
 from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.interpreter import find_interpreter
@@ -207,6 +208,7 @@ def plan_run(
         UsageError: the interpreter does not exist, or the source folder is too large.
         GpuRequired: the job requires a GPU and this machine has none.
     """
+    require_webhook(job, os.environ)
     catalogue = Catalogue.load()
     expected = expected_gpus(job, catalogue)
     if job.require_gpu and expected.count == 0:

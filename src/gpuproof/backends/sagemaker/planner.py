@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gpuproof.backends.agent_job.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.agent_job.launch_settings import launch_settings, new_cluster_key, script_uses
+from gpuproof.backends.agent_job.notifications import with_webhook
 from gpuproof.backends.agent_job.provenance import provenance
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.remote.bucket import BucketPlan, plan_bucket
@@ -71,6 +73,7 @@ class Planner:
                 remedy="gpuproof notebook create --help\nOr: --on ec2",
             )
         _check_job(job)
+        job = with_webhook(job, os.environ)
         region = check_region(self._aws, self._catalogue)
         choice = choose_instance_types(job, self._catalogue, region)
         if check_quota:

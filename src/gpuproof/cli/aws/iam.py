@@ -130,7 +130,7 @@ def add_parser(commands: Subparsers) -> None:
         action="append",
         default=[],
         metavar="ARN",
-        help="an SNS topic to which asynchronous endpoints publish (deploy --async-success); may be repeated",
+        help="an SNS topic to which jobs (run --notify-topic) and asynchronous endpoints (deploy --async-success) publish; may be repeated",
     )
     parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of your VPC")
     parser.add_argument(

@@ -12,6 +12,7 @@ from gpuproof.jobs import validators
 from gpuproof.jobs.file_hints import is_folder
 from gpuproof.jobs.local_paths import resolve_path
 from gpuproof.jobs.models.instance_job import Channels, InstanceJob
+from gpuproof.jobs.models.monitoring import Notify
 from gpuproof.jobs.models.parts import EMPTY, JobName
 from gpuproof.jobs.models.sagemaker import SageMakerSettings
 from gpuproof.jobs.options import JOB, Option
@@ -45,6 +46,7 @@ class MachineJob(InstanceJob):
         "step_times": "a machine runs no script",
         "if_gpu_unused": "a machine ends by 'idle_timeout'",
         "require_gpu": "a machine has no requirement on the use of its GPU",
+        "notify": "a machine runs no script; 'idle_timeout' and 'max_duration' end it",
         "sinks": "a machine runs no script that could be followed",
         "sagemaker": "a machine runs on EC2 or here; on SageMaker, use gpuproof notebook",
     }
@@ -131,6 +133,11 @@ class MachineJob(InstanceJob):
     def step_times(self) -> bool:
         """A machine runs no script."""
         return False
+
+    @property
+    def notify(self) -> Notify:
+        """Nobody."""
+        return Notify()
 
     @property
     def sinks(self) -> tuple[()]:

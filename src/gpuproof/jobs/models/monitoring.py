@@ -1,14 +1,19 @@
-"""What a job reports to others while it runs: sinks of its series and summary."""
+"""What a job reports to others while it runs: sinks of its series and summary, and notifications of its troubles."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from gpuproof.agent.sinks.main import NAMES
+from gpuproof.jobs import validators
+from gpuproof.jobs.options import JOB, Option
+from gpuproof.jobs.strict_model import StrictModel
 from gpuproof.jobs.suggestions import did_you_mean
+from gpuproof.units import Money
 
 _WITH_TARGET = {"opentelemetry": "an http address", "prometheus": "a folder, an http address or a port"}
 
@@ -53,3 +58,55 @@ Sinks = Annotated[
     tuple[Annotated[str, AfterValidator(check_sink)], ...],
     AfterValidator(check_sinks),
 ]
+
+
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}")
+
+
+def check_topic(text: str) -> str:
+    """Checks the ARN of a standard SNS topic."""
+    if text.endswith(".fifo"):
+        raise ValueError(
+            f"{text} is a FIFO topic, to which no e-mail address can be subscribed: use a standard topic"
+        )
+    if not _TOPIC.fullmatch(text):
+        raise ValueError(f"'{text}' is not the ARN of an SNS topic (aws sns list-topics)")
+    return text
+
+
+def check_webhook(text: str) -> str:
+    """Checks the name of the variable; an address itself is not repeated, because it is a secret."""
+    if "://" in text:
+        raise ValueError(
+            "it is an address, which is a secret: put it into an environment variable, and write the variable's name"
+        )
+    return validators.check_variable(text)
+
+
+class Notify(StrictModel):
+    """Who is notified from the host when the job stalls, leaves a GPU unused, fails, or costs more than `cost`."""
+
+    topic: Annotated[
+        str | None, AfterValidator(check_topic), Option("ARN", flag="--notify-topic", group=JOB)
+    ] = Field(
+        default=None,
+        description="SNS topic that is notified if the job stalls, leaves a GPU unused or fails.",
+        examples=["arn:aws:sns:us-east-1:123456789012:runs"],
+    )
+    webhook: Annotated[
+        str | None, AfterValidator(check_webhook), Option("VARIABLE", flag="--notify-webhook", group=JOB)
+    ] = Field(
+        default=None,
+        description="Environment variable with the address of a webhook (Slack, Teams, Discord) that is notified likewise.",
+        examples=["SLACK_WEBHOOK_URL"],
+    )
+    cost: Annotated[Money | None, Option("USD", flag="--notify-cost", group=JOB)] = Field(
+        default=None,
+        description="Cost of the job so far at which they are notified, too.",
+        examples=["$20"],
+    )
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anybody is notified."""
+        return self.topic is not None or self.webhook is not None

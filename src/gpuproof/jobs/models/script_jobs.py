@@ -17,7 +17,7 @@ from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.local_paths import resolve_path
 from gpuproof.jobs.models.instance_job import KNOWN_FRAMEWORKS, Channels, InstanceJob
 from gpuproof.jobs.models.machine import MACHINE_KEYS, MachineJob
-from gpuproof.jobs.models.monitoring import Sinks
+from gpuproof.jobs.models.monitoring import Notify, Sinks
 from gpuproof.jobs.models.parts import (
     EMPTY,
     CheckpointField,
@@ -86,6 +86,10 @@ class _ScriptJob(InstanceJob):
         default=(),
         description=f"Where GPU metrics and the verdict's numbers go: {', '.join(NAMES)}; see docs/monitoring.md.",
         examples=[["wandb", "prometheus=/var/lib/node_exporter"]],
+    )
+    notify: Annotated[Notify, EMPTY] = Field(
+        default_factory=Notify,
+        description="Who is notified from the host if the job stalls, leaves a GPU unused, fails, or costs too much.",
     )
     require_gpu: Annotated[StrictBool | None, Option(group=JOB)] = Field(
         default=None,

@@ -123,7 +123,7 @@ class Scope:
         inputs: `s3://` addresses of other buckets that jobs read.
         outputs: `s3://` addresses of other buckets that jobs write.
         vpc: whether jobs run in subnets of the account.
-        topics: ARNs of SNS topics to which asynchronous endpoints publish.
+        topics: ARNs of SNS topics to which jobs (`notify`) and asynchronous endpoints publish.
     """
 
     backend: str = "sagemaker"
