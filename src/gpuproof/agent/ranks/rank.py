@@ -41,6 +41,9 @@ def run_rank(words: list[str]) -> int:
         sys.modules["__main__"] = module
         exec(code, module.__dict__)  # noqa: S102 - the script
     except BaseException as error:
+        steps = sys.modules.get("gpuproof.runtime.steps.install")
+        if steps is not None:
+            steps.remove_own_frames(error)
         trace = _without_own_frames(error.__traceback__)
         # A process that the script has forked is no rank.
         if os.getpid() == process:

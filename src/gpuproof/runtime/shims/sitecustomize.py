@@ -10,10 +10,12 @@ import sys
 
 _HOOKS = {
     "torch": "torch_hooks",
-    "transformers.trainer": "transformers_hooks",
-    "accelerate.accelerator": "accelerate_hooks",
-    "lightning.pytorch.trainer.trainer": "lightning_hooks",
-    "pytorch_lightning.trainer.trainer": "lightning_hooks",
+    "transformers.trainer": "library_hooks",
+    "transformers.modeling_utils": "library_hooks",
+    "accelerate.accelerator": "library_hooks",
+    "lightning.pytorch.trainer.trainer": "library_hooks",
+    "pytorch_lightning.trainer.trainer": "library_hooks",
+    "safetensors.torch": "library_hooks",
     "keras.src.trainers.trainer": "keras_hooks",
     "keras.engine.training": "keras_hooks",
     "keras.src.engine.training": "keras_hooks",

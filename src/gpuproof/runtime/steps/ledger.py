@@ -59,6 +59,7 @@ class Ledger:
         self.epochs: deque[Times] = deque([Times()])
         self.windows: list[list[float]] = []
         self._started = False
+        self._now = 0.0
         self._step = Times()
         self._window = Times()
         self._passes: list[_Pass] = []
@@ -85,11 +86,9 @@ class Ledger:
         pauses = step.phases.get("evaluation", 0.0) + step.phases.get("checkpoint", 0.0)
         seconds = step.seconds - pauses
         self._steps.append((seconds, seconds - step.phases.get("communication", 0.0)))
-        window = self._window
-        if window.seconds >= _WINDOW_S:
-            waited = window.phases.get("communication", 0.0)
-            values = [now, window.steps, window.seconds, window.seconds - waited]
-            self.windows.append([*values, window.phases.get("input", 0.0)])
+        self._now = now
+        if self._window.seconds >= _WINDOW_S:
+            self.windows.append(self._values(self._window))
             self._window = Times()
             if len(self.windows) > _MOST_WINDOWS:
                 self.windows = _merge_pairs(self.windows)
@@ -139,14 +138,20 @@ class Ledger:
         self._flush()
 
     def to_json(self) -> dict[str, Any]:
+        """The ledger's part of the record."""
+        windows = [*self.windows, self._values(self._window)] if self._window.steps else self.windows
         seconds, own = zip(*self._steps) if self._steps else ((), ())
         return {
             **self.total.to_json(),
             "epochs": [{"epoch": epoch.epoch, **epoch.to_json()} for epoch in self.epochs if epoch.phases],
             "median_step_s": round(median(seconds), 6) if seconds else None,
             "own_step_s": round(median(own), 6) if own else None,
-            "windows": [[round(value, 4) for value in window] for window in self.windows],
+            "windows": [[round(value, 4) for value in window] for window in windows],
         }
+
+    def _values(self, window: Times) -> list[float]:
+        waited, input_s = (window.phases.get(phase, 0.0) for phase in ("communication", "input"))
+        return [self._now, window.steps, window.seconds, window.seconds - waited, input_s]
 
     def _flush(self, steps: int = 0) -> Times:
         step, self._step = self._step, Times()

@@ -80,19 +80,21 @@ class _Line:
 
 def script_place(frame: FrameType | None) -> Place | None:
     """The innermost line from here outwards that is no library's; `None` if all are."""
-    while frame is not None and not _is_script(frame.f_code):
+    while frame is not None and not is_script(frame.f_code):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def add_library(folder: str) -> None:
-    """Take files below a folder for those of a library."""
+def add_library(file: str | None) -> None:
+    """Take the files of a package, of which this is one, for those of a library."""
     global _libraries
+    folder = os.path.dirname(file) if file else ""  # noqa: PTH120
     if folder and os.path.join(folder, "") not in _libraries:  # noqa: PTH118
         _libraries = (*_libraries, os.path.join(folder, ""))  # noqa: PTH118
 
 
-def _is_script(code: CodeType) -> bool:
+def is_script(code: CodeType) -> bool:
+    """Whether code is no library's."""
     known = _known.get(code)
     if known is None:
         path = code.co_filename

@@ -81,6 +81,8 @@ class Recorder:
         self._folder = Path(folder)
         self._now = now
         self._notes: list[str] = []
+        self.before_close: Callable[[], None] | None = None
+        """Ends the last step, where a hook ends steps only when the next one begins."""
         self.reset()
 
     def reset(self) -> None:
@@ -115,6 +117,20 @@ class Recorder:
         """The current thread trains; the first is the one that has imported the framework."""
         self._thread = threading.get_ident()
 
+    def is_training_thread(self) -> bool:
+        """Whether the current thread is the one whose time is recorded."""
+        return threading.get_ident() == self._thread
+
+    def guard(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of a hook; an exception ends the recording only."""
+        if not self.active:
+            return None
+        try:
+            return function(*arguments)
+        except Exception as error:  # noqa: BLE001 - statistics must not end a training
+            self.fail(what, error)
+            return None
+
     def begin(self, phase: str) -> None:
         """Begin a phase: one of `gpuproof.agent.verdict.evidence.PHASES`."""
         if not self.active or threading.get_ident() != self._thread:
@@ -137,10 +153,10 @@ class Recorder:
         except Exception as error:  # noqa: BLE001
             self.fail(f"end of {phase}", error)
 
-    def switch(self, phase: str) -> None:
-        """Replace the innermost phase from now on, also from a thread of the framework."""
+    def switch(self, before: str, phase: str) -> None:
+        """Replace the innermost phase from now on, if it is `before`; also from a thread of the framework."""
         try:
-            if self.active and self._stack and self._stack[-1] not in ("evaluation", "checkpoint"):
+            if self.active and self._stack and self._stack[-1] == before:
                 self._clock.mark(self._stack[-1])
                 self._stack[-1] = phase
         except Exception as error:  # noqa: BLE001
@@ -250,6 +266,9 @@ class Recorder:
         if os.getpid() != self._pid or not self.active:
             return
         try:
+            self._thread = threading.get_ident()
+            if self.before_close is not None:
+                self.before_close()
             self._clock.mark(self._stack[-1] if self._stack else "rest")
             self._clock.call(self._ledger.finish)
             self._clock.poll(wait=True)
@@ -299,7 +318,7 @@ class Recorder:
 
 def caller(depth: int = 1) -> FrameType:
     """The frame of the function that calls the caller."""
-    return sys._getframe(depth + 1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what `inspect` uses, without its cost
+    return sys._getframe(depth + 1)  # pyright: ignore[reportPrivateUsage] - what `inspect` uses, without its cost
 
 
 def _number(names: tuple[str, ...]) -> int | None:

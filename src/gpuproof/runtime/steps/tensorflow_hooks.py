@@ -227,8 +227,8 @@ class TensorFlowHooks:
 
         @functools.wraps(enter)
         def begin(one: Any) -> Any:
-            one._gpuproof_timed = not self._functions and not self.in_fit and self.is_recorded()  # noqa: SLF001
-            if one._gpuproof_timed:  # noqa: SLF001
+            one._gpuproof_timed = not self._functions and not self.in_fit and self.is_recorded()
+            if one._gpuproof_timed:
                 recorder.begin("forward")
             return enter(one)
 
@@ -241,7 +241,7 @@ class TensorFlowHooks:
         @functools.wraps(gradient)
         def compute(one: Any, *arguments: Any, **options: Any) -> Any:
             if self._functions:
-                self._functions[0]._gpuproof_trains = True  # noqa: SLF001
+                self._functions[0]._gpuproof_trains = True
             if not self.is_recorded():
                 return gradient(one, *arguments, **options)
             recorder.begin("backward")
@@ -275,8 +275,8 @@ class TensorFlowHooks:
 
     def _time_reads(self) -> None:
         """Count waiting for a value (`.numpy()`, `float()`) for the step that computes it, and note where the script does it."""
-        kind = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase  # noqa: SLF001  # pyright: ignore
-        original, recorder = kind._numpy, self._recorder  # noqa: SLF001
+        kind = sys.modules["tensorflow.python.framework.ops"]._EagerTensorBase  # pyright: ignore
+        original, recorder = kind._numpy, self._recorder
 
         @functools.wraps(original)
         def read(tensor: Any) -> Any:
@@ -295,7 +295,7 @@ class TensorFlowHooks:
                     recorder.end("forward")
                 recorder.locate("synchronization", ".numpy()", frame, seconds=recorder.now() - began)
 
-        kind._numpy = read  # noqa: SLF001
+        kind._numpy = read
 
     def _reader(self, frame: FrameType | None) -> FrameType | None:
         """The frame that reads a value, if it is the script's and not Keras'."""
