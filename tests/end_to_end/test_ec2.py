@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,7 +139,7 @@ def test_the_output_in_s3_is_followed_while_the_job_runs(project: Project) -> No
     project.run("wait", run_id, code=1)
 
 
-def test_a_job_runs_in_a_container_image(project: Project) -> None:
+def test_a_job_runs_in_a_container_image(project: Project, tmp_path: Path) -> None:
     image = (
         "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-ec2"
     )
@@ -149,4 +150,8 @@ def test_a_job_runs_in_a_container_image(project: Project) -> None:
     assert "Completed" in printed
     (archive,) = (project.folder / "results").glob("*/output/model.tar.gz")
     assert archive.stat().st_size > 0
+    project.run("receipt", "end-to-end", "--on", "ec2", "-o", str(tmp_path / "receipt.json"))
+    receipt = json.loads((tmp_path / "receipt.json").read_text())["receipt"]
+    digest = hashlib.sha256(image.encode()).hexdigest()  # as the emulator's Docker reports it
+    assert receipt["image"] == {"uri": image, "sha256": digest}
     project.wait_until_terminated()

@@ -117,7 +117,8 @@ class EC2Host:
         self._reports.enter("Downloading")
         if parameters.image:
             wait, folder = self._watch.wait, self._state / "docker"
-            ImagePull(parameters.image, self._aws, wait, parameters.retry_for, folder, self._tell).run()
+            pull = ImagePull(parameters.image, self._aws, wait, parameters.retry_for, folder, self._tell)
+            self._end.container_image, self._end.container_sha256 = parameters.image, pull.run()
         elif parameters.env_packages:
             python = make_environment(
                 _ENVIRONMENT, parameters.env_python, parameters.env_packages, self._watch.wait

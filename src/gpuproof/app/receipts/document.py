@@ -56,7 +56,7 @@ def receipt_of(run: Run, *, now: float | None = None) -> dict[str, Any]:
         "carbon": _carbon(record, verdict),
         "code": _code(made),
         "inputs": made.get("inputs"),
-        "image": _image(record.document.get("image")),
+        "image": _image(record.document),
         "versions": {
             "gpuproof": made.get("gpuproof"),
             "receipt": __version__,
@@ -129,8 +129,8 @@ def _code(made: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**made["code"], "selection": made.get("selection"), "git": made.get("git")}
 
 
-def _image(uri: str | None) -> dict[str, Any] | None:
-    """The image of the machine or container; its digest is known if the job names it by digest."""
-    if not uri:
+def _image(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The container image, or the AMI without one; its digest if the job names it by digest or the host has reported it."""
+    if not (uri := document.get("container_image") or document.get("image")):
         return None
-    return {"uri": uri, "sha256": uri.partition(_DIGEST)[2] or None}
+    return {"uri": uri, "sha256": uri.partition(_DIGEST)[2] or document.get("container_sha256")}

@@ -135,6 +135,17 @@ class Docker:
         """
         return self.run("image", "inspect", "--format", "{{.Architecture}}", image)
 
+    def digest(self, image: str) -> str:
+        """The SHA-256 digest by which its registry knows an image that was pulled, in hexadecimal; empty if there is none.
+
+        Raises:
+            DockerFailed: there is no such image.
+        """
+        names = self.run("image", "inspect", "--format", '{{join .RepoDigests " "}}', image).split()
+        # The same image may have been pulled from several repositories.
+        own = [name for name in names if image.startswith(name.partition("@")[0])]
+        return next((name.partition("@sha256:")[2] for name in own), "")
+
 
 class _Lines:
     """Splits growing output into lines, of which each is reported once."""

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
@@ -67,8 +68,8 @@ class ImagePull:
         self._layers: dict[str, bool] = {}
         self._next_report = 0.0
 
-    def run(self) -> None:
-        """Log in, pull the image, and check that it is for this processor.
+    def run(self) -> str:
+        """Log in, pull the image, and check that it is for this processor; returns its digest, empty if it is unknown.
 
         Raises:
             ContainerFailed: it cannot be pulled, or is for another processor.
@@ -83,6 +84,9 @@ class ImagePull:
             shutil.rmtree(self._credentials, ignore_errors=True)
         self._report(f"pulled {self._image} in {self._clock() - start:.0f} s")
         self._check_architecture(docker)
+        with suppress(DockerFailed):  # only the receipt needs it
+            return docker.digest(self._image)
+        return ""
 
     def _logged_in(self, image: EcrImage) -> Docker:
         """The docker CLI with the password of a registry.

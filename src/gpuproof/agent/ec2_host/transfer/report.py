@@ -30,6 +30,8 @@ class End:
         interrupted: whether EC2 takes the instance away.
         stopped: whether the user stopped it.
         findings: what the checks of the GPUs have found before the job.
+        container_image: the container image that was pulled; empty without one.
+        container_sha256: its digest; empty if it is unknown.
     """
 
     status: str = "Failed"
@@ -43,6 +45,8 @@ class End:
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    container_image: str = ""
+    container_sha256: str = ""
 
 
 class Reports:

@@ -73,6 +73,7 @@ def record_of(
         "instance_type": launch.instance_type,
         "instance_count": launch.instance_count,
         "image": launch.image,
+        **_container(reports),
         "spot": launch.spot,
         "interruptions": len(launch.interrupted) + int(outcome.interrupted),
         "attempt": launch.attempt,
@@ -109,6 +110,14 @@ def record_of(
     noted = [text for report in reports.values() for text in report.notes]
     document["notes"] = _unique([*document["notes"], *noted, *known.get("notes", ())])
     return RunRecord.of(document)
+
+
+def _container(reports: Mapping[str, HostReport]) -> dict[str, Any]:
+    """The container image that the first host pulled, with its digest; nothing for a run in the AMI's own environment."""
+    for report in reports.values():
+        if image := report.end.get("container_image"):
+            return {"container_image": image, "container_sha256": report.end.get("container_sha256") or None}
+    return {}
 
 
 def _exit_code(outcome: Outcome, state: Mapping[str, Any]) -> int | None:

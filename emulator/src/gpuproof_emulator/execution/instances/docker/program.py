@@ -5,6 +5,7 @@ Messages and exit codes are Docker's: https://docs.docker.com/reference/cli/dock
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -48,6 +49,11 @@ def main(words: Sequence[str]) -> int:
                 _pull(image, settings)
             case ["image", "inspect", "--format", "{{.Architecture}}", image]:
                 print(_pulled(image, settings).architecture or _ARCHITECTURES[platform.machine()])
+            case ["image", "inspect", "--format", '{{join .RepoDigests " "}}', image]:
+                _pulled(image, settings)
+                # Images have no content here: the digest is that of the name.
+                repository = image.partition("@")[0].rpartition(":")[0] or image
+                print(f"{repository}@sha256:{hashlib.sha256(image.encode()).hexdigest()}")
             case ["kill", "--signal", name, container]:
                 _kill(name, container)
             case ["run", *options]:
