@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.sinks.metrics import summary_of
+from gpuproof.agent.sinks.wandb import QUIET, SHARED
 from support.sdk_environments import interpreter_of
 from support.sink_runs import LIMIT_S, VERDICT, SinkRun, run_python, sample
 
@@ -220,6 +221,12 @@ def test_wandb_leaves_a_run_that_the_variables_name_to_the_script(run: SinkRun) 
     finished(run, "wandb")
     (found,) = wandb_runs(run, run.paths.ml / "output" / "data" / "gpuproof")
     assert (found["id"], found["group"]) == ("train-cats-1-algo-1-gpuproof", "abc")
+
+
+def test_wandb_knows_the_settings_of_its_shared_mode(run: SinkRun) -> None:
+    code = f"import wandb; s = wandb.Settings(**{ {**QUIET, **SHARED}!r}); print(s.mode, s.x_primary, s.x_update_finish_state)"
+    run.folder.mkdir()
+    assert run_python(Path(run.python), code, run.folder, run.variables) == "shared False False\n"
 
 
 def test_wandb_without_a_key_is_a_note(run: SinkRun) -> None:

@@ -16,6 +16,17 @@ from typing import Any
 
 from gpuproof.agent.sinks.metrics import Point, Run, key, prefix
 
+QUIET = {
+    "console": "off",
+    "silent": True,
+    "x_disable_stats": True,
+    "disable_git": True,
+    "save_code": False,
+}
+"""Settings of every run here: what W&B would record by itself is that of this process, not of the script."""
+SHARED = {"mode": "shared", "x_primary": False, "x_label": "gpuproof", "x_update_finish_state": False}
+"""Settings of a second process that writes to a run and does not finish it."""
+
 _PER_RUN = (
     "WANDB_RUN_ID",
     "WANDB_NAME",
@@ -74,26 +85,13 @@ class Writer:
         found = script_run(run, os.environ)
         for name in _PER_RUN:
             os.environ.pop(name, None)
-        quiet = {
-            "console": "off",
-            "silent": True,
-            "x_disable_stats": True,
-            "disable_git": True,
-            "save_code": False,
-        }
         if found is not None and found.online and found.project is not None:
-            shared = {
-                "mode": "shared",
-                "x_primary": False,
-                "x_label": "gpuproof",
-                "x_update_finish_state": False,
-            }
             self._run: Any = wandb.init(
                 id=found.id,
                 project=found.project,
                 entity=found.entity or None,
                 dir=_folder(run),
-                settings=wandb.Settings(**quiet, **shared),
+                settings=wandb.Settings(**QUIET, **SHARED),
             )
         else:
             self._run = wandb.init(
@@ -104,7 +102,7 @@ class Writer:
                 group=found.id if found is not None else run.id,
                 job_type="gpuproof",
                 dir=_folder(run),
-                settings=wandb.Settings(**quiet),
+                settings=wandb.Settings(**QUIET),
             )
         self._prefix = prefix(run)
         self._of = run
