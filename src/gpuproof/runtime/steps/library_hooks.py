@@ -41,6 +41,42 @@ def _trainer(module: Any, recorder: Recorder) -> None:
         replace_timed(recorder, trainer, name, "evaluation", f"Trainer.{name}()")
     for name in ("_save_checkpoint", "save_model"):
         replace_checkpoint(recorder, trainer, name, "Trainer.save_model()")
+    if hasattr(trainer, "floating_point_ops"):
+        _count_flops(recorder, trainer)
+
+
+def _count_flops(recorder: Recorder, trainer: Any) -> None:
+    """Take over the Trainer's own count of FLOPs, which it makes for each batch before the optimizer's step."""
+    original = trainer.floating_point_ops
+    counted: dict[str, float] = {}
+
+    def note(self: Any, flops: Any) -> None:
+        step = self.state.global_step
+        first = counted.setdefault("first", step)
+        counted["flops"] = counted.get("flops", 0.0) + float(flops)
+        if counted["flops"] > 0:
+            recorder.flops_per_step = counted["flops"] / (step + 1 - first)
+            recorder.flops_source = "transformers"
+            recorder.precision = _trainer_precision(self)
+
+    @functools.wraps(original)
+    def floating_point_ops(self: Any, inputs: Any) -> Any:
+        flops = original(self, inputs)
+        recorder.guard("Trainer.floating_point_ops()", note, self, flops)
+        return flops
+
+    trainer.floating_point_ops = floating_point_ops
+
+
+def _trainer_precision(trainer: Any) -> str:
+    """The precision of autocast, or else of the model's parameters."""
+    arguments = trainer.args
+    if getattr(arguments, "bf16", False):
+        return "bfloat16"
+    if getattr(arguments, "fp16", False):
+        return "float16"
+    name = str(getattr(trainer.model, "dtype", "")).rpartition(".")[2]
+    return "tf32" if name == "float32" and getattr(arguments, "tf32", None) else name
 
 
 def _accelerator(module: Any, recorder: Recorder) -> None:
