@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -94,11 +95,21 @@ def install(folder: Path, body: str) -> Callable[[], str]:
 
 def until(opened: Dcgm, wanted: Callable[[Counters | None], bool]) -> Counters | None:
     """The counters once they are as wanted: a reader delivers when it can."""
-    while True:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         opened.refresh()
         counters = opened.counters(GPU, (WHOLE_GPU,))
         if wanted(counters):
             return counters
+    raise AssertionError("the reader delivered nothing")
+
+
+def ended(opened: Dcgm) -> bool:
+    """Whether the reader has ended, which takes it a moment."""
+    deadline = time.monotonic() + 60
+    while opened.active and time.monotonic() < deadline:
+        opened.refresh()
+    return not opened.active
 
 
 def test_without_dcgm_there_are_no_counters() -> None:
@@ -222,8 +233,7 @@ def test_a_daemon_on_a_unix_socket_is_found(tmp_path: Path, monkeypatch: pytest.
         listening.listen()
         opened = open_dcgm()
     assert opened is not None
-    while opened.active:
-        opened.refresh()
+    assert ended(opened)
     assert arguments().startswith(f"dmon --host unix://{path} -d 1000 ")
 
 
@@ -238,8 +248,7 @@ def test_a_dcgmi_that_ends_leaves_no_counters(tmp_path: Path, daemon: None) -> N
     install(tmp_path, "echo 'Error setting watches. Result: -33: not supported'; exit 223")
     opened = open_dcgm()
     assert opened is not None
-    while opened.active:
-        opened.refresh()
+    assert ended(opened)
     assert opened.counters(GPU, (WHOLE_GPU,)) is None
 
 
@@ -252,6 +261,20 @@ def test_an_exporter_without_multiprocessors_is_used_where_no_daemon_has_them(ex
     counters = opened.counters(GPU, (WHOLE_GPU,))
     assert counters is not None
     assert (counters.tensor_active, counters.sm_active) == (0.3, None)
+
+
+def test_a_daemon_is_preferred_to_an_exporter_without_multiprocessors(
+    exporter: Server, daemon: None, tmp_path: Path
+) -> None:
+    exporter.text = page(0.1).replace("SM_ACTIVE", "PIPE_TENSOR_ACTIVE")
+    install(tmp_path, f"echo '{ROW}'; read forever < {tmp_path}/fifo")
+    os.mkfifo(tmp_path / "fifo")
+    opened = open_dcgm()
+    assert opened is not None
+    counters = until(opened, lambda counters: counters is not None)
+    assert counters is not None
+    assert counters.sm_active == 0.5
+    opened.close()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """NVML's performance counters, through the real pynvml and the stub library."""
 
 import ctypes
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -122,11 +123,14 @@ def test_a_function_that_is_not_permitted_is_called_once(scenario: Scenario) -> 
 
 
 def test_a_counter_that_the_gpu_lacks_is_unknown_and_the_others_are_there(scenario: Scenario) -> None:
-    h100(scenario).at(0, util=98, counters={**WORK, "tensor": -1.0, "nvlink_tx": -1.0}).now(0)
+    h100(scenario).at(0, util=98, counters={**WORK, "tensor": -1.0, "nvlink_tx": -1.0, "dram": math.inf}).now(
+        0
+    )
     with Nvml.open() as nvml:
         _, reading = read(nvml, scenario, 0, 1)
     assert reading.counters is not None
     assert (reading.counters.tensor_active, reading.counters.nvlink_bytes_per_s) == (None, None)
+    assert reading.counters.dram_active is None
     assert reading.counters.sm_active == pytest.approx(0.74)
 
 

@@ -89,6 +89,7 @@ EXPORT int nvmlGpmMetricsGet(GpmRequest *request) {
         GpmMetric *metric = &request->metrics[i];
         metric->value = gpm_mean(first, second, metric->id);
         metric->code = metric->value < 0 ? NOT_SUPPORTED : SUCCESS;
+        if (metric->code) metric->value = 50; /* what a caller must not read */
     }
     return SUCCESS;
 }
