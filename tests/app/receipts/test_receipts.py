@@ -323,9 +323,16 @@ class TestSignature:
             verify_receipt(receipt, Signers(key=public(key)))
         assert raised.value.exit_code == ExitCode.UNDECIDED
 
-    def test_a_file_of_signers_that_does_not_exist_is_wrong_usage(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError):
+    def test_a_file_of_signers_that_does_not_exist_and_a_private_key_are_wrong_usage(
+        self, key: Path, tmp_path: Path
+    ) -> None:
+        with pytest.raises(UsageError, match="cannot be read"):
             Signers(allowed_signers=tmp_path / "missing")
+        with pytest.raises(UsageError, match="private key"):
+            Signers(key=key)
+
+    def test_a_key_with_its_principal_before_it_is_a_key_too(self, make_run: MakeRun, key: Path) -> None:
+        assert code(signed(make_run(), key), Signers(key=allowed(key))) == ExitCode.OK
 
 
 class TestRun:

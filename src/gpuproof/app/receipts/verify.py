@@ -42,10 +42,10 @@ class Signers:
     revoked: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a file that cannot be read."""
+        """Raise UsageError for a file that cannot be read, and for a private key."""
         for path in (self.allowed_signers, self.key, self.revoked):
-            if path is not None:
-                _read(path)
+            if path is not None and b"PRIVATE KEY" in _read(path):
+                raise UsageError(f"{path} is a private key.", remedy=f"Name the public key: {path}.pub")
 
     @property
     def are_given(self) -> bool:
@@ -151,8 +151,9 @@ def _by_key(
         return Check("signature", FAILED, f"signed by another key, {signer.fingerprint}")
     with tempfile.TemporaryDirectory() as folder:
         allowed = Path(folder, "allowed_signers")
-        # A type and a key; what follows in a public key is a comment.
-        allowed.write_text(f"{_PRINCIPAL} {' '.join(words[:2])}\n", encoding="utf-8")
+        # The word before a key is its type; what follows is a comment.
+        place = words.index(signer.public_key)
+        allowed.write_text(f"{_PRINCIPAL} {words[place - 1]} {words[place]}\n", encoding="utf-8")
         if ssh_signature.is_allowed(content, signature, allowed, _PRINCIPAL, revoked):
             return Check("signature", OK, f"signed by {signer.fingerprint}")
     return Check("signature", FAILED, f"{signer.fingerprint} is revoked")
