@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import pynvml
 import pytest
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, USED, Expectation, Verdict, judge
@@ -73,6 +74,22 @@ def test_a_real_gpu_provides_every_reading():
     assert reading.utilization is not None
     assert reading.memory_used is not None
     assert reading.power_w is not None
+
+
+def test_the_energy_is_that_of_the_gpus_own_counter(cuda_torch: None):
+    def millijoules() -> int:
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0))
+
+    pynvml.nvmlInit()
+    try:
+        before = millijoules()
+        found = verdict_of(WORK)
+        used = (millijoules() - before) / 1000
+    except pynvml.NVMLError_NotSupported:
+        pytest.skip("this GPU has no counter of its energy (before Volta)")
+    finally:
+        pynvml.nvmlShutdown()
+    assert found.gpus[0].energy_j == pytest.approx(used, rel=0.25)
 
 
 def test_reading_a_real_gpu_takes_little_of_a_core():
