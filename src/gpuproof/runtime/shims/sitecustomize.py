@@ -19,6 +19,7 @@ _HOOKS = {
     "keras.src.trainers.trainer": "keras_hooks",
     "keras.engine.training": "keras_hooks",
     "keras.src.engine.training": "keras_hooks",
+    "tf_keras.src.engine.training": "keras_hooks",
     "tensorflow": "tensorflow_hooks",
 }
 """Modules of frameworks, and which module of `gpuproof.runtime.steps` receives them once they are imported."""

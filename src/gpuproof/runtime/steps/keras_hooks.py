@@ -14,6 +14,7 @@ from typing import Any
 from gpuproof.runtime.steps import tensorflow_hooks
 from gpuproof.runtime.steps.location import Place, script_place
 from gpuproof.runtime.steps.recorder import Recorder, caller
+from gpuproof.runtime.steps.tf_datasets import describe_pipeline
 
 _INPUT_EACH_S = 0.5
 _PLACE = "_gpuproof_place"
@@ -288,9 +289,10 @@ class KerasHooks:
             return self._fit_place, "DataLoader", {"num_workers": getattr(loader, "num_workers", None)}
         if "Generator" in type(adapter).__name__:
             return self._fit_place, "generator", {}
-        if dataset is not None:
-            place, what, settings = tensorflow_hooks.describe_pipeline(dataset)
-            return place or self._fit_place, what, dict(settings)
+        place, what, settings = describe_pipeline(dataset)
+        if place is not None:
+            return place, what, dict(settings)
+        # Keras makes a pipeline of its own from arrays.
         return self._fit_place, "arrays", {}
 
 

@@ -7,6 +7,7 @@ gradients ends a step.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import threading
@@ -17,8 +18,12 @@ from weakref import ref
 from gpuproof.runtime.steps.graph_input import GraphInput
 from gpuproof.runtime.steps.location import Place, script_place
 from gpuproof.runtime.steps.recorder import Recorder, caller
-
-_PLACE = "_gpuproof_place"
+from gpuproof.runtime.steps.tf_datasets import (
+    describe_pipeline,
+    is_for_devices,
+    remember_dataset,
+    remember_places,
+)
 
 
 def install(module: ModuleType, recorder: Recorder) -> None:
@@ -42,6 +47,7 @@ class TensorFlowHooks:
         self.graph_input = GraphInput(tensorflow, self._is_step_traced)
         self._tensorflow = tensorflow
         self._recorder = recorder
+        recorder.rank = tf_config_rank(os.environ.get("TF_CONFIG", ""))
         self._thread = threading.get_ident()
         self._functions: list[Any] = []
         self._has_fresh_batch = True
@@ -49,21 +55,27 @@ class TensorFlowHooks:
         self._folder = os.path.dirname(tensorflow.__file__)  # noqa: PTH120 - frames have their files as text
         self._epochs = 0
         self._waited = 0.0
+        self._fetching: _Pass | None = None
 
     def install(self) -> None:
         """Change TensorFlow's classes."""
         modules = sys.modules
         iterators: Any = modules["tensorflow.python.data.ops.iterator_ops"]
+        several_devices: Any = modules.get("tensorflow.python.data.ops.multi_device_iterator_ops")
         distributed: Any = modules.get("tensorflow.python.distribute.input_lib")
         owned = iterators.OwnedIterator
-        base = getattr(distributed, "DistributedIteratorBase", None)
-        for kind in (owned, base):
+        remember_dataset(getattr(several_devices, "OwnedMultiDeviceIterator", None))
+        for kind in (owned, getattr(several_devices, "OwnedMultiDeviceIterator", None)):
             if kind is not None:
                 self.graph_input.measure(kind, "_next_internal" if kind is owned else "get_next")
                 self.graph_input.measure(kind, "get_next_as_optional")
-                self._time_next(kind, "__next__")
-                self._time_next(kind, "get_next")
-        self._remember_place(self._tensorflow.data.Dataset)
+                for method in ("__next__", "get_next", "get_next_as_optional"):
+                    self._time_next(kind, method, "input")
+        # Between hosts, it also asks the others whether they have a batch, and waits for them.
+        phase = "input" if self._recorder.rank is None else "communication"
+        for method in ("__next__", "get_next"):
+            self._time_next(getattr(distributed, "DistributedIteratorBase", None), method, phase)
+        remember_places(self._tensorflow.data.Dataset)
         self._time_functions()
         self._time_tape(self._tensorflow.GradientTape)
         self._time_reads()
@@ -117,7 +129,7 @@ class TensorFlowHooks:
             is_training and threading.get_ident() == self._thread and not self._recorder.inside("evaluation")
         )
 
-    def _time_next(self, owner: Any, method: str) -> None:
+    def _time_next(self, owner: Any, method: str, phase: str) -> None:
         """Count the time in which a Python loop, or an eager step of Keras, fetches its next batch."""
         original = getattr(owner, method, None)
         if original is None:
@@ -126,30 +138,36 @@ class TensorFlowHooks:
 
         @functools.wraps(original)
         def fetch(iterator: Any, *arguments: Any, **options: Any) -> Any:
-            if recorder.inside("input") or not self.is_recorded():
+            if recorder.inside(phase) or not self.is_recorded():
+                if self._fetching is not None:
+                    self._fetching.describe(iterator)
                 return original(iterator, *arguments, **options)
-            is_pass = not self.in_fit
-            one = self._open_pass(iterator) if is_pass else None
+            outer = self._fetching
+            one = outer or (None if self.in_fit else self._open_pass(iterator))
+            self._fetching = one
             began = recorder.now()
-            recorder.begin("input")
+            recorder.begin(phase)
+            is_exhausted = False
             try:
                 batch = original(iterator, *arguments, **options)
             except (StopIteration, self._tensorflow.errors.OutOfRangeError):
-                recorder.end("input")
-                if is_pass:
+                is_exhausted = True
+                raise
+            finally:
+                recorder.end(phase)
+                self._fetching = outer
+                if is_exhausted and one is not None and outer is None:
                     self._close_pass(iterator)
-                raise
-            except BaseException:
-                recorder.end("input")
-                raise
-            recorder.end("input")
+            waited = recorder.now() - began if phase == "input" else 0.0
             if one is None:
-                self._waited += recorder.now() - began
+                self._waited += waited
                 return batch
-            one.seconds += recorder.now() - began
-            one.count += 1
-            one.place = one.place or script_place(caller())
-            self._has_fresh_batch = True
+            one.seconds += waited
+            one.describe(iterator)
+            if outer is None:
+                one.count += 1
+                one.place = one.place or script_place(caller())
+                self._has_fresh_batch = True
             return batch
 
         setattr(owner, method, fetch)
@@ -306,19 +324,6 @@ class TensorFlowHooks:
         place = script_place(frame)
         return frame if place == (frame.f_code.co_filename, frame.f_lineno) else None
 
-    def _remember_place(self, dataset: Any) -> None:
-        """Remember the script's line that made each dataset."""
-        original = dataset.__init__
-
-        @functools.wraps(original)
-        def create(one: Any, *arguments: Any, **options: Any) -> None:
-            original(one, *arguments, **options)
-            place = script_place(caller())
-            if place is not None:
-                setattr(one, _PLACE, place)
-
-        dataset.__init__ = create
-
 
 class _Pass:
     """A pass over a dataset; it belongs to the training once a step is trained in it."""
@@ -329,13 +334,20 @@ class _Pass:
         self.place: Place | None = None
         self.seconds = 0.0
         self.count = 0
+        self._what = "tf.data pipeline"
+        self._settings: dict[str, bool] | None = None
+
+    def describe(self, iterator: Any) -> None:
+        """Take the description of the dataset of an iterator, once."""
+        dataset = getattr(iterator, "_dataset", None)
+        if self._settings is None and dataset is not None and not is_for_devices(dataset):
+            place, self._what, self._settings = describe_pipeline(dataset)
+            self.place = place or self.place
 
     def locate(self, recorder: Recorder) -> None:
         """Report how long batches took since the last call; those before the end of the first step do not count."""
-        dataset = getattr(self.iterator(), "_dataset", None)
         if self.count and recorder.steps:
-            place, what, settings = describe_pipeline(dataset)
-            recorder.locate("input", what, place or self.place, settings, self.seconds, self.count)
+            recorder.locate("input", self._what, self.place, self._settings, self.seconds, self.count)
         self.seconds, self.count = 0.0, 0
 
 
@@ -344,33 +356,17 @@ _TAKE_EACH = 16
 """Steps. Reading the variable, and describing a pipeline, take some 20 µs."""
 
 
-def describe_pipeline(dataset: Any) -> tuple[Place | None, str, dict[str, bool]]:
-    """The line, the name and the settings of a `tf.data` pipeline: the line of its slowest kind of step, if that is known."""
-    names: list[str] = []
-    places: dict[str, Place] = {}
-    while dataset is not None and len(names) < 100:
-        name = type(dataset).__name__.strip("_")
-        names.append(name)
-        place = getattr(dataset, _PLACE, None)
-        if place is not None:
-            places.setdefault(name, place)
-        inputs = getattr(dataset, "_inputs", None)
-        following: list[Any] = list(inputs()) if callable(inputs) else []  # type: ignore[call-overload]
-        dataset = following[0] if following else None
-    # Names are the same from TensorFlow 2.4 on, with and without an underscore.
-    slow = next(
-        (
-            name
-            for kind in ("MapDataset", "ParallelMapDataset", "GeneratorDataset", "FlatMapDataset")
-            for name in names
-            if name == kind and name in places
-        ),
-        next((name for name in names if name in places), None),
-    )
-    settings = {"prefetch": any("Prefetch" in name for name in names)}
-    if "MapDataset" in names or "ParallelMapDataset" in names:
-        settings["parallel_calls"] = "MapDataset" not in names
-    return (places[slow] if slow else None), "tf.data pipeline", settings
+def tf_config_rank(value: str) -> int | None:
+    """The number of this process among the chief and the workers of `TF_CONFIG`; `None` for a single one, and for other tasks."""
+    try:
+        document = json.loads(value)
+        cluster, task = document["cluster"], document["task"]
+        chiefs, workers = len(cluster.get("chief", ())), len(cluster.get("worker", ()))
+        if chiefs + workers < 2 or task["type"] not in ("chief", "worker"):
+            return None
+        return int(task["index"]) + (chiefs if task["type"] == "worker" else 0)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _function_class() -> Any:

@@ -208,7 +208,9 @@ class TorchLoop:
         self.recorder.locate("evaluation", "DataLoader", ended.place, ended.loader.settings, ended.seconds)
 
     def _locate_input(self, loader: Loader, seconds: float, count: int) -> None:
-        self.recorder.locate("input", "DataLoader", loader.place, loader.settings, seconds, count)
+        # Keras on PyTorch makes a loader of its own from what the script passes to `fit`.
+        if self.recorder.loop != "keras":
+            self.recorder.locate("input", "DataLoader", loader.place, loader.settings, seconds, count)
 
 
 _SETTINGS = ("num_workers", "batch_size", "pin_memory", "prefetch_factor", "persistent_workers")
