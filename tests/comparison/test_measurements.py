@@ -12,7 +12,10 @@ from gpuproof.comparison.measurements import RunMeasurements, measurements, scri
 
 GIB = 1 << 30
 TOTAL = StepTimes(100, 50.0, {"input": 10.0, "forward": 15.0, "backward": 25.0})
-WINDOWS = tuple(StepWindow(10.0 * number, 20, 10.0, 9.0) for number in range(1, 6))
+WINDOWS = (
+    *(StepWindow(10.0 * number, 20, 10.0, 9.0) for number in range(1, 6)),
+    StepWindow(51.0, 1, 1.0, 1.0),
+)
 VERDICT = Verdict(
     "used",
     "",
@@ -78,7 +81,7 @@ def test_a_mean_needs_the_value_of_every_gpu():
     assert "sm_active" not in found
 
 
-def test_windows_of_steps_are_times_and_those_of_throughput_rates():
+def test_windows_of_steps_are_times_without_a_short_last_one_and_those_of_throughput_rates():
     found = measurements("train-1", VERDICT, RECORD).windows
     assert found["step_s"] == (0.5,) * 5
     assert found["examples_per_s"] == (600, 680)

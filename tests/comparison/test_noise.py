@@ -53,6 +53,8 @@ def test_a_side_without_windows_has_the_noise_of_the_other():
 def test_windows_are_averaged_in_blocks_and_the_first_are_left_over():
     assert batch_means([*range(11)]) == [3, 6, 9]
     assert batch_means([1.0] * 8) == []
+    assert batch_means([1.0, 2.0, 3.0, 4.0], long_windows=True) == [1, 2, 3, 4]
+    assert batch_means([1.0, 2.0, 3.0], long_windows=True) == []
     assert len(batch_means([1.0] * 64)) == 8
 
 

@@ -31,7 +31,8 @@ class Side:
         if len(known) < len(values):
             return None
         windows = self.runs[0].windows.get(measure, ()) if len(self.runs) == 1 else ()
-        return estimate(known, windows)
+        # The step hooks' windows have 10 seconds or more, those of log_throughput one or more.
+        return estimate(known, windows, long_windows=measure == "step_s")
 
     def setting(self, name: str) -> str | None:
         """A setting; those of its runs, if they differ."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
 from gpuproof.agent.verdict import GpuVerdict, Verdict
@@ -201,10 +201,15 @@ def _windows(verdict: Verdict) -> Iterator[tuple[str, tuple[float, ...]]]:
 
 
 def _step_windows(steps: Steps) -> tuple[float, ...]:
-    """The mean time of a step in each window of the first rank: all ranks of synchronous training take the same steps."""
-    if not steps.ranks:
+    """The mean time of a step in each window of the first rank: all ranks of synchronous training take the same steps.
+
+    The last window of a run may be short, and vary more than the others.
+    """
+    windows = [window for rank in steps.ranks[:1] for window in rank.windows if window.steps]
+    if not windows:
         return ()
-    return tuple(window.seconds / window.steps for window in steps.ranks[0].windows if window.steps)
+    usual = median(window.seconds for window in windows)
+    return tuple(window.seconds / window.steps for window in windows if window.seconds >= usual / 2)
 
 
 _RECORDED = ("backend", "instance_type", "region", "spot", "image")

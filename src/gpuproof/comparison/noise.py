@@ -24,6 +24,8 @@ CONFIDENCE = 0.95
 
 _FEWEST_WINDOWS = 9
 """Three blocks of three."""
+_FEWEST_LONG_WINDOWS = 4
+"""Windows that are long enough to be blocks themselves."""
 _QUANTILES = (
     *(
         12.706,
@@ -117,12 +119,15 @@ class Change:
         return Change(inverted, invert(self.high), invert(self.low), self.source)
 
 
-def estimate(values: Sequence[float], windows: Sequence[float] = ()) -> Estimate | None:
+def estimate(
+    values: Sequence[float], windows: Sequence[float] = (), *, long_windows: bool = False
+) -> Estimate | None:
     """The mean of the runs of one side; `None` without a positive value.
 
     Args:
         values: one for each run.
         windows: of the only run, rates or times of consecutive windows of about equal length.
+        long_windows: whether each has 10 seconds or more.
     """
     known = [value for value in values if math.isfinite(value) and value > 0]
     if not known or len(known) < len(values):
@@ -131,18 +136,22 @@ def estimate(values: Sequence[float], windows: Sequence[float] = ()) -> Estimate
     if len(known) > 1:
         spread = stdev(known) / mean
         return Estimate(mean, spread / math.sqrt(len(known)), spread, len(known) - 1, RUNS)
-    blocks = batch_means(windows)
+    blocks = batch_means(windows, long_windows=long_windows)
     if not blocks or fmean(blocks) <= 0:
         return Estimate(mean)
     error = stdev(blocks) / fmean(blocks) / math.sqrt(len(blocks))
     return Estimate(mean, error, None, len(blocks) - 1, WINDOWS)
 
 
-def batch_means(windows: Sequence[float]) -> list[float]:
-    """Means of blocks of neighbouring windows; empty for too few windows. The first windows, which warm up, may be left over."""
-    if len(windows) < _FEWEST_WINDOWS:
+def batch_means(windows: Sequence[float], *, long_windows: bool = False) -> list[float]:
+    """Means of blocks of neighbouring windows; empty for too few windows. The first windows, which warm up, may be left over.
+
+    Args:
+        long_windows: whether a few windows may be blocks themselves.
+    """
+    if len(windows) < (_FEWEST_LONG_WINDOWS if long_windows else _FEWEST_WINDOWS):
         return []
-    length = math.isqrt(len(windows))
+    length = math.isqrt(len(windows)) if len(windows) >= _FEWEST_WINDOWS else 1
     first = len(windows) % length
     return [fmean(windows[start : start + length]) for start in range(first, len(windows), length)]
 
