@@ -160,7 +160,7 @@ class AgentJob:
         provenance: digests of code and inputs, and the commit, for the run's record; see `backends.agent_job.provenance`.
         region: the AWS region that the job names, for the script's AWS libraries; `None` leaves them that of the host.
         sinks: where series and summary go: names of `gpuproof.agent.sinks.main.NAMES`, some with `=` and a target.
-        notify: who is notified of its troubles; `None` is nobody.
+        notify: who is notified of problems; `None` without notifications.
     """
 
     run_id: str

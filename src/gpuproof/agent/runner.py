@@ -59,7 +59,7 @@ class Runner:
         self._export: Export | None = None
         self._notifier: Notifier | None = None
         if job.notify is not None:
-            from gpuproof.agent.notify.notifier import Notifier  # most jobs notify nobody
+            from gpuproof.agent.notify.notifier import Notifier  # most jobs have no notifications
 
             self._notifier = Notifier.of(job, job.notify)
 

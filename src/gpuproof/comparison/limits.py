@@ -1,4 +1,4 @@
-"""Limits on how much slower, dearer or larger a run may be than the reference."""
+"""Limits on how much slower, more expensive or larger a run may be than the reference."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LONGEST = 200
 
 
 def framework_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of frameworks, compute libraries and the allocator, whoever has set them; no others, which may be secrets.
+    """The variables of frameworks, compute libraries and the allocator, wherever they were set; no others, which may be secrets.
 
     `TF_VAR_*` and `TF_CLI_*` are Terraform's.
     """

@@ -24,7 +24,7 @@ _LONG_ENOUGH_S = 2.0
 _ENOUGH_STEPS = 10
 """Fewer steps, or a shorter time, are mostly the first step, which compiles and fills caches."""
 _LEAST_SHARES = {
-    # Loss that nobody has to accept: a loader that keeps up, pinned memory and asynchronous saving cost next to nothing.
+    # Avoidable losses: a loader that keeps up, pinned memory and asynchronous saving cost next to nothing.
     **dict.fromkeys(("input", "copy", "checkpoint", SYNCHRONIZATION), 0.10),
     # A part of an all-reduce stays exposed in sound jobs, too: the buckets of the first layers come last.
     "communication": 0.20,

@@ -20,7 +20,7 @@ _Job = TypeVar("_Job", bound="Job")
 
 
 def notify_settings(job: AnyJob, price: Price | None) -> NotifySettings | None:
-    """The settings for the agent; None if nobody is notified.
+    """The settings for the agent; `None` without notifications.
 
     Args:
         price: of one host.

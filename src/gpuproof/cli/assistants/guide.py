@@ -47,7 +47,7 @@ TASKS = (
         ),
     ),
     Task("Find out whether a run used its GPU, and what it cost", ("gpuproof ps", "gpuproof show RUN")),
-    Task("Find out whether a change made a job slower or dearer", ("gpuproof compare RUN RUN", "gpuproof compare RUN --max-slower 5%")),
+    Task("Find out whether a change made a job slower or more expensive", ("gpuproof compare RUN RUN", "gpuproof compare RUN --max-slower 5%")),
     Task(
         "Prove to others what a run was made of, did and cost",
         ("gpuproof receipt RUN --sign KEY -o receipt.json", "gpuproof verify receipt.json --key KEY.pub"),

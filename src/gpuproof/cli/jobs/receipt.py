@@ -2,7 +2,7 @@
 
 The receipt has the verdict, digests of code and inputs, the commit, the image, the instance and the cost. With --sign it is
 signed with an SSH key (a key file, or the public key of one in ssh-agent), so that `gpuproof verify` shows who wrote it and
-that nobody changed it.
+that it was not changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verify a receipt: who signed it, that nobody changed it, and that it fits its run or its source.
+"""Verify a receipt: who signed it, that it was not changed, and that it matches its run or its source.
 
 Exit codes: 0 everything that was compared fits, 1 something does not, 3 that could not be decided, as of a key that is not
 known here. An unsigned receipt verifies only with --run or --source.

@@ -136,7 +136,7 @@ def _changes(plan: ScriptPlan) -> list[_Change]:
         *([] if spot else [_without("SPOT")]),
         _without("OF"),
         (f"the range of {step}", lambda columns: _replaced(columns, seconds)),
-        ("the dearer instances", one_price),
+        ("the more expensive instances", one_price),
         _without("BOUND BY"),
         ("the range of NEEDS", lambda columns: _replaced(columns, needs)),
         _without("BATCH"),

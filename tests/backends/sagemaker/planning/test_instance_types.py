@@ -45,7 +45,7 @@ def test_a_gpu_selects_the_types_that_have_it_cheapest_first(catalogue: Catalogu
     assert prices == sorted(prices)
 
 
-def test_the_price_that_may_be_paid_leaves_dearer_types_out(catalogue: Catalogue) -> None:
+def test_a_maximum_price_leaves_more_expensive_types_out(catalogue: Catalogue) -> None:
     choice = choose_instance_types(
         training(resources={"gpu": "A10G:1", "max_price": "$1.60"}), catalogue, REGION
     )
