@@ -69,7 +69,8 @@ def run_timed(folder: Path, code: str, *launcher: str, hooks: bool = True, **var
 def hooked_environment(steps: Path | None, **variables: str) -> dict[str, str]:
     """The variables of a script whose steps are timed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUPROOF_")}
-    environment.update(PYTHONPATH=str(SHIMS), OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", **variables)
+    environment.update({"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **variables})
+    environment["PYTHONPATH"] = str(SHIMS)
     if steps is not None:
         environment["GPUPROOF_STEPS"] = str(steps)
     return environment
