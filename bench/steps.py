@@ -97,7 +97,7 @@ def _train(shape: tuple[int, int, int, int], folder: str | None, steps: int, tur
         install("torch_hooks", torch)
         recorder = process_recorder()
     torch.manual_seed(0)
-    width, layers, batch, length = shape
+    width, layers, _, _ = shape
     layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True)
     encoder = torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
     model = torch.nn.Sequential(encoder, torch.nn.Linear(width, 8))

@@ -73,9 +73,11 @@ def _hook_optimizers(torch: Any, loop: TorchLoop) -> None:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder.begin("optimizer")
+        loop.reads_values = False
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder.end("optimizer")
+        loop.reads_values = True
         recorder.guard("optimizer", loop.on_optimizer, optimizer)
 
     if hasattr(optimizers, "register_optimizer_step_post_hook"):

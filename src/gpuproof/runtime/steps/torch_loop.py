@@ -73,6 +73,8 @@ class TorchLoop:
         self._fetched = False
         self._stepped = False
         self.uses_cuda = False
+        self.reads_values = False
+        """Whether the value of a tensor that is read now is read by the loop: not before the first step, nor by an optimizer."""
         recorder.before_close = self._end_step
 
     def on_pass(self, loader: Loader, place: Place | None) -> None:

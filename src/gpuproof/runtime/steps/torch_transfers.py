@@ -21,6 +21,7 @@ _WAITING = {
     "__bool__": "bool()",
 }
 """Methods of a tensor that wait until the GPU has computed it."""
+_WITH_ARGUMENTS = ("cpu", "numpy")
 
 
 def install(torch: ModuleType, loop: TorchLoop) -> None:
@@ -123,17 +124,24 @@ def _replace_waiting(torch: Any, loop: TorchLoop, name: str, what: str) -> None:
     """Note where a script waits for the GPU; on the CPU, where it would."""
     recorder, original = loop.recorder, getattr(torch.Tensor, name)
 
-    @functools.wraps(original)
-    def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not recorder.active or not loop.may_wait(self, caller()):
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.active or not loop.may_wait(self, caller(2)):
             return original(self, *args, **kwargs)
         began = perf_counter()
         try:
             return original(self, *args, **kwargs)
         finally:
-            loop.on_wait(what, caller(), perf_counter() - began)
+            loop.on_wait(what, caller(2), perf_counter() - began)
 
-    setattr(torch.Tensor, name, waiting)
+    def with_arguments(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return watched(self, *args, **kwargs) if loop.reads_values else original(self, *args, **kwargs)
+
+    # Optimizers read the number of their steps for each parameter, on the CPU.
+    def without(self: Any) -> Any:
+        return watched(self) if loop.reads_values else original(self)
+
+    replacement = with_arguments if name in _WITH_ARGUMENTS else without
+    setattr(torch.Tensor, name, functools.wraps(original)(replacement))
 
 
 def _replace_synchronize(torch: Any, loop: TorchLoop) -> None:
