@@ -39,9 +39,11 @@ def test_the_job_names_a_sink_which_has_the_verdict_when_the_run_ends(
 
 def test_a_script_that_writes_event_files_finds_those_of_the_run_next_to_them(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", WRITES_EVENTS)
-    assert sandbox.gpuproof("run", "train.py").returncode == 0
+    done = sandbox.gpuproof("run", "train.py")
+    assert done.returncode == 0
     folder = sandbox.newest()
     (events,) = (folder / "ml" / "output" / "data" / "logs" / "gpuproof").iterdir()
+    assert f"sink       tensorboard: {events.parent}" in done.stderr
     assert events.stat().st_size > 0
     assert set(sandbox.state(folder)["sinks"]) == {"tensorboard"}
 

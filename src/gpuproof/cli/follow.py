@@ -101,6 +101,8 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
         console.label("spot", spot)
     if metrics := record.document.get("metrics"):
         console.label("metrics", ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+    for sink, location in (record.document.get("sinks") or {}).items():
+        console.label("sink", f"{sink}: {location}")
     for note in record.notes:
         console.label("note", note)
     artifacts = run.artifacts()

@@ -167,6 +167,7 @@ class Permissions:
         project.mkdir()
         box = CliSandbox(home, project)
         box.write("train.py", _SCRIPT)
+        box.write("fails.py", "raise SystemExit('no data')\n")
         box.write("model/code/inference.py", _HANDLER)
         box.write("rows/a.json", "[[1, 2]]")
         box.write("private.yaml", _PRIVATE.format(**self._names))

@@ -262,6 +262,7 @@ NEEDED_OF_THE_ROLE = {
         "kms:Decrypt",
         "kms:GenerateDataKey",
     ),
+    _step("run", "fails.py", *_SM[2:], "--notify-topic", "{topic}", code=1): ("sns:Publish",),
 }
 """What fails if SageMaker's role lacks an action. Without those of CloudWatch Logs a job only has no log."""
 
