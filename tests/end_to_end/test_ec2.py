@@ -77,6 +77,28 @@ def test_a_script_that_fails_ends_with_its_exception(project: Project) -> None:
     assert "ValueError: no rows" in printed
 
 
+def test_a_topic_hears_from_the_instance_of_a_script_that_fails(
+    account: RunningEmulator, tmp_path: Path
+) -> None:
+    sns, sqs = account.client("sns"), account.client("sqs")
+    topic = sns.create_topic(Name="runs")["TopicArn"]
+    queue = sqs.create_queue(QueueName="runs")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    # The instance has a network of its own, in which nothing listens here.
+    project = Project(account, tmp_path / "project", {"CHAT_WEBHOOK": "http://127.0.0.1:9/s3cret-value"})
+    project.write("import os\nraise ValueError([name for name in os.environ if 'WEBHOOK' in name])\n", JOB)
+    notify = ("--notify-topic", topic, "--notify-webhook", "CHAT_WEBHOOK")
+    printed = project.run("run", "--on", "ec2", "--no-check", *notify, code=1)
+    (received,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    message = json.loads(json.loads(received["Body"])["Message"])
+    assert message["event"] == "failed"
+    assert "ValueError: []" in message["reason"]
+    assert "notification by webhook: the server could not be reached: Connection refused" in printed
+    assert "s3cret-value" not in printed
+    project.wait_until_terminated()
+
+
 def test_a_job_runs_in_another_region_than_its_files(project: Project, tmp_path: Path) -> None:
     project.account.faults(f"capacity,service=ec2,region={REGION}")
     project.write(TRAIN, JOB)
