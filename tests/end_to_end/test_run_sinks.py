@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.cli_sandbox import CliSandbox
 from support.nvml_stub import STAYS, Scenario, build_library
+from support.sdk_environments import interpreter_of
+from support.sink_runs import run_python
 
 pytestmark = pytest.mark.journey
 
@@ -56,6 +59,25 @@ def test_a_sink_that_fails_is_a_note_and_leaves_the_exit_code(sandbox: CliSandbo
         note.startswith("sink opentelemetry: the collector could not be reached")
         for note in sandbox.state(sandbox.newest())["notes"]
     )
+
+
+def test_the_run_of_mlflow_that_the_script_has_gets_the_verdict_without_any_setting(
+    sandbox: CliSandbox,
+) -> None:
+    sandbox.write("train.py", "import mlflow\nmlflow.log_metric('loss', 0.5)\n")
+    python = interpreter_of("trackers")
+    done = sandbox.gpuproof("run", "train.py", "--sink", "mlflow", "--python", python)
+    assert done.returncode == 0
+    state = sandbox.state(sandbox.newest())
+    assert [note for note in state["notes"] if note.startswith("sink")] == []
+    read = (
+        "import json; from mlflow.tracking import MlflowClient\n"
+        "print(json.dumps([[run.info.run_id, run.data.metrics] for run in MlflowClient().search_runs(['0'])]))"
+    )
+    code = sandbox.newest() / "ml" / "code"
+    ((identifier, metrics),) = json.loads(run_python(python, read, code, {}))
+    assert state["sinks"] == {"mlflow": f"run {identifier}"}
+    assert (metrics["loss"], metrics["gpuproof/summary/exit_code"]) == (0.5, 0.0)
 
 
 @pytest.mark.parametrize(

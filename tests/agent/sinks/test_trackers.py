@@ -171,6 +171,13 @@ def test_trackio_has_a_run_of_its_own_without_one_of_the_script(run: SinkRun) ->
     assert len(trackio_values(run)) == 3
 
 
+def test_a_folder_that_the_script_sees_below_opt_ml_is_found_outside(run: SinkRun) -> None:
+    run.variables["TRACKIO_DIR"] = "/opt/ml/output/data/trackio"
+    finished(run, "trackio")
+    run.variables["TRACKIO_DIR"] = str(run.paths.ml / "output" / "data" / "trackio")
+    assert len(trackio_values(run)) == 3
+
+
 READ_WANDB = """
 import glob, json, struct, sys
 from wandb.proto import wandb_internal_pb2 as messages

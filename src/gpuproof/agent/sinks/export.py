@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
+from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths, RunPaths
 from gpuproof.agent.sinks.event_files import find_event_folder
 from gpuproof.agent.sinks.main import PACKAGES, SINK
 from gpuproof.agent.sinks.metrics import Point, Run, summary_of
@@ -36,6 +36,8 @@ _MOST_POINTS = 8192
 """Points that are kept for a sink that starts later: a day."""
 _FILE_TIMES_S = 1.0
 """Times of files lag behind the clock by some milliseconds, or are whole seconds."""
+_SETTINGS = ("WANDB_", "MLFLOW_", "TRACKIO_", "OTEL_")
+"""Variables that may contain paths of the script."""
 _MOST_DOCUMENTS = 4096
 _LONGEST_DOCUMENT = 1 << 20
 """Bytes."""
@@ -65,7 +67,7 @@ class Export:
     ) -> None:
         self._job = job
         self._paths = paths
-        self._environment = _outside(environment, paths)
+        self._environment = _outside(environment, job, paths)
         self._series = series
         self._clock = clock
         self._agent = agent
@@ -215,11 +217,18 @@ class Export:
         return str(self._paths.ml / "output" / "data" / "gpuproof")
 
 
-def _outside(environment: Mapping[str, str], paths: RunPaths) -> dict[str, str]:
+def _outside(environment: Mapping[str, str], job: AgentJob, paths: RunPaths) -> dict[str, str]:
     """The script's variables for a process outside of its mount namespace, without the script's own modules."""
     folders: Iterable[str] = environment.get("PYTHONPATH", "").split(os.pathsep)
     own = [folder for folder in folders if folder and not _is_below(folder, (CONTRACT_ROOT, str(paths.ml)))]
-    return {**environment, "PYTHONPATH": os.pathsep.join(own)}
+    settings = {name: value for name, value in environment.items() if name.startswith(_SETTINGS)}
+    if paths.ml != Path(CONTRACT_ROOT):
+        seen = ContractPaths().checkpoints
+        settings = {
+            name: value.replace(seen, job.checkpoints or seen).replace(CONTRACT_ROOT, str(paths.ml))
+            for name, value in settings.items()
+        }
+    return {**environment, **settings, "PYTHONPATH": os.pathsep.join(own)}
 
 
 def _is_below(folder: str, roots: Iterable[str]) -> bool:
