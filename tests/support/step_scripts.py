@@ -1,21 +1,15 @@
-"""Runs training scripts in processes of their own with the hooks that time their steps."""
+"""What the verdict says about training scripts that run in processes of their own, with the hooks that time their steps."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import gpuproof
 from gpuproof.agent.verdict import Bottleneck
 from gpuproof.agent.verdict.limiting_phase import Machine, limiting_phase
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import Waiting
-
-_SHIMS = Path(gpuproof.__file__).parent / "runtime" / "shims"
+from support.timed_scripts import run_timed
 
 
 def recorded(folder: Path, code: str, **variables: str) -> dict[str, Any]:
@@ -24,23 +18,10 @@ def recorded(folder: Path, code: str, **variables: str) -> dict[str, Any]:
     Args:
         variables: further environment variables.
     """
-    run_script(folder, code, GPUPROOF_STEPS=str(folder / "steps"), **variables)
-    (path,) = (folder / "steps").glob("*.json")
-    document: dict[str, Any] = json.loads(path.read_bytes())
+    timed = run_timed(folder, code, TF_CPP_MIN_LOG_LEVEL="3", **variables)
+    assert timed.code == 0, timed.errors
+    (document,) = timed.records
     return document
-
-
-def run_script(folder: Path, code: str, **variables: str) -> str:
-    """The standard output of `train.py`; hooks only with `GPUPROOF_STEPS`."""
-    (folder / "train.py").write_text(code)
-    environment = {name: value for name, value in os.environ.items() if name != "GPUPROOF_STEPS"}
-    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(_SHIMS)}
-    environment |= variables
-    done = subprocess.run(
-        [sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def bottleneck(document: dict[str, Any], vcpus: int = 8) -> Bottleneck | None:

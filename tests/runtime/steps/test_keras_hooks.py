@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.step_scripts import line_of, recorded, run_script, share
+from support.step_scripts import line_of, recorded, share
+from support.timed_scripts import run_timed
 
 pytestmark = pytest.mark.slow
 
@@ -118,5 +119,7 @@ model.compile("adam", "mse", steps_per_execution=2)
 history = model.fit(x, x[:, :1], epochs=3, verbose=0, batch_size=8, validation_split=0.25)
 print(history.history)
 """
-    assert run_script(tmp_path, code, GPUPROOF_STEPS=str(tmp_path / "steps")) == run_script(tmp_path, code)
-    assert len(list((tmp_path / "steps").iterdir())) == 1
+    timed, untimed = run_timed(tmp_path, code), run_timed(tmp_path, code, hooks=False)
+    assert (timed.code, untimed.code) == (0, 0), timed.errors
+    assert timed.output == untimed.output
+    assert timed.record["steps"] == 8

@@ -13,8 +13,9 @@ import pytest
 
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.agent.verdict.stragglers import find_straggler
-from support.ports import free_ports
+from support.ports import free_port, free_ports
 from support.step_scripts import bottleneck, line_of, recorded
+from support.timed_scripts import run_timed
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +68,137 @@ def test_keras_saving_after_each_step(tmp_path: Path) -> None:
     assert found is not None
     assert found.kind == "checkpoint"
     assert f"ModelCheckpoint at train.py:{line_of(code, 'model.fit')} ran " in found.sentence
+
+
+PLAIN = """
+import time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.ones(4), torch.ones(1)
+
+train = DataLoader(Rows(80), batch_size=4)
+held_out = DataLoader(Rows({held_out}), batch_size=4)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for epoch in range(3):
+    for x, y in train:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in held_out:
+            model(x)
+"""
+
+
+def test_plain_pytorch_waiting_for_input(tmp_path: Path) -> None:
+    code = PLAIN.format(held_out=4)
+    found = bottleneck(recorded(tmp_path, code))
+    assert found is not None
+    assert found.kind == "input"
+    assert found.sentence.endswith(
+        f"DataLoader at train.py:{line_of(code, 'train = ')} has 0 workers; the instance has 8 vCPUs: set num_workers=7."
+    )
+
+
+def test_plain_pytorch_evaluating_most_of_the_time(tmp_path: Path) -> None:
+    found = bottleneck(recorded(tmp_path, PLAIN.format(held_out=400)))
+    assert found is not None
+    assert found.kind == "evaluation"
+
+
+TRAINER = """
+import time
+import torch
+from torch.utils.data import Dataset
+from transformers import Trainer, TrainingArguments
+
+class Rows(Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return {{"x": torch.ones(4), "labels": torch.ones(1)}}
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def forward(self, x, labels):
+        y = self.layer(x)
+        return {{"loss": torch.nn.functional.mse_loss(y, labels), "logits": y}}
+
+arguments = TrainingArguments(
+    "out", num_train_epochs=3, per_device_train_batch_size=4, per_device_eval_batch_size=4, report_to=[],
+    save_strategy="no", eval_strategy="epoch", use_cpu=True, disable_tqdm=True,
+)
+Trainer(Model(), arguments, train_dataset=Rows(80), eval_dataset=Rows({held_out})).train()
+"""
+
+
+@pytest.mark.parametrize(("held_out", "kind"), [(4, "input"), (400, "evaluation")])
+def test_the_trainer_waiting_for_input_and_evaluating(tmp_path: Path, held_out: int, kind: str) -> None:
+    document = recorded(tmp_path, TRAINER.format(held_out=held_out))
+    assert document["loop"] == "transformers"
+    found = bottleneck(document)
+    assert found is not None
+    assert found.kind == kind
+
+
+DDP = """
+import os, time
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+
+class Rows(Dataset):
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        time.sleep(0.1 * rank)
+        return torch.ones(4), torch.ones(1)
+
+loader = DataLoader(Rows())
+model = DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for x, y in loader:
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_ranks_of_pytorch_that_wait_for_the_input_of_one(tmp_path: Path) -> None:
+    timed = run_timed(
+        tmp_path, DDP, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"
+    )
+    assert timed.code == 0, timed.errors
+    steps = host_steps(timed.records)
+    assert steps is not None
+    found = find_straggler(steps.ranks, {})
+    assert found is not None
+    assert (found.rank, found.cause) == (1, "input")
+    assert f"(DataLoader at train.py:{line_of(DDP, 'loader = ')})" in found.sentence
 
 
 STRAGGLER = """
