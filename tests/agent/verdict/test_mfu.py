@@ -167,6 +167,22 @@ def test_ranks_that_differ_in_precision_or_lack_flops_have_none():
     assert host_mfu(two, [count(0), count(1, flops=None)], []) is None
 
 
+def test_examples_of_the_first_rank_only_are_not_those_of_all():
+    two = [A100, replace(A100, index=1)]
+    assert host_mfu(two, [count(0)], []) is None
+    ranks = [steps(0), steps(1)]
+    assert host_mfu(two, [count(0)], ranks) is None
+    assert host_mfu(two, [count(None)], ranks) is None
+    planned = host_mfu(two, [count(0)], ranks, replace(PLANNED, gpus=2))
+    assert planned == host_mfu(two, [], ranks, replace(PLANNED, gpus=2))
+
+
+def test_one_process_may_count_for_all_its_gpus():
+    found = host_mfu([A100, replace(A100, index=1)], [count()], [])
+    assert found is not None
+    assert found.peak_flops == 624e12
+
+
 def test_hosts_add_up_to_the_share_of_all_their_gpus():
     fast, slow = host_mfu([A100], [count()], []), host_mfu([A100], [count(flops=78e12)], [])
     found = job_mfu([fast, slow])

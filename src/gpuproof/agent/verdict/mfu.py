@@ -59,6 +59,8 @@ def host_mfu(
     """
     counts, steps = [*filter(_is_count, counts)], [*filter(_is_steps, steps)]
     working = [gpu for gpu in gpus if gpu.worked]
+    if _is_incomplete(counts, steps, len(working)):
+        counts = []
     rate = _of_script(counts) or _of_plan(counts, steps, planned, hosts) or _of_framework(steps)
     if rate is None or not working:
         return None
@@ -92,6 +94,15 @@ def job_mfu(hosts: Sequence[Mfu | None]) -> Mfu | None:
     flops = sum(host.flops_per_step for host in known)
     is_bound = any(host.lower_bound for host in known)
     return Mfu(flops_per_s / peak, flops, flops / flops_per_s, peak, first.precision, first.source, is_bound)
+
+
+def _is_incomplete(
+    counts: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], gpus: int
+) -> bool:
+    """Whether not every rank counts its examples: many scripts log on the first rank only."""
+    ranks = len(_by_rank(counts))
+    has_launcher = any(isinstance(count.get("rank"), int) for count in counts)
+    return 0 < ranks < len(_by_rank(steps)) or (has_launcher and ranks < gpus)
 
 
 def _of_script(counts: Sequence[Mapping[str, Any]]) -> _Rate | None:
