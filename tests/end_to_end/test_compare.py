@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from support.cli_sandbox import CliSandbox
+from support.nvml_stub import STAYS, Scenario, build_library
 
 pytestmark = pytest.mark.journey
 
@@ -135,3 +136,25 @@ def test_the_workflow_in_the_documentation_compares_with_the_baseline(
     assert step(local) == 0
     assert step(limits) == 1
     assert "--max-slower 5%: exceeded" in summary.read_text()
+
+
+def test_a_run_with_more_gpu_memory_exceeds_its_limit(
+    sandbox: CliSandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    looks, pid = tmp_path / "looks", tmp_path / "pid"
+    scenario = Scenario(tmp_path / "gpus.txt").seen(looks)
+    sandbox.environment.update(scenario.environment(build_library(tmp_path_factory.getbasetemp() / "stub")))
+    sandbox.write("train.py", STAYS.format(files=[str(pid)], looks=str(looks), count=4))
+    runs: list[str] = []
+    for memory in (3000, 4000):
+        pid.unlink(missing_ok=True)
+        Scenario(tmp_path / "gpus.txt").seen(looks).gpu(0).when_registered(
+            pid, util=87, memory_mib=memory
+        ).write()
+        run = sandbox.run_json("train.py", "--instance-type", "ml.g5.xlarge")["run"]
+        runs.append(run["id"])
+    done = sandbox.gpuproof("compare", *runs, "--max-memory", "+10%")
+    assert done.returncode == 1, done.stderr
+    assert "--max-memory 10%: exceeded: GPU memory +33.3%; the noise is unknown" in done.stdout
+    assert sandbox.gpuproof("compare", *runs, "--max-memory", "+40%").returncode == 0
+    assert sandbox.gpuproof("compare", *reversed(runs), "--max-memory", "0%").returncode == 0
