@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from gpuproof.agent.environments.sagemaker_container import LONGEST_LINE, verdict_line
+from gpuproof.agent.log_markers import VERDICT_MARKER
 from gpuproof.agent.verdict import NO_GPU_EXPECTED, HostReport, Verdict, merge_hosts
 from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.steps import host_steps
@@ -58,7 +60,7 @@ def test_processes_without_ranks_add_up_if_one_follows_the_other():
 
 def test_many_windows_are_merged_without_losing_a_step():
     windows = steps(document(steps=3600, windows=360)).ranks[0].windows
-    assert len(windows) == 90
+    assert len(windows) == 60
     assert sum(window.steps for window in windows) == 3600
     assert windows[-1].ended == 1000 + 900
 
@@ -86,9 +88,10 @@ def test_invalid_parts_of_a_document_are_ignored():
         "windows": [[1], "x", [None] * 5, [2000.0, 5, 2.0, 9.0, -1.0], [2000.0, 5, 2.0, 9.0, 0.0]],
         "median_step_s": "fast",
     }
-    (rank,) = steps(broken).ranks
+    found = steps(broken)
+    (rank,) = found.ranks
     assert rank.loop == "unknown"
-    assert [epoch.epoch for epoch in rank.epochs] == [3]
+    assert [epoch.epoch for epoch in found.epochs] == [3]
     assert rank.locations == {}
     assert [window.own_s for window in rank.windows] == [2.0]
     assert rank.median_step_s is None
@@ -103,6 +106,18 @@ def test_steps_survive_the_json_of_a_verdict_and_the_merge_of_hosts():
     read = Verdict.from_json(json.loads(json.dumps(merged)))
     assert read.steps is not None
     assert read.steps.total.phases["input"] == pytest.approx(15)
+    assert [(epoch.epoch, epoch.phases["input"]) for epoch in read.steps.epochs] == [(0, 7.5), (1, 7.5)]
     assert [rank.rank for host in read.hosts if host.steps for rank in host.steps.ranks] == [0, 1]
     assert read.hosts[1].steps is not None
     assert (read.hosts[1].steps.ranks[0].host, read.hosts[1].steps.ranks[0].windows) == ("algo-2", ())
+
+
+def test_the_verdict_of_a_long_run_on_many_gpus_fits_a_line_of_a_log():
+    ranks = [document(rank, steps=36000, windows=360, input=1 / 3) for rank in range(8)]
+    for each in ranks:
+        each["epochs"] = [{**each["epochs"][0], "epoch": number} for number in range(200)]
+    line = verdict_line(Verdict(NO_GPU_EXPECTED, "CPU.", steps=steps(*ranks)).to_json())
+    assert len(line) < LONGEST_LINE
+    read = Verdict.from_json(json.loads(line.removeprefix(VERDICT_MARKER)))
+    assert read.steps is not None
+    assert len(read.steps.epochs) == 200

@@ -37,7 +37,7 @@ from gpuproof.util.atomic import write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
 LONGEST_LINE = 200_000
-"""Characters of the verdict on one log line; a longer verdict is written without its series. CloudWatch accepts events
+"""Characters of the verdict on one log line; a longer verdict is written without what has a value for each time. CloudWatch accepts events
 of 256 KiB: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html"""
 
 RunJob = Callable[[RunEnvironment, AgentJob, RunState], int]
@@ -163,11 +163,15 @@ class ContainerEnvironment:
 
 
 def verdict_line(verdict: Mapping[str, Any]) -> str:
-    """The verdict on one line, without its series if it would be too long."""
+    """The verdict on one line, without its series, epochs and windows of steps if it would be too long."""
     line = json.dumps(verdict, separators=(",", ":"))
     if len(line) > LONGEST_LINE:
         gpus = [{name: value for name, value in gpu.items() if name != "series"} for gpu in verdict["gpus"]]
-        line = json.dumps({**verdict, "gpus": gpus}, separators=(",", ":"))
+        shorter: dict[str, Any] = {**verdict, "gpus": gpus}
+        if steps := verdict.get("steps"):
+            ranks = [{**rank, "epochs": [], "windows": []} for rank in steps["ranks"]]
+            shorter["steps"] = {**steps, "epochs": [], "ranks": ranks}
+        line = json.dumps(shorter, separators=(",", ":"))
     return VERDICT_MARKER + line
 
 

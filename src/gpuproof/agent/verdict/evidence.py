@@ -149,6 +149,7 @@ class RankSteps:
 
     Args:
         rank: `None` without a launcher.
+        epochs: empty in a verdict, which has their means over the ranks.
         loop: what ran the steps: `pytorch`, `transformers`, `lightning`, `accelerate`, `keras` or `tensorflow`.
         clock: `cuda` (CUDA events) or `cpu`.
         locations: by what they explain: a phase, or `synchronization`.

@@ -20,8 +20,8 @@ from gpuproof.agent.verdict.evidence import (
 _LONGEST_TEXT = 200
 _MOST_SETTINGS = 20
 _MOST_EPOCHS = 200
-_MOST_WINDOWS = 90
-"""A rank writes up to 360; the verdict of a host with eight ranks would have 200 KB of them."""
+_MOST_WINDOWS = 60
+"""A rank writes up to 360; the verdict of a host with eight ranks would have 300 KB of them, and SageMaker's log takes 256 KB."""
 _LOOPS = ("pytorch", "transformers", "lightning", "accelerate", "keras", "tensorflow")
 
 
@@ -45,14 +45,20 @@ def mean_steps(ranks: Sequence[RankSteps]) -> Steps:
     return Steps(
         total=_mean([rank.total for rank in ranks]),
         epochs=tuple(_mean(epochs[number]) for number in sorted(epochs)),
-        ranks=tuple(ranks),
+        # The verdict has the epochs once: of many ranks, they would be most of it.
+        ranks=tuple(replace(rank, epochs=()) for rank in ranks),
     )
 
 
-def job_steps(hosts: Iterable[Steps]) -> Steps | None:
+def job_steps(hosts: Sequence[Steps]) -> Steps | None:
     """The steps of several hosts that work at the same time; the ranks are left with their hosts."""
-    ranks = [rank for steps in hosts for rank in steps.ranks]
-    return replace(mean_steps(ranks), ranks=()) if ranks else None
+    if not hosts:
+        return None
+    epochs: dict[int | None, list[StepTimes]] = {}
+    for steps in hosts:
+        for epoch in steps.epochs:
+            epochs.setdefault(epoch.epoch, []).append(epoch)
+    return Steps(_mean([steps.total for steps in hosts]), tuple(_mean(times) for times in epochs.values()))
 
 
 def _mean(times: Sequence[StepTimes]) -> StepTimes:

@@ -196,7 +196,14 @@ def _phase_share(rank: RankSteps, phase: str) -> float:
 def _gpu_of(rank: RankSteps, facts: HostFacts) -> GpuVerdict | None:
     visible = sorted((gpu for gpu in facts.gpus if not gpu.hidden), key=lambda gpu: gpu.index)
     index = rank.local_rank
-    return visible[index] if index is not None and index < len(visible) else None
+    if index is None:
+        # One process has all GPUs of its host, and waits for the slowest.
+        return max(visible, key=_throttled, default=None)
+    return visible[index] if index < len(visible) else None
+
+
+def _throttled(gpu: GpuVerdict) -> float:
+    return max((share for reason, share in gpu.throttle.items() if reason in TROUBLING), default=0.0)
 
 
 def _lowered_clock(
