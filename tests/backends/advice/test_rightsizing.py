@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.verdict import Bottleneck, Expectation, HostReport, Verdict, judge, merge_hosts
+from gpuproof.agent.verdict.limiting_phase import Machine, with_limiting_phase
+from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.backends.advice.rightsizing import Rightsizing, rightsize
 from gpuproof.catalogue import Catalogue
 from gpuproof.gpu.processes import BusyProcess, CpuUse
 from support.gpu_timelines import JOB, Timeline, cpu, gpu, watched
+from support.step_documents import document
 
 CATALOGUE = Catalogue.load()
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
@@ -158,3 +161,19 @@ def test_an_imbalance_does_not_count_as_a_reason_to_wait():
     verdict = run(busy(95), gpu(), gpu(), gpu(), cpu=cpu(2.0))
     uneven = Bottleneck("imbalance", "", {})
     assert advice(replace(verdict, bottlenecks=(uneven,))) is not None
+
+
+def with_steps(verdict: Verdict, **shares: float) -> Verdict:
+    telemetry = watched(600, *[busy(20)] * 4, cpu=INPUT, cpu_count=48)
+    steps = host_steps([document(steps=2000, **shares)])
+    machine = Machine(600.0, 48, 5.0, verdict.gpus, telemetry.waiting)
+    return replace(verdict, bottlenecks=with_limiting_phase(verdict.bottlenecks, steps, machine))
+
+
+def test_the_advice_is_the_same_if_the_steps_show_the_waiting_for_input():
+    verdict = run(*[busy(20)] * 4)
+    assert advice(with_steps(verdict, input=0.7)) == advice(verdict)
+
+
+def test_waiting_for_evaluation_leads_to_no_advice():
+    assert advice(with_steps(run(*[busy(20)] * 4), evaluation=0.7)) is None

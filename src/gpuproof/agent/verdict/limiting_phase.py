@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuproof.agent.verdict.bottlenecks import ALL_CORES, DISK, GUESSES, ONE_CORE, Cause, waiting_cause
@@ -70,6 +71,8 @@ def with_limiting_phase(
     limit = limiting_phase(steps, machine) if steps is not None else None
     if limit is None:
         return tuple(found)
+    guess = next((bottleneck.kind for bottleneck in found if bottleneck.kind in GUESSES), None)
+    limit = replace(limit, numbers={**limit.numbers, "while": guess})
     said = {*GUESSES, limit.kind}
     return (limit, *(bottleneck for bottleneck in found if bottleneck.kind not in said))
 

@@ -144,7 +144,8 @@ class Bottleneck:
         kind: what the steps show: `input`, `copy`, `launch-bound`, `synchronization`, `communication`, `evaluation`,
             `checkpoint` or `straggler`. Without steps, `one-core`, `all-cores`, `disk` or `unexplained`. `shm`,
             `throttling`; `imbalance` between GPUs; with several hosts, `start-skew` or `end-skew` between them.
-        numbers: of what the steps show, `share` of their time, `seconds` and `run_share` of the run's.
+        numbers: of what the steps show, `share` of their time, `seconds` and `run_share` of the run's, and `while`: what
+            it would be without steps, or `None` if the GPUs hardly waited.
         host: the host where it was measured; `None` in the verdict of a single host, or if it concerns all hosts.
         head: the beginning of `sentence` that says what was lost and how much, such as `input wait 41%`.
     """

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuproof.agent.verdict import PARTLY_USED, USED, Verdict
+from gpuproof.agent.verdict import PARTLY_USED, USED, Bottleneck, Verdict
 from gpuproof.catalogue import Catalogue, InstanceQuery
 from gpuproof.catalogue.model import Instance, JobKind, Price
 from gpuproof.units import CountRange
@@ -137,7 +137,7 @@ class _Needs:
 
     @staticmethod
     def of(verdict: Verdict, count: int) -> _Needs | None:
-        kinds = {bottleneck.kind for bottleneck in verdict.bottlenecks}
+        kinds = {_waiting_kind(bottleneck) for bottleneck in verdict.bottlenecks}
         working = [gpu for gpu in verdict.gpus if gpu.worked]
         hosts: dict[str | None, list[float]] = {}
         for gpu in working:
@@ -159,6 +159,16 @@ class _Needs:
             waits_for_input=bool(kinds & _INPUT),
             all_cores_busy="all-cores" in kinds,
         )
+
+
+def _waiting_kind(bottleneck: Bottleneck) -> str | None:
+    """What the CPU and the storage did while the GPUs waited; of waiting for anything but input, nobody knows what helps."""
+    if bottleneck.head is None:
+        return bottleneck.kind
+    meanwhile = bottleneck.numbers.get("while")
+    if not isinstance(meanwhile, str):
+        return None
+    return meanwhile if bottleneck.kind == "input" else "unexplained"
 
 
 def _is_certain(verdict: Verdict, current: Instance, count: int) -> bool:
