@@ -136,6 +136,18 @@ def test_events_that_never_come_end_the_recording(
     assert "pending" in recorder.document()["notes"][0]
 
 
+def test_a_long_evaluation_keeps_few_events(recorder: Recorder, gpu: Gpu) -> None:
+    step(recorder, "forward")
+    recorder.begin("evaluation")
+    for _ in range(5000):
+        recorder.begin("forward")
+        recorder.end("forward")
+        gpu.reach(*([1.0] * len(gpu.queued)))
+    recorder.end("evaluation")
+    assert recorder.active
+    assert gpu.events < 1000
+
+
 def test_changes_of_the_ledger_keep_their_place(gpu: Gpu) -> None:
     ledger = Ledger()
     clock = CudaClock(SimpleNamespace(cuda=gpu), ledger)

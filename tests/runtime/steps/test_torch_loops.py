@@ -344,3 +344,23 @@ failures[0]()
 
 def test_a_script_that_trains_nothing_writes_nothing(tmp_path: Path, time_steps: TimedScripts) -> None:
     assert time_steps(tmp_path, f"{HEAD}model(torch.ones(1, 8)).sum().item()").records == []
+
+
+def test_optimizers_of_older_versions_of_pytorch(tmp_path: Path) -> None:
+    code = f"""
+import os, sys, torch
+# Until 2.0, there are no hooks of all optimizers.
+optimizers = sys.modules["torch.optim.optimizer"]
+del optimizers.register_optimizer_step_pre_hook, optimizers.register_optimizer_step_post_hook
+del torch.cuda.is_current_stream_capturing
+os.environ["GPUPROOF_STEPS"] = os.path.abspath("steps")
+from gpuproof.runtime.steps.install import install
+install("torch_hooks", torch)
+{HEAD}
+for epoch in range(2):
+    for x, y in DataLoader(data, 8):{STEP}
+"""
+    timed = run_timed(tmp_path, code, hooks=False)
+    assert timed.code == 0, timed.errors
+    assert timed.record["steps"] == 7
+    assert timed.record["phases"]["optimizer"] > 0

@@ -9,6 +9,7 @@ from typing import Any, Callable
 from gpuproof.runtime.steps.ledger import Ledger
 
 _MOST_PENDING = 20_000
+_LOOK_EVERY = 200
 _WAIT_S = 2.0
 
 
@@ -32,6 +33,7 @@ class CudaClock:
             torch.cuda, "is_current_stream_capturing", lambda: False
         )
         self._free: list[Any] = []
+        self._look_at = _LOOK_EVERY
         self._pending: deque[tuple[Any | None, str, Callable[[], None] | None]] = deque()
         self._last: Any | None = self._record()
 
@@ -39,6 +41,9 @@ class CudaClock:
         # Events in a graph that is being captured have no time.
         if self._capturing():
             return
+        if len(self._pending) >= self._look_at:
+            self.poll()  # a long evaluation ends no step
+            self._look_at = len(self._pending) + _LOOK_EVERY
         if len(self._pending) >= _MOST_PENDING:
             raise RuntimeError(f"{_MOST_PENDING} CUDA events are pending")
         self._pending.append((self._record(), phase, None))
