@@ -123,3 +123,21 @@ print(history.history)
     assert (timed.code, untimed.code) == (0, 0), timed.errors
     assert timed.output == untimed.output
     assert timed.record["steps"] == 8
+
+
+def test_a_training_after_one_that_failed_is_recorded_as_usual(tmp_path: Path) -> None:
+    failing = """
+class Fail(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        raise ValueError
+
+try:
+    model.fit(data, verbose=0, callbacks=[Fail()])
+except ValueError:
+    pass
+"""
+    code = SLOW_DATASET.replace("model.fit", f"{failing}model.fit")
+    document = recorded(tmp_path, code)
+    assert document["notes"] == []
+    assert document["steps"] == 60
+    assert share(document, "input") > 0.5

@@ -77,7 +77,7 @@ class KerasHooks:
             ("on_epoch_end", self._epoch_end, None),
             ("on_train_end", self._train_end, None),
         ):
-            _around(callbacks, name, before, after)
+            _around(self._recorder, callbacks, name, before, after)
         self._time_checkpoints()
         self._time_evaluation()
         self._time_logs()
@@ -99,7 +99,8 @@ class KerasHooks:
     def _train_begin(self, callbacks: Any) -> None:
         recorder = self._recorder
         recorder.loop = "keras"
-        self._open.clear()
+        # A training that an exception ended may be followed by another one.
+        self._end("forward")
         self._fit_place = script_place(caller())
         self._input = self._describe_input()
         self._in_fit = True
@@ -158,7 +159,7 @@ class KerasHooks:
         ):
             kind = self._class(name, *modules)
             if kind is not None:
-                _around(kind, "__init__", _remember_place, None)
+                _around(self._recorder, kind, "__init__", _remember_place, None)
                 self._time_saving(kind, "_save_model", name)
         model = self._class("Model", "models.model", "engine.training")
         for method in ("save", "save_weights", "export"):
@@ -245,7 +246,7 @@ class KerasHooks:
         ):
             kind = self._class(name, module)
             if kind is not None:
-                _around(kind, "__init__", None, self._remember_epochs)
+                _around(self._recorder, kind, "__init__", None, self._remember_epochs)
                 self._time_next(kind)
 
     def _remember_epochs(self, epochs: Any, *_: Any) -> None:
@@ -302,7 +303,7 @@ def _remember_place(one: Any, *_: Any) -> None:
         setattr(one, _PLACE, place)
 
 
-def _around(owner: Any, method: str, before: Any, after: Any) -> None:
+def _around(recorder: Recorder, owner: Any, method: str, before: Any, after: Any) -> None:
     """Call functions with the arguments of a method before and after it."""
     original = getattr(owner, method, None)
     if original is None:
@@ -311,10 +312,10 @@ def _around(owner: Any, method: str, before: Any, after: Any) -> None:
     @functools.wraps(original)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         if before is not None:
-            before(*arguments)
+            recorder.guard(method, before, *arguments)
         result = original(*arguments, **options)
         if after is not None:
-            after(*arguments)
+            recorder.guard(method, after, *arguments)
         return result
 
     setattr(owner, method, wrapped)

@@ -140,10 +140,10 @@ class TensorFlowHooks:
         def fetch(iterator: Any, *arguments: Any, **options: Any) -> Any:
             if recorder.inside(phase) or not self.is_recorded():
                 if self._fetching is not None:
-                    self._fetching.describe(iterator)
+                    recorder.guard("pipeline", self._fetching.describe, iterator)
                 return original(iterator, *arguments, **options)
             outer = self._fetching
-            one = outer or (None if self.in_fit else self._open_pass(iterator))
+            one = outer or (None if self.in_fit else recorder.guard("pass", self._open_pass, iterator))
             self._fetching = one
             began = recorder.now()
             recorder.begin(phase)
@@ -157,13 +157,13 @@ class TensorFlowHooks:
                 recorder.end(phase)
                 self._fetching = outer
                 if is_exhausted and one is not None and outer is None:
-                    self._close_pass(iterator)
+                    recorder.guard("pass", self._close_pass, iterator)
             waited = recorder.now() - began if phase == "input" else 0.0
             if one is None:
                 self._waited += waited
                 return batch
             one.seconds += waited
-            one.describe(iterator)
+            recorder.guard("pipeline", one.describe, iterator)
             if outer is None:
                 one.count += 1
                 one.place = one.place or script_place(caller())
@@ -221,7 +221,7 @@ class TensorFlowHooks:
                 recorder.end("forward")
                 self._functions.pop()
                 if getattr(function, "_gpuproof_trains", False):
-                    self.step()
+                    recorder.guard("step", self.step)
 
         kind.__call__ = call
 
@@ -287,7 +287,7 @@ class TensorFlowHooks:
             finally:
                 recorder.end("optimizer")
                 if not self.in_fit and not self._functions:
-                    self.step()
+                    recorder.guard("step", self.step)
 
         setattr(optimizer, method, update)
 
@@ -300,7 +300,7 @@ class TensorFlowHooks:
         def read(tensor: Any) -> Any:
             if not recorder.steps or threading.get_ident() != self._thread:
                 return original(tensor)
-            frame = self._reader(caller())
+            frame = recorder.guard("read", self._reader, caller())
             if frame is None:
                 return original(tensor)
             began, is_outside = recorder.now(), recorder.is_outside
