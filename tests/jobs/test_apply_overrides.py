@@ -170,3 +170,9 @@ def test_a_processing_job_takes_no_launcher() -> None:
     with pytest.raises(UsageError, match="only training jobs are distributed"):
         override_job(job, Overrides(distribution="mpi"), CWD)
     assert override_job(job, Overrides(stall_timeout="20m"), CWD).stall_timeout == Duration(1200)
+
+
+def test_steps_are_timed_unless_a_flag_says_no() -> None:
+    job = training()
+    assert job.step_times
+    assert not override_job(job, Overrides(step_times=False), CWD).step_times

@@ -76,6 +76,11 @@ def test_ranks_know_their_host_and_where_to_report(reaper: Reaper) -> None:
     assert "GPUPROOF_RANK_REPORTS" not in environment(reaper)
 
 
+def test_steps_are_timed_unless_the_job_says_no(reaper: Reaper) -> None:
+    assert environment(reaper)["GPUPROOF_STEPS"] == "/run/steps"
+    assert "GPUPROOF_STEPS" not in environment(reaper, replace(JOB, step_times=False))
+
+
 class TestRegion:
     """The AWS region that the script's libraries use."""
 

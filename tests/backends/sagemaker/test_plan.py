@@ -338,9 +338,11 @@ def test_every_host_gets_the_launcher_and_a_key_that_is_not_shown(sandbox: SageM
         instance_count=2,
         distribution={"launcher": "torchrun", "max_restarts": 2},
         stall_timeout="20m",
+        step_times=False,
     )
     plan = sandbox.backend().plan(job)
     sent = plan.agent_job(plan.target)
+    assert not sent.step_times
     assert (sent.launcher, sent.max_restarts, sent.stall_timeout) == ("torchrun", 2, 1200.0)
     assert len(sent.cluster_key) == 64
     shown = dict(plan.describe())
