@@ -87,14 +87,15 @@ class Notify(StrictModel):
     """Who is notified from the host when the job stalls, leaves a GPU unused, fails, or costs more than `cost`."""
 
     topic: Annotated[
-        str | None, AfterValidator(check_topic), Option("ARN", flag="--notify-topic", group=JOB)
+        Annotated[str, AfterValidator(check_topic)] | None, Option("ARN", flag="--notify-topic", group=JOB)
     ] = Field(
         default=None,
         description="SNS topic that is notified if the job stalls, leaves a GPU unused or fails.",
         examples=["arn:aws:sns:us-east-1:123456789012:runs"],
     )
     webhook: Annotated[
-        str | None, AfterValidator(check_webhook), Option("VARIABLE", flag="--notify-webhook", group=JOB)
+        Annotated[str, AfterValidator(check_webhook)] | None,
+        Option("VARIABLE", flag="--notify-webhook", group=JOB),
     ] = Field(
         default=None,
         description="Environment variable with the address of a webhook (Slack, Teams, Discord) that is notified likewise.",
