@@ -75,12 +75,12 @@ def nccl_rank(rank: int, seconds: float) -> None:
 def waits_in_nccl(seconds: float) -> None:
     import socket
 
-    import torch
+    from torch.multiprocessing.spawn import spawn
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         os.environ["ACTIVITY_PORT"] = str(free.getsockname()[1])
-    torch.multiprocessing.spawn(nccl_rank, (seconds,), 2)
+    spawn(nccl_rank, (seconds,), 2)
 
 
 def gpus_for_nccl() -> int:

@@ -154,3 +154,11 @@ def test_a_straggler_lets_the_other_rank_wait(tmp_path: Path) -> None:
     assert max(second["phases"], key=second["phases"].get) == "input"
     assert first["own_step_s"] < second["own_step_s"]
     assert first["steps"] == second["steps"] == 15
+
+
+def test_the_precision_of_accelerate_is_that_of_its_autocast(
+    tmp_path: Path, time_steps: TimedScripts
+) -> None:
+    mixed = ACCELERATE.replace("Accelerator(cpu=True)", "Accelerator(cpu=True, mixed_precision='bf16')")
+    timed = time_steps(tmp_path, prepare("Rows(16, 1)", "Rows(4, 1)") + mixed)
+    assert timed.record["precision"] == "bf16"

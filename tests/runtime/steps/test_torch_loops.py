@@ -364,3 +364,27 @@ for epoch in range(2):
     assert timed.code == 0, timed.errors
     assert timed.record["steps"] == 7
     assert timed.record["phases"]["optimizer"] > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "head", "precision"),
+    [
+        ("", "", "float32"),
+        ("model.bfloat16(); data.tensors = (data.tensors[0].bfloat16(), data.tensors[1])", "", "bfloat16"),
+        ("", "with torch.autocast('cpu', torch.bfloat16):", "bfloat16"),
+    ],
+    ids=["parameters", "bfloat16", "autocast"],
+)
+def test_the_precision_is_that_of_autocast_or_else_of_the_parameters(
+    tmp_path: Path, time_steps: TimedScripts, before: str, head: str, precision: str
+) -> None:
+    loop = f"""
+for x, y in DataLoader(data, batch_size=8):
+    optimizer.zero_grad()
+    {head or "if True:"}
+        loss = cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+    timed = time_steps(tmp_path, f"{HEAD}{before}{loop}")
+    assert timed.record["precision"] == precision

@@ -104,6 +104,9 @@ def _name_loop(
     def named(*args: Any, **kwargs: Any) -> Any:
         if only_of is None or recorder.loop in only_of:
             recorder.loop = loop
+            # Accelerate begins autocast within the model's call.
+            if getattr(args[0], "mixed_precision", "no") != "no":
+                recorder.precision = str(args[0].mixed_precision)
         return original(*args, **kwargs)
 
     setattr(owner, method, named)

@@ -124,6 +124,8 @@ class TorchLoop:
             elif self._stepped:
                 return "evaluation"
             return "forward"
+        if self.recorder.precision is None:
+            self.recorder.precision = _precision(self.torch, model)
         # After a single batch, a model without gradients may also be the teacher of the one that is trained.
         if self._passes and self._passes[-1].without_gradients > 1 and self._passes[-1].batches > 1:
             self._close()
@@ -213,6 +215,20 @@ class TorchLoop:
         # Keras on PyTorch makes a loader of its own from what the script passes to `fit`.
         if self.recorder.loop != "keras":
             self.recorder.locate("input", "DataLoader", loader.place, loader.settings, seconds, count)
+
+
+def _precision(torch: Any, model: Any) -> str | None:
+    """The precision of a model's products, such as `bfloat16`: that of autocast, or else of its first parameter."""
+    parameter = next(model.parameters(), None)
+    if parameter is None:
+        return None
+    dtype, device = parameter.dtype, parameter.device.type
+    if hasattr(torch, "get_autocast_dtype"):  # PyTorch 2.4
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+    elif device == "cuda" and torch.is_autocast_enabled():
+        dtype = torch.get_autocast_gpu_dtype()
+    return str(dtype).rpartition(".")[2]
 
 
 _SETTINGS = ("num_workers", "batch_size", "pin_memory", "prefetch_factor", "persistent_workers")
