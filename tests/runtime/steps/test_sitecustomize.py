@@ -28,7 +28,13 @@ def run(
     )
 
 
-PYTHONS = [sys.executable, *map(str, OLDEST[:1])]
+NEWEST = sorted(Path.home().glob(".pyenv/versions/3.13.*/bin/python3.13"))
+PYTHONS = [sys.executable, *map(str, (*OLDEST[:1], *NEWEST[:1]))]
+TOO_OLD = [
+    str(path)
+    for name in ("2.7", "3.6", "3.8")
+    for path in sorted(Path.home().glob(f".pyenv/versions/{name}.*/bin/python{name}"))[:1]
+]
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -88,3 +94,10 @@ def test_a_failing_hook_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("")  # has nothing that the hooks look for
     done = run(tmp_path, "import torch\nprint('trained')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", "")
+
+
+@pytest.mark.parametrize("python", TOO_OLD)
+def test_an_older_python_runs_as_before(tmp_path: Path, python: str) -> None:
+    (tmp_path / "torch.py").write_text("print('imported')")
+    done = run(tmp_path, "import json, torch\n", python=python)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "imported\n", "")

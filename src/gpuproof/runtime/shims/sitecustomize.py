@@ -86,6 +86,7 @@ def _run_environments_own():
         spec.loader.exec_module(module)
 
 
-if os.environ.get(_FOLDER_VARIABLE):
+# Programs of the script may run in an older Python, even 2.7.
+if os.environ.get(_FOLDER_VARIABLE) and sys.version_info >= (3, 9):
     sys.meta_path.insert(0, _Finder())
 _run_environments_own()
