@@ -305,6 +305,12 @@ for epoch in range(2):
 copy.deepcopy(model)
 pickle.loads(pickle.dumps(model))
 assert b"gpuproof" not in pickle.dumps(model)
+for function in (
+    *(torch.save, torch.autograd.backward, torch.cuda.synchronize, torch.Tensor.to, torch.Tensor.item),
+    *(torch.distributed.all_reduce, torch.nn.Module.__call__),
+):
+    assert pickle.loads(pickle.dumps(function)) is function
+copy.deepcopy(DataLoader(data, 8)), pickle.loads(pickle.dumps(DataLoader(data, 8)))
 torch.jit.script(model)
 torch.jit.trace(model, x)
 torch.fx.symbolic_trace(model)

@@ -20,11 +20,7 @@ def install(torch: ModuleType, loop: TorchLoop) -> None:
     """Replace the functions of `torch.distributed`, and watch the end of backward passes while it is in use."""
     distributed: Any = torch.distributed
     for name in _COLLECTIVES:
-        original = getattr(distributed, name, None)
         replace_timed(loop.recorder, distributed, name, "communication", f"{name}()")
-        # Its other functions, and libraries, call it there.
-        if getattr(distributed.distributed_c10d, name, None) is original:
-            setattr(distributed.distributed_c10d, name, getattr(distributed, name))
     # Broadcasts the buffers of rank 0 before each forward pass.
     replace_timed(
         loop.recorder,

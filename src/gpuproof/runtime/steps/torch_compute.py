@@ -46,6 +46,7 @@ def _replace_call(torch: Any, loop: TorchLoop) -> None:
             recorder.end(phase)
             state.inside = False
 
+    __call__.__qualname__ = "Module.__call__"  # as pickle finds it
     module_class.__call__ = __call__
 
 

@@ -61,6 +61,17 @@ def replace_timed(recorder: Recorder, owner: Any, name: str, phase: str, what: s
             recorder.locate(phase, what, caller(), seconds=perf_counter() - began)
 
     setattr(owner, name, timed)
+    # Where it is defined, which is where pickle looks for it.
+    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    if home is not None and getattr(home, name, None) is original:
+        setattr(home, name, timed)
+
+
+def _replace_method(torch: Any, name: str, original: Any, replacement: Callable[..., Any]) -> None:
+    method = functools.wraps(original)(replacement)
+    # As pickle finds it, also where there are no hooks.
+    method.__module__, method.__qualname__ = "torch", f"Tensor.{name}"
+    setattr(torch.Tensor, name, method)
 
 
 def _replace_copy(torch: Any, loop: TorchLoop, name: str) -> None:
@@ -68,7 +79,6 @@ def _replace_copy(torch: Any, loop: TorchLoop, name: str) -> None:
     recorder, original = loop.recorder, getattr(torch.Tensor, name)
     goes_to_gpu = {"to": _to_gpu(torch), "copy_": _copies_to_gpu, "cuda": _is_on_host}[name]
 
-    @functools.wraps(original)
     def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not loop.uses_cuda or not recorder.active or not recorder.is_training_thread():
             return original(self, *args, **kwargs)
@@ -85,7 +95,7 @@ def _replace_copy(torch: Any, loop: TorchLoop, name: str) -> None:
             settings = recorder.guard(name, _copy_settings, source)
             recorder.locate("copy", f".{name}()", caller(), settings, seconds)
 
-    setattr(torch.Tensor, name, copy)
+    _replace_method(torch, name, original, copy)
 
 
 def _to_gpu(torch: Any) -> Callable[[Any, Any, Any], Any]:
@@ -141,7 +151,7 @@ def _replace_waiting(torch: Any, loop: TorchLoop, name: str, what: str) -> None:
         return watched(self) if loop.reads_values else original(self)
 
     replacement = with_arguments if name in _WITH_ARGUMENTS else without
-    setattr(torch.Tensor, name, functools.wraps(original)(replacement))
+    _replace_method(torch, name, original, replacement)
 
 
 def _replace_synchronize(torch: Any, loop: TorchLoop) -> None:
