@@ -257,7 +257,7 @@ def test_any_output_comes_through_byte_for_byte(sandbox: CliSandbox, script: str
 def test_a_full_disk_ends_in_words_and_not_in_silence(sandbox: CliSandbox) -> None:
     disk = sandbox.project.parent / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", disk], check=True)
     try:
         sandbox.environment["GPUPROOF_STATE_DIR"] = str(disk)
         sandbox.write("train.py", "open('/opt/ml/model/w', 'wb').write(b'x' * 10_000_000)")
