@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 import pytest
 
 from gpuproof.runtime.steps.cuda_clock import CudaClock
 from gpuproof.runtime.steps.ledger import Ledger
 from gpuproof.runtime.steps.recorder import Recorder
+from support.optional_packages import skip_without
 from support.timed_scripts import run_timed
 
 
@@ -161,6 +163,23 @@ def test_changes_of_the_ledger_keep_their_place(gpu: Gpu) -> None:
     gpu.reach(0, 1)
     clock.poll()
     assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize(("file", "counts"), [("train.py", True), ("torch/amp/grad_scaler.py", False)])
+def test_values_that_grad_scaler_reads_are_no_synchronization_of_the_script(
+    tmp_path: Path, file: str, counts: bool
+) -> None:
+    skip_without("torch")
+    import torch
+
+    from gpuproof.runtime.steps.torch_loop import TorchLoop
+
+    loop = TorchLoop(torch, Recorder(str(tmp_path)))
+    loop.uses_cuda = True
+    frames: list[FrameType] = []
+    code = compile("frames.append(sys._getframe())", file, "exec")
+    exec(code, {"frames": frames, "sys": sys})
+    assert loop.may_wait(SimpleNamespace(is_cuda=True), frames[0]) is counts
 
 
 @pytest.mark.gpu

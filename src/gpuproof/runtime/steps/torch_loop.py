@@ -166,7 +166,9 @@ class TorchLoop:
     def may_wait(self, tensor: Any, frame: FrameType) -> bool:
         """Whether reading a tensor's value waits for a GPU; on the CPU, whether the script's own loop reads one."""
         if self.uses_cuda:
-            return tensor.is_cuda and self.recorder.is_training_thread()
+            # GradScaler has to know whether gradients overflowed.
+            is_scaler = frame.f_code.co_filename.endswith("grad_scaler.py")
+            return tensor.is_cuda and not is_scaler and self.recorder.is_training_thread()
         return self._stepped_once() and is_script(frame.f_code) and not self.recorder.inside("input")
 
     def on_wait(self, what: str, frame: FrameType, seconds: float) -> None:
