@@ -18,6 +18,7 @@ from gpuproof.gpu.nvml import Nvml, NvmlUnavailable
 
 GPU_TESTS = (
     "tests/gpu/test_real_gpu.py",
+    "tests/runtime/steps/test_cuda_clock.py",
     "tests/doctor/test_real_gpu.py",
     "tests/end_to_end/test_examples.py",
     "tests/bench/test_serve_gpu.py",

@@ -115,12 +115,12 @@ class Monitor:
             steps: the folder with what its processes have recorded of their steps.
             driver: the driver library that the script loaded, if the agent chose it.
         """
-        step_documents = list(_read_documents(steps, _LONGEST_STEPS))
+        step_documents = list(read_documents(steps, _LONGEST_STEPS))
         recorded = host_steps(step_documents)
         verdict = judge(self._expectation, self._of_host(telemetry), recorded, has_peers=self._has_peers)
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
-        counts = list(_read_documents(throughput, _LONGEST_COUNTS))
+        counts = list(read_documents(throughput, _LONGEST_COUNTS))
         return replace(
             _with_steps(verdict, telemetry, recorded),
             throughput=host_throughput(counts),
@@ -182,7 +182,7 @@ def _with_steps(verdict: Verdict, telemetry: Telemetry, steps: Steps | None) -> 
     return replace(verdict, steps=steps, bottlenecks=with_limiting_phase(verdict.bottlenecks, steps, machine))
 
 
-def _read_documents(folder: Path, longest: int) -> Iterator[Mapping[str, Any]]:
+def read_documents(folder: Path, longest: int) -> Iterator[Mapping[str, Any]]:
     """What the script's processes wrote into a folder, of at most this many bytes each."""
     with suppress(OSError):
         for path in sorted(folder.glob("*.json"))[:_MOST_DOCUMENTS]:

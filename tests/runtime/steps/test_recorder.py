@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.monitor import _read_documents
+from gpuproof.agent.monitor import read_documents
 from gpuproof.agent.verdict import evidence
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.runtime.steps.ledger import PHASES, Ledger
@@ -225,7 +225,7 @@ def test_the_agent_reads_what_is_written(training: Training) -> None:
     (training.folder / "1.json").write_text("[1")
     (training.folder / "2.json").write_text('{"version": 99}')
     documents: list[Any] = [
-        document for document in _read_documents(training.folder, 1 << 20) if document["version"] == 1
+        document for document in read_documents(training.folder, 1 << 20) if document["version"] == 1
     ]
     assert [document["pid"] for document in documents] == [os.getpid()]
     steps = host_steps(documents)
