@@ -217,3 +217,15 @@ def test_low_clocks_of_an_idle_gpu_are_no_throttling():
 
 def test_the_reasons_for_throttling_are_words():
     assert throttle_reasons(0x48) == ("hardware slowdown", "thermal slowdown (hardware)")
+
+
+def test_memory_errors_are_counted_whether_corrected_or_not(scenario: Scenario):
+    scenario.gpu(0).health(0, ecc_volatile=2, ecc_corrected=40).write()
+    with Nvml.open() as open_nvml:
+        assert open_nvml.with_ecc_errors(open_nvml.read(0)).ecc_errors == 42
+
+
+def test_a_gpu_without_ecc_counts_no_memory_errors(scenario: Scenario):
+    scenario.gpu(0).write()
+    with Nvml.open() as open_nvml:
+        assert open_nvml.with_ecc_errors(open_nvml.read(0)).ecc_errors is None

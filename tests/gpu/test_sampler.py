@@ -338,3 +338,16 @@ def test_the_last_sample_has_no_counters_if_it_comes_too_soon(scenario: Scenario
     time.now -= 0.95
     watching.stop()
     assert [sample.gpus[0].counters is not None for sample in taken[-2:]] == [True, False]
+
+
+def test_memory_errors_of_the_run_are_counted_and_not_those_before(scenario: Scenario):
+    scenario.gpu(0).at(5, util=90, memory_mib=8000, power_w=250, processes={ME: 7900})
+    scenario.health(0, ecc_volatile=0, ecc_corrected=7)
+
+    def fail_later(sample: Sample) -> None:
+        if 5 <= sample.t < 6:
+            scenario.health(0, ecc_volatile=0, ecc_corrected=9).write()
+
+    telemetry = watch(scenario, 10, fail_later)
+    assert telemetry.gpus[0].ecc_errors == 2
+    assert judge(ONE, telemetry).gpus[0].ecc_errors == 2

@@ -129,6 +129,7 @@ class _GpuAggregator:
         self._own_intensity = IntensityStats()
         self._device_intensity = IntensityStats()
         self._idle_power_w: float | None = None
+        self._ecc_errors_before: int | None = None
         self._least_memory: int | None = None
         self._own_pids: frozenset[int] = frozenset()
         self._begun = False
@@ -168,6 +169,7 @@ class _GpuAggregator:
             last_memory=reading.memory_used,
             memory_rise=self._memory_rise(reading),
             energy_j=self._energy(dt, reading, is_others=bool(others) and not own),
+            ecc_errors=self._new_ecc_errors(reading),
             readable_s=self._sum.readable_s + dt,
             lost_at_s=None,
             processes_listed=self._sum.processes_listed or reading.processes is not None,
@@ -251,6 +253,13 @@ class _GpuAggregator:
             baseline_reserved=reading.memory_reserved is not None,
             others_at_baseline=others,
         )
+
+    def _new_ecc_errors(self, reading: GpuReading) -> int | None:
+        if (count := reading.ecc_errors) is None:
+            return self._sum.ecc_errors
+        if self._ecc_errors_before is None or count < self._ecc_errors_before:  # a reset of the GPU
+            self._ecc_errors_before = count
+        return count - self._ecc_errors_before
 
     def _energy(self, dt: float, reading: GpuReading, *, is_others: bool) -> float | None:
         if reading.power_w is None or is_others:

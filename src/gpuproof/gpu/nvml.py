@@ -32,6 +32,10 @@ _THROTTLE_REASONS = (
     (0x100, "display clocks"),
 )
 _SM_CLOCK = 1
+_ECC_KINDS = (0, 1)
+"""Corrected and uncorrected errors (nvmlMemoryErrorType_t)."""
+_VOLATILE = 0
+"""Since the driver was loaded (nvmlEccCounterType_t)."""
 _PCIE_COUNTERS = (0, 1)
 """Sent and received, in KB/s."""
 _NO_INSTANCE = 0xFFFFFFFF
@@ -85,6 +89,7 @@ class GpuReading:
         gpu_instances: (process id, MIG instance) of those processes, for a GPU in MIG mode.
         counters: its performance counters since the reading before.
         pcie_bytes_per_s: read and written over PCIe; measured only where there are no `counters`.
+        ecc_errors: memory errors since the driver was loaded, corrected or not; read once a minute.
         error: why the GPU could not be read at all.
     """
 
@@ -102,6 +107,7 @@ class GpuReading:
     gpu_instances: tuple[tuple[int, int], ...] = ()
     counters: Counters | None = None
     pcie_bytes_per_s: float | None = None
+    ecc_errors: int | None = None
     error: str | None = None
 
 
@@ -244,6 +250,21 @@ class Nvml:
                 shares.setdefault(int(sample.pid), []).append(int(sample.smUtil))
         means = tuple((pid, round(sum(values) / len(values))) for pid, values in sorted(shares.items()))
         return replace(reading, process_utilization=means)
+
+    def with_ecc_errors(self, reading: GpuReading) -> GpuReading:
+        """Add the memory errors that the GPU has had since its driver was loaded; unchanged if it does not count them."""
+        handle = self._handles[reading.index]
+        if isinstance(handle, str) or reading.error is not None:
+            return reading
+        p, read_field = self._pynvml, _Caller(self._unsupported, reading.index)
+        counts = [
+            read_field(
+                f"ecc {kind}", lambda kind=kind: p.nvmlDeviceGetTotalEccErrors(handle, kind, _VOLATILE)
+            )
+            for kind in _ECC_KINDS
+        ]
+        known = [count for count in counts if count is not None]
+        return replace(reading, ecc_errors=sum(known)) if known else reading
 
     def counts_performance(self, index: int) -> bool:
         """Whether a GPU has performance counters that NVML reads."""

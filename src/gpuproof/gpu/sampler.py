@@ -23,6 +23,8 @@ from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 EARLY_S = 3.0
 """Intervals at the start with four samples each, so that even a script of two seconds is measured."""
 _STOP_TIMEOUT_S = 10.0
+_ECC_SAMPLES = 60
+"""Memory errors are counted in one of so many samples, and in the last one."""
 _MIN_COUNTER_S = 0.1
 """Performance counters are refreshed about so often. Source: NVML, nvmlGpmMetricsGet."""
 FIRST_READING_TIMEOUT_S = 3.0
@@ -207,6 +209,8 @@ class Sampler:
         counted = reading.counters is not None or self._nvml.counts_performance(index)
         if turn and reading.utilization and not counted:
             reading = self._nvml.with_pcie(reading)
+        if self._samples % _ECC_SAMPLES == 0 or self._stopping.is_set():
+            reading = self._nvml.with_ecc_errors(reading)
         own = sum(pid in tree for pid, _ in reading.processes or ())
         if own and own < len(reading.processes or ()):
             now_us = int(time.time() * 1e6)

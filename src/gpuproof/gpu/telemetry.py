@@ -97,6 +97,7 @@ class GpuTelemetry:
         baseline_utilization: percent at the first reading; None if unknown.
         last_memory: bytes in use at the last reading.
         memory_rise: the largest rise of the bytes in use, from a reading to a later one.
+        ecc_errors: memory errors during the run, corrected or not; `None` if it does not count them.
         energy_j: joules that it used, except while only processes of others used it; `None` if its power is unknown.
         above_baseline: its work for all processes above `baseline_utilization`, with a margin for a desktop.
         intensity: how hard it worked while it was busy for the job: for its own processes if NVML lists any, else for all.
@@ -120,6 +121,7 @@ class GpuTelemetry:
     baseline_utilization: int | None = None
     last_memory: int | None = None
     memory_rise: int = 0
+    ecc_errors: int | None = None
     energy_j: float | None = None
     above_baseline: Work = field(default_factory=Work)
     baseline_reserved: bool = False

@@ -132,3 +132,14 @@ def test_a_busy_cpu_is_the_cause_if_nothing_else_is():
     assert found is not None
     assert found.cause == "cpu"
     assert found.sentence.endswith("all 8 cores are busy.")
+
+
+def test_memory_errors_are_the_cause_if_the_clock_is_not_lowered():
+    faulty = replace(COOL, index=2, ecc_errors=12)
+    found = straggler(*three(), gpus=(COOL, replace(COOL, index=1), faulty))
+    assert found is not None
+    assert found.cause == "ecc"
+    assert found.sentence.endswith("GPU 2 had 12 memory errors (ECC).")
+    found = straggler(*three(), gpus=(COOL, replace(COOL, index=1), replace(HOT, index=2, ecc_errors=12)))
+    assert found is not None
+    assert found.cause == "temperature"

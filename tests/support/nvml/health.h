@@ -30,8 +30,10 @@ EXPORT int nvmlDeviceGetEccMode(void *gpu, unsigned *current, unsigned *pending)
 
 EXPORT int nvmlDeviceGetTotalEccErrors(void *gpu, int type, int counter, unsigned long long *out) {
     unsigned value = 0;
+    /* Corrected errors (type 0) are 0 if they are not named. */
     int code = ask(__func__, gpu, counter ? "ecc_aggregate" : "ecc_volatile", &value);
-    if (!code) *out = type ? value : 0;
+    if (!code && !type && (counter || ask(__func__, gpu, "ecc_corrected", &value))) value = 0;
+    if (!code) *out = value;
     return code;
 }
 

@@ -12,7 +12,7 @@
  *   health INDEX KEY=VALUE...                after the GPU's own line; what is not named is "not supported"
  *   at SECONDS INDEX [KEY=VALUE...] [when=PATH]
  *
- * Keys of `health`: ecc, ecc_volatile, ecc_aggregate, sram_worn, remapped, remap_pending, remap_failed, pages_pending,
+ * Keys of `health`: ecc, ecc_volatile, ecc_corrected, ecc_aggregate, sram_worn, remapped, remap_pending, remap_failed, pages_pending,
  * width, width_max, generation, generation_max, persistence, mig_pending, mig_instances, fabric (NVML's state),
  * fabric_status, compute_mode, power_default (W), max_clock (MHz), cores, gpm (1: performance counters), pcie (1: PCIe throughput),
  * instance0 (NVML's id of MIG instance 0; 1 if not named), instance1 and so on.

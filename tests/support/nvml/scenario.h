@@ -226,7 +226,8 @@ static void count_look(void) {
 /* A condition of a GPU; -1 where the scenario does not name it, which stands for "not supported". */
 static long long condition_of(int gpu, const char *key) {
     Gpu *found = &scenario.gpus[gpu];
-    for (int i = 0; i < found->condition_count; i++)
+    /* The last one counts. */
+    for (int i = found->condition_count - 1; i >= 0; i--)
         if (!strcmp(found->conditions[i].key, key)) return found->conditions[i].value;
     return -1;
 }

@@ -183,6 +183,7 @@ def _verdict(
         hidden=hidden,
         intensity=gpu.intensity if did is not None else None,
         activity=did,
+        ecc_errors=gpu.ecc_errors,
         energy_j=gpu.energy_j,
     )
 

@@ -50,6 +50,7 @@ OPTIONAL_KEYS = (
     "steps",
     "mfu",
     "energy",
+    "ecc_errors",
     "energy_j",
 )
 """Keys that a document has only if there is something in them."""
@@ -99,6 +100,7 @@ class GpuVerdict:
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
         host: the host it belongs to; `None` in the verdict of a single host.
         intensity: how hard it worked while it was busy; `activity` what it did then.
+        ecc_errors: memory errors during the run, corrected or not; 0 or `None` if none are known.
         energy_j: joules that it used during the run, except while only processes of others used it; `None` if unknown.
     """
 
@@ -128,6 +130,7 @@ class GpuVerdict:
     host: str | None = None
     intensity: Intensity | None = None
     activity: Activity | None = None
+    ecc_errors: int | None = None
     energy_j: float | None = None
 
     @property

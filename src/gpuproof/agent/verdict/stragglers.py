@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuproof.agent.verdict.bottlenecks import TROUBLING
 from gpuproof.agent.verdict.evidence import RankSteps, Straggler
 from gpuproof.agent.verdict.schema import Bottleneck, GpuVerdict
-from gpuproof.util.humanize import format_share
+from gpuproof.util.humanize import format_share, pluralize
 
 STRAGGLER = "straggler"
 
@@ -184,6 +184,8 @@ def _cause(
     if gpu is not None and (lowered := _lowered_clock(gpu, others, hosts)) is not None:
         cause, text = lowered
         return cause, f"GPU {gpu.index}{there} {text}"
+    if gpu is not None and gpu.ecc_errors:
+        return "ecc", f"GPU {gpu.index}{there} had {pluralize(gpu.ecc_errors, 'memory error')} (ECC)"
     if facts.cores and facts.cpu_count and facts.cores >= _ALL_CORES * facts.cpu_count:
         return "cpu", f"all {facts.cpu_count} cores{there} are busy"
     return "unknown", "for no measured reason"
