@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuproof.agent.verdict import Bottleneck
+from gpuproof.agent.verdict import Bottleneck, Expectation, judge
 from gpuproof.agent.verdict.limiting_phase import Machine, limiting_phase
 from gpuproof.agent.verdict.steps import host_steps
-from gpuproof.gpu.telemetry import Waiting
+from gpuproof.gpu.telemetry import Telemetry, Waiting
 from support.timed_scripts import run_timed
 
 
@@ -29,6 +29,14 @@ def bottleneck(document: dict[str, Any], vcpus: int = 8) -> Bottleneck | None:
     steps = host_steps([document])
     assert steps is not None
     return limiting_phase(steps, Machine(steps.total.seconds, vcpus, 0.0, (), Waiting()))
+
+
+def bottleneck_on_gpu(document: dict[str, Any], telemetry: Telemetry) -> Bottleneck | None:
+    """What the verdict would say about a script that had a GPU with this telemetry."""
+    steps = host_steps([document])
+    assert steps is not None
+    gpus = judge(Expectation(), telemetry).gpus
+    return limiting_phase(steps, Machine(telemetry.seconds, 8, 0.0, gpus, telemetry.waiting))
 
 
 def share(document: dict[str, Any], *phases: str) -> float:

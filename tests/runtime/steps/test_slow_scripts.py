@@ -1,6 +1,7 @@
 """Slow scripts in the styles that people write: the verdict names the cause, with its line.
 
-Copies, launches and synchronization cost time only on a GPU; `tests/agent/verdict/test_limiting_phase.py` has them.
+Copies, launches and synchronization cost time only on a GPU: copies are in `tests/agent/verdict/test_limiting_phase.py`, and for
+the others a simulated GPU waits while the script runs.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import pytest
 
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.agent.verdict.stragglers import find_straggler
+from support.gpu_timelines import JOB, cpu, gpu, watched
 from support.ports import free_port, free_ports
-from support.step_scripts import bottleneck, line_of, recorded
+from support.step_scripts import bottleneck, bottleneck_on_gpu, line_of, recorded
 from support.timed_scripts import run_timed
 
 pytestmark = pytest.mark.slow
@@ -158,6 +160,67 @@ def test_the_trainer_waiting_for_input_and_evaluating(tmp_path: Path, held_out: 
     found = bottleneck(document)
     assert found is not None
     assert found.kind == kind
+
+
+STYLES = {
+    "plain": PLAIN.format(held_out=4)
+    .replace("time.sleep(0.01)", "pass")
+    .replace(
+        "torch.nn.Linear(4, 1)",
+        "torch.nn.Sequential(torch.nn.Linear(4, 999), *[torch.nn.Linear(999, 999) for _ in range(6)], torch.nn.Linear(999, 1))",
+    ),
+    "transformers": TRAINER.format(held_out=4)
+    .replace("time.sleep(0.01)", "pass")
+    .replace(
+        "self.layer = torch.nn.Linear(4, 1)",
+        "self.layer = torch.nn.Sequential(torch.nn.Linear(4, 999), *[torch.nn.Linear(999, 999) for _ in range(6)], torch.nn.Linear(999, 1))",
+    ),
+    "keras": KERAS.format(read_s=0.0, held_out=4, callbacks="")
+    .replace(".map(load)", ".map(lambda number: (tf.ones(4), 1.0))")
+    .replace("keras.layers.Dense(1)", "*[keras.layers.Dense(999) for _ in range(7)], keras.layers.Dense(1)"),
+}
+"""Scripts whose steps mostly compute."""
+EACH_BATCH = """
+class Each(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        model.layers[0].kernel.value.numpy()
+
+model.fit(train, epochs=3, verbose=0, callbacks=[Each()])
+"""
+READS = {
+    "plain": ("        optimizer.step()", "        optimizer.step()\n        x.sum().item()"),
+    "transformers": ('        return {"loss"', '        y.sum().item()\n        return {"loss"'),
+    "keras": (
+        "model.fit(train, epochs=3, verbose=0, validation_data=held_out, callbacks=[])",
+        EACH_BATCH,
+    ),
+}
+"""What is replaced in a style so that each step reads a value."""
+ONE_CORE = watched(60, gpu(20, mib=8000, pids={JOB: 7900}), cpu=cpu(0.99))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_value_that_each_step_reads_is_named_with_its_line(tmp_path: Path, style: str) -> None:
+    code = STYLES[style].replace(*READS[style])
+    document = recorded(tmp_path, code)
+    read = document["locations"]["synchronization"]
+    text = ".numpy()" if style == "keras" else ".item()"
+    assert (read["what"], read["line"]) == (text, line_of(code, text))
+    # On a GPU, the script waits here for the step.
+    read["seconds"] = 0.5 * document["seconds"]
+    found = bottleneck_on_gpu(document, ONE_CORE)
+    assert found is not None
+    assert found.kind == "synchronization"
+    assert f"{text} at train.py:{read['line']} waits for the GPU in each step" in found.sentence
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_kernels_that_are_too_short_for_the_gpu_are_named(tmp_path: Path, style: str) -> None:
+    document = recorded(tmp_path, STYLES[style])
+    found = bottleneck_on_gpu(document, ONE_CORE)
+    assert found is not None
+    assert found.kind == "launch-bound"
+    assert f"python (process {JOB}) ran at 99% of one core" in found.sentence
 
 
 DDP = """
