@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.verdict import Bottleneck, Expectation, judge
+from gpuproof.agent.verdict.evidence import Steps
 from gpuproof.agent.verdict.limiting_phase import Machine, limiting_phase
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import Telemetry, Waiting
 from support.timed_scripts import run_timed
+
+_MINUTE_S = 60.0
 
 
 def recorded(folder: Path, code: str, **variables: str) -> dict[str, Any]:
@@ -26,17 +29,27 @@ def recorded(folder: Path, code: str, **variables: str) -> dict[str, Any]:
 
 def bottleneck(document: dict[str, Any], vcpus: int = 8) -> Bottleneck | None:
     """What the verdict says about a script without a GPU."""
-    steps = host_steps([document])
-    assert steps is not None
+    steps = _steps_in(_MINUTE_S, document)
     return limiting_phase(steps, Machine(steps.total.seconds, vcpus, 0.0, (), Waiting()))
 
 
 def bottleneck_on_gpu(document: dict[str, Any], telemetry: Telemetry) -> Bottleneck | None:
-    """What the verdict would say about a script that had a GPU with this telemetry."""
-    steps = host_steps([document])
-    assert steps is not None
+    """What the verdict would say about a script that had a GPU with this telemetry, and trained as long."""
     gpus = judge(Expectation(), telemetry).gpus
+    steps = _steps_in(telemetry.seconds, document)
     return limiting_phase(steps, Machine(telemetry.seconds, 8, 0.0, gpus, telemetry.waiting))
+
+
+def _steps_in(seconds: float, document: dict[str, Any]) -> Steps:
+    """The steps as they would be if they had taken so long: a fast machine's are too short for a verdict."""
+    longer = seconds / document["seconds"]
+    phases = {name: longer * value for name, value in document["phases"].items()}
+    places = {
+        name: {**place, "seconds": longer * place["seconds"]} for name, place in document["locations"].items()
+    }
+    steps = host_steps([{**document, "seconds": seconds, "phases": phases, "locations": places}])
+    assert steps is not None
+    return steps
 
 
 def share(document: dict[str, Any], *phases: str) -> float:
