@@ -74,7 +74,7 @@ def compare(
     """
     given = {SLOWER: max_slower, COST: max_cost, MEMORY: max_memory}
     limits = {name: _share(name, value) for name, value in given.items() if value is not None}
-    sides = tuple(tuple(one) if isinstance(one, (list, tuple)) else (one,) for one in runs)
+    sides = tuple(tuple(given) if isinstance(given, (list, tuple)) else (given,) for given in runs)
     return compare_runs(
         CompareRequest(sides, baseline, None if file is None else Path(file), limits, on, region)
     )

@@ -133,7 +133,7 @@ class BaselineFile:
             GPUproofError: the file cannot be written.
         """
         removed = self.find(name)
-        left = {key: one for key, one in self.read().items() if key != removed.name}
+        left = {key: stored for key, stored in self.read().items() if key != removed.name}
         if left:
             self._write(left)
         else:

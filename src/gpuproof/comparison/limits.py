@@ -98,7 +98,7 @@ def _check(comparison: Comparison, name: str, limit: float, number: int, side: S
     )
     if measure is None:
         return LimitResult(name, limit, side.name, None, None, UNDECIDED, f"{_ABSENT[name]}")
-    partial = [run for one in both for run in one.runs if not run.is_whole]
+    partial = [run for side in both for run in side.runs if not run.is_whole]
     if measure in _OF_WHOLE_RUNS and partial:
         reason = f"{partial[0].run} did not run to its end ({partial[0].status})"
         return LimitResult(name, limit, side.name, measure, None, UNDECIDED, reason)

@@ -108,7 +108,7 @@ class RunMeasurements:
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
-        names = {one.name for one in fields(cls)}
+        names = {each.name for each in fields(cls)}
         known = {name: value for name, value in document.items() if name in names}
         known["values"] = {str(name): float(value) for name, value in document["values"].items()}
         known["windows"] = {

@@ -56,7 +56,7 @@ class ComparisonResult(Printed):
                 {
                     "name": row.measure.name,
                     "better": row.measure.better,
-                    "values": [None if one is None else one.mean for one in row.estimates],
+                    "values": [None if estimate is None else estimate.mean for estimate in row.estimates],
                     "changes": [change_document(change) for change in row.changes],
                 }
                 for row in self.comparison.measures

@@ -45,7 +45,7 @@ class NoNotify:
 
     @property
     def is_set(self) -> Literal[False]:
-        """Nobody is notified."""
+        """No notifications."""
         return False
 
 

@@ -250,7 +250,7 @@ def rank_steps_from(value: Mapping[str, Any]) -> RankSteps:
 
 def known_fields(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """The items of a mapping that are fields of a dataclass."""
-    names = {one.name for one in fields(kind)}
+    names = {each.name for each in fields(kind)}
     return {name: item for name, item in value.items() if name in names}
 
 

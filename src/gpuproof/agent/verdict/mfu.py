@@ -110,7 +110,10 @@ def _of_script(counts: Sequence[Mapping[str, Any]]) -> _Rate | None:
     if not counts or not all(_is_positive(count.get("flops")) for count in counts):
         return None
     ranks = _by_rank(counts)
-    flops = sum(sum(one["flops"] for one in same) / sum(one["calls"] - 1 for one in same) for same in ranks)
+    flops = sum(
+        sum(document["flops"] for document in same) / sum(document["calls"] - 1 for document in same)
+        for same in ranks
+    )
     seconds = max(count["last"] for count in counts) - min(count["first"] for count in counts)
     total = sum(count["flops"] for count in counts)
     return _Rate(flops, seconds * flops / total, SCRIPT)
@@ -138,9 +141,9 @@ def _of_plan(
 
 
 def _of_framework(steps: Sequence[Mapping[str, Any]]) -> _Rate | None:
-    if not steps or not all(_is_positive(one.get("flops_per_step")) for one in steps):
+    if not steps or not all(_is_positive(document.get("flops_per_step")) for document in steps):
         return None
-    names = {str(one.get("flops_source") or one.get("loop")) for one in steps}
+    names = {str(document.get("flops_source") or document.get("loop")) for document in steps}
     if len(names) != 1:
         return None
     return _rate([(same[-1]["flops_per_step"], same) for same in _by_rank(steps)], names.pop())
@@ -149,7 +152,8 @@ def _of_framework(steps: Sequence[Mapping[str, Any]]) -> _Rate | None:
 def _rate(ranks: Sequence[tuple[float, Sequence[Mapping[str, Any]]]], source: str) -> _Rate | None:
     """Steps of each rank by their mean time, without evaluation and checkpoints, which are no steps of the model's training."""
     times = [
-        sum(_training_seconds(one) for one in same) / sum(one["steps"] for one in same) for _, same in ranks
+        sum(_training_seconds(document) for document in same) / sum(document["steps"] for document in same)
+        for _, same in ranks
     ]
     if not all(time > 0 for time in times):
         return None
@@ -178,7 +182,8 @@ def _precision(
 ) -> tuple[str, bool] | None:
     """The precision, and whether it is certain: what the script says, what it was seen to use, or what was planned."""
     said, seen = (
-        {str(name) for one in documents if (name := one.get("precision"))} for documents in (counts, steps)
+        {str(name) for document in documents if (name := document.get("precision"))}
+        for documents in (counts, steps)
     )
     names = {_named(name) for name in said or seen or (() if planned is None else (planned.precision,))}
     found = next(iter(names)) if len(names) == 1 else None

@@ -162,7 +162,10 @@ class _Needs:
 
 
 def _waiting_kind(bottleneck: Bottleneck) -> str | None:
-    """What the CPU and the storage did while the GPUs waited; of waiting for anything but input, nobody knows what helps."""
+    """What the CPU and the storage did while the GPUs waited for input.
+
+    `unexplained` if they waited for anything else, and `None` if it was not measured.
+    """
     if bottleneck.head is None:
         return bottleneck.kind
     meanwhile = bottleneck.numbers.get("while")

@@ -58,6 +58,6 @@ def input_address(job: AnyJob, name: str) -> str | None:
 
 def _excluded(job: AnyJob, root: Path) -> set[str]:
     """What of the source folder reaches the job by other means, relative to it."""
-    given = [one if isinstance(one, str) else one.source for one in job.inputs.values()]
+    given = [value if isinstance(value, str) else value.source for value in job.inputs.values()]
     paths = [Path(source) for source in given if not is_s3(source)] + list(output_folders(job))
     return {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root) and path != root}

@@ -74,7 +74,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 def _print(baselines: list[Baseline], path: Path, form: str) -> None:
     if form == "json":
-        shown = {one.name: one.to_json() for one in baselines}
+        shown = {baseline.name: baseline.to_json() for baseline in baselines}
         print(json.dumps({"version": 1, "file": str(path), "baselines": shown}, indent=2))
         return
     from gpuproof.comparison.measurements import MEASURES
@@ -83,15 +83,15 @@ def _print(baselines: list[Baseline], path: Path, form: str) -> None:
     print(f"file       {path}")
     if not baselines:
         print("There is no baseline yet: gpuproof baseline set RUN")
-    for one in baselines:
-        print(f"\nbaseline   {one.name}, set {one.set_at}")
+    for baseline in baselines:
+        print(f"\nbaseline   {baseline.name}, set {baseline.set_at}")
         rows = [
             (
                 measure.label,
-                *(measure.format(run.values[name]) if name in run.values else "-" for run in one.runs),
+                *(measure.format(run.values[name]) if name in run.values else "-" for run in baseline.runs),
             )
             for name, measure in MEASURES.items()
-            if any(name in run.values for run in one.runs)
+            if any(name in run.values for run in baseline.runs)
         ]
-        headers = ("MEASURE", *(run.run for run in one.runs))
+        headers = ("MEASURE", *(run.run for run in baseline.runs))
         print(render_blocks([Table(headers, tuple(rows), right=tuple(range(1, len(headers))))]))

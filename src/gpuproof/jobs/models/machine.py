@@ -136,7 +136,7 @@ class MachineJob(InstanceJob):
 
     @property
     def notify(self) -> Notify:
-        """Nobody."""
+        """No notifications."""
         return Notify()
 
     @property

@@ -172,16 +172,16 @@ class KerasHooks:
             return
 
         @functools.wraps(original)
-        def save(one: Any, *arguments: Any, **options: Any) -> Any:
+        def save(instance: Any, *arguments: Any, **options: Any) -> Any:
             if recorder.inside("checkpoint"):
-                return original(one, *arguments, **options)
+                return original(instance, *arguments, **options)
             began = recorder.now()
             recorder.begin("checkpoint")
             try:
-                return original(one, *arguments, **options)
+                return original(instance, *arguments, **options)
             finally:
                 recorder.end("checkpoint")
-                place = getattr(one, _PLACE, None) or caller()
+                place = getattr(instance, _PLACE, None) or caller()
                 recorder.locate("checkpoint", what, place, seconds=recorder.now() - began)
 
         setattr(owner, method, save)
@@ -297,10 +297,10 @@ class KerasHooks:
         return self._fit_place, "arrays", {}
 
 
-def _remember_place(one: Any, *_: Any) -> None:
+def _remember_place(instance: Any, *_: Any) -> None:
     place = script_place(caller())
     if place is not None:
-        setattr(one, _PLACE, place)
+        setattr(instance, _PLACE, place)
 
 
 def _around(recorder: Recorder, owner: Any, method: str, before: Any, after: Any) -> None:

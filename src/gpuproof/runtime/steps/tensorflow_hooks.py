@@ -143,8 +143,8 @@ class TensorFlowHooks:
                     recorder.guard("pipeline", self._fetching.describe, iterator)
                 return original(iterator, *arguments, **options)
             outer = self._fetching
-            one = outer or (None if self.in_fit else recorder.guard("pass", self._open_pass, iterator))
-            self._fetching = one
+            opened = outer or (None if self.in_fit else recorder.guard("pass", self._open_pass, iterator))
+            self._fetching = opened
             began = recorder.now()
             recorder.begin(phase)
             is_exhausted = False
@@ -156,28 +156,30 @@ class TensorFlowHooks:
             finally:
                 recorder.end(phase)
                 self._fetching = outer
-                if is_exhausted and one is not None and outer is None:
+                if is_exhausted and opened is not None and outer is None:
                     recorder.guard("pass", self._close_pass, iterator)
             waited = recorder.now() - began if phase == "input" else 0.0
-            if one is None:
+            if opened is None:
                 self._waited += waited
                 return batch
-            one.seconds += waited
-            recorder.guard("pipeline", one.describe, iterator)
+            opened.seconds += waited
+            recorder.guard("pipeline", opened.describe, iterator)
             if outer is None:
-                one.count += 1
-                one.place = one.place or script_place(caller())
+                opened.count += 1
+                opened.place = opened.place or script_place(caller())
                 self._has_fresh_batch = True
             return batch
 
         setattr(owner, method, fetch)
 
     def _open_pass(self, iterator: Any) -> _Pass:
-        for one in self._passes:
-            if one.iterator() is iterator:
-                return one
+        for opened in self._passes:
+            if opened.iterator() is iterator:
+                return opened
         # Nothing else refers to an iterator that its loop has left.
-        self._passes = [one for one in self._passes if one.iterator() is not None or not one.is_training]
+        self._passes = [
+            opened for opened in self._passes if opened.iterator() is not None or not opened.is_training
+        ]
         self._passes.append(_Pass(ref(iterator)))
         self._recorder.open_pass()
         return self._passes[-1]
@@ -196,12 +198,12 @@ class TensorFlowHooks:
 
     def _commit(self) -> None:
         """The open passes are a part of the training; each new one is an epoch."""
-        if all(one.is_training for one in self._passes):
+        if all(opened.is_training for opened in self._passes):
             return
         self._recorder.commit_passes(epoch=self._epochs)
         self._epochs += 1
-        for one in self._passes:
-            one.is_training = True
+        for opened in self._passes:
+            opened.is_training = True
 
     def _time_functions(self) -> None:
         kind = _function_class()
@@ -235,8 +237,8 @@ class TensorFlowHooks:
         self._commit()
         if recorder.steps % _TAKE_EACH == 0:
             self.take_graph_input()
-            for one in self._passes:
-                one.locate(recorder)
+            for opened in self._passes:
+                opened.locate(recorder)
         recorder.step()
 
     def _time_tape(self, tape: Any) -> None:
@@ -244,27 +246,27 @@ class TensorFlowHooks:
         recorder, enter, leave, gradient = self._recorder, tape.__enter__, tape.__exit__, tape.gradient
 
         @functools.wraps(enter)
-        def begin(one: Any) -> Any:
-            one._gpuproof_timed = not self._functions and not self.in_fit and self.is_recorded()
-            if one._gpuproof_timed:
+        def begin(instance: Any) -> Any:
+            instance._gpuproof_timed = not self._functions and not self.in_fit and self.is_recorded()
+            if instance._gpuproof_timed:
                 recorder.begin("forward")
-            return enter(one)
+            return enter(instance)
 
         @functools.wraps(leave)
-        def end(one: Any, *exception: Any) -> Any:
-            if getattr(one, "_gpuproof_timed", False):
+        def end(instance: Any, *exception: Any) -> Any:
+            if getattr(instance, "_gpuproof_timed", False):
                 recorder.end("forward")
-            return leave(one, *exception)
+            return leave(instance, *exception)
 
         @functools.wraps(gradient)
-        def compute(one: Any, *arguments: Any, **options: Any) -> Any:
+        def compute(instance: Any, *arguments: Any, **options: Any) -> Any:
             if self._functions:
                 self._functions[0]._gpuproof_trains = True
             if not self.is_recorded():
-                return gradient(one, *arguments, **options)
+                return gradient(instance, *arguments, **options)
             recorder.begin("backward")
             try:
-                return gradient(one, *arguments, **options)
+                return gradient(instance, *arguments, **options)
             finally:
                 recorder.end("backward")
 

@@ -43,11 +43,11 @@ def remember_places(dataset: Any) -> None:
     original = dataset.__init__
 
     @functools.wraps(original)
-    def create(one: Any, *arguments: Any, **options: Any) -> None:
-        original(one, *arguments, **options)
+    def create(instance: Any, *arguments: Any, **options: Any) -> None:
+        original(instance, *arguments, **options)
         place = script_place(caller())
         if place is not None:
-            setattr(one, _PLACE, place)
+            setattr(instance, _PLACE, place)
 
     dataset.__init__ = create
 
@@ -59,10 +59,10 @@ def remember_dataset(iterator: Any) -> None:
         return
 
     @functools.wraps(original)
-    def create(one: Any, dataset: Any = None, *arguments: Any, **options: Any) -> None:
-        original(one, dataset, *arguments, **options)
+    def create(instance: Any, dataset: Any = None, *arguments: Any, **options: Any) -> None:
+        original(instance, dataset, *arguments, **options)
         if dataset is not None:
-            one._dataset = dataset
+            instance._dataset = dataset
 
     iterator.__init__ = create
 
