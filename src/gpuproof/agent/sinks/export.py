@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob
+from gpuproof.agent.monitor import read_documents
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths, RunPaths
 from gpuproof.agent.sinks.event_files import find_event_folder
 from gpuproof.agent.sinks.main import PACKAGES, SINK
@@ -38,7 +37,6 @@ _FILE_TIMES_S = 1.0
 """Times of files lag behind the clock by some milliseconds, or are whole seconds."""
 _SETTINGS = ("WANDB_", "MLFLOW_", "TRACKIO_", "OTEL_")
 """Variables that may contain paths of the script."""
-_MOST_DOCUMENTS = 4096
 _LONGEST_DOCUMENT = 1 << 20
 """Bytes."""
 _AGENT = Path(__file__).parents[3]
@@ -84,7 +82,10 @@ class Export:
     @classmethod
     def of(cls, job: AgentJob, paths: RunPaths, environment: Mapping[str, str], started: float) -> Export:
         """The sinks of a job."""
-        series = Series(lambda: _documents(paths.throughput), lambda: _documents(paths.steps))
+        series = Series(
+            lambda: read_documents(paths.throughput, _LONGEST_DOCUMENT),
+            lambda: read_documents(paths.steps, _LONGEST_DOCUMENT),
+        )
         return cls(job, paths, environment, series, started)
 
     @property
@@ -233,13 +234,3 @@ def _outside(environment: Mapping[str, str], job: AgentJob, paths: RunPaths) -> 
 
 def _is_below(folder: str, roots: Iterable[str]) -> bool:
     return any(folder == root or folder.startswith(f"{root}/") for root in roots)
-
-
-def _documents(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects in a folder, into which the script's processes write, and the script itself may."""
-    with suppress(OSError):
-        for path in sorted(folder.glob("*.json"))[:_MOST_DOCUMENTS]:
-            with suppress(OSError, ValueError), path.open("rb") as file:
-                document = json.loads(file.read(_LONGEST_DOCUMENT))
-                if isinstance(document, dict):
-                    yield document
