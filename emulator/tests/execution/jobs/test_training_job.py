@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuproof_emulator.execution.host import ContainerOutcome
-from gpuproof_emulator.execution.jobs.training_job import failure_reason
+from gpuproof_emulator.execution.jobs.training_job import add_transition, failure_reason
 from support.archives import archive
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, TWO_HOSTS, Account, channel, metric, secondary
@@ -51,6 +52,21 @@ def test_a_job_goes_through_sagemakers_states(aws: Account) -> None:
     assert all(step["EndTime"] >= step["StartTime"] for step in job["SecondaryStatusTransitions"])
     assert job["CreationTime"] <= job["TrainingStartTime"] <= job["TrainingEndTime"]
     assert job["BillableTimeInSeconds"] == job["TrainingTimeInSeconds"] >= 1
+
+
+def test_no_status_ends_before_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine's clock may be set back while a job runs."""
+    times = iter([99.0, 98.5, 101.25])
+    monkeypatch.setattr("gpuproof_emulator.execution.jobs.training_job.now", lambda: next(times))
+    document: dict[str, Any] = {"SecondaryStatusTransitions": [{"Status": "Starting", "StartTime": 100.0}]}
+    assert [add_transition(document, name) for name in ("Downloading", "Training", "Uploading")] == [
+        100.0,
+        100.0,
+        101.25,
+    ]
+    ends = [step.get("EndTime") for step in document["SecondaryStatusTransitions"]]
+    assert ends == [100.0, 100.0, 101.25, None]
+    assert document["SecondaryStatus"] == "Uploading"
 
 
 def test_a_failure_file_becomes_the_failure_reason_with_the_exit_code(aws: Account) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuproof_emulator.context import Context
 from gpuproof_emulator.execution.jobs.job_control import JobControl
 from gpuproof_emulator.execution.jobs.processing_job import ProcessingJobRun
-from gpuproof_emulator.execution.jobs.training_job import TrainingJobRun
+from gpuproof_emulator.execution.jobs.training_job import TrainingJobRun, add_transition
 from gpuproof_emulator.execution.jobs.transform_job import TransformJobRun
 from gpuproof_emulator.job_kinds import JOB_KINDS, JobKind
 from gpuproof_emulator.protocol import now
@@ -68,7 +68,7 @@ class JobSupervisor:
                 return False
             job.document[status] = "Stopping"
             if job.kind == TRAINING:
-                _add_transition(job, "Stopping", StatusMessage="Stopping the training job")
+                add_transition(job.document, "Stopping", StatusMessage="Stopping the training job")
         control = self._controls.get(_key(job))
         if control is not None:
             control.stop()
@@ -108,21 +108,14 @@ class JobSupervisor:
                 self._controls.pop(_key(job), None)
 
     def _fail(self, job: Resource, why: str) -> None:
-        kind, moment = _kind(job), now()
+        kind = _kind(job)
         with self._context.store.modify(job):
+            moment = add_transition(job.document, "Failed") if job.kind == TRAINING else now()
             job.document[kind.status_member] = "Failed"
             job.document["FailureReason"] = _INTERNAL_ERROR.format(why=why)
             job.document[kind.end_member] = moment
             if job.kind == TRAINING:
-                _add_transition(job, "Failed", EndTime=moment)
-
-
-def _add_transition(job: Resource, status: str, **members: str | float) -> None:
-    moment = now()
-    job.document["SecondaryStatus"] = status
-    transitions = job.document["SecondaryStatusTransitions"]
-    transitions[-1].setdefault("EndTime", moment)
-    transitions.append({"Status": status, "StartTime": moment, **members})
+                job.document["SecondaryStatusTransitions"][-1]["EndTime"] = moment
 
 
 def _kind(job: Resource) -> JobKind:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
@@ -258,27 +259,19 @@ class TrainingJobRun:
         return self._document["OutputDataConfig"].get("KmsKeyId") or None
 
     def _set_secondary_status(self, status: str) -> None:
-        moment = now()
         with self._context.store.modify(self._job):
             stopping = self._document["TrainingJobStatus"] == "Stopping" and status in _BEFORE_UPLOAD
-            if stopping or self._document["SecondaryStatusTransitions"][-1]["Status"] == status:
-                return
-            self._document["SecondaryStatus"] = status
-            transitions = self._document["SecondaryStatusTransitions"]
-            transitions[-1].setdefault("EndTime", moment)
-            transitions.append(
-                {"Status": status, "StartTime": moment, "StatusMessage": _STATUS_MESSAGES[status]}
-            )
+            if not stopping and self._document["SecondaryStatusTransitions"][-1]["Status"] != status:
+                add_transition(self._document, status, StatusMessage=_STATUS_MESSAGES[status])
 
     def _record_end(self, status: str, secondary: str, reason: str = "") -> None:
-        moment = now()
         self._set_secondary_status(secondary)
         with self._context.store.modify(self._job):
             document = self._document
-            document["SecondaryStatusTransitions"][-1]["EndTime"] = moment
-            document["SecondaryStatusTransitions"][-1]["StatusMessage"] = (
-                reason or _STATUS_MESSAGES[secondary]
-            )
+            last = document["SecondaryStatusTransitions"][-1]
+            moment = max(now(), last["StartTime"])
+            last["EndTime"] = moment
+            last["StatusMessage"] = reason or _STATUS_MESSAGES[secondary]
             document["FinalMetricDataList"] = self._metrics.final()
             document["TrainingEndTime"] = moment
             document["DebugRuleEvaluationStatuses"] = None
@@ -292,6 +285,19 @@ class TrainingJobRun:
             if reason:
                 document["FailureReason"] = reason[:1024]
             document["TrainingJobStatus"] = status
+
+
+def add_transition(document: dict[str, Any], status: str, **members: str) -> float:
+    """Set a training job's secondary status; returns when it began, in seconds since the epoch.
+
+    The job's store must be locked. A clock that steps back ends no status before it began.
+    """
+    transitions = document["SecondaryStatusTransitions"]
+    moment = max(now(), transitions[-1]["StartTime"])
+    document["SecondaryStatus"] = status
+    transitions[-1].setdefault("EndTime", moment)
+    transitions.append({"Status": status, "StartTime": moment, **members})
+    return moment
 
 
 def failure_reason(outcome: ContainerOutcome, message: str) -> str:
