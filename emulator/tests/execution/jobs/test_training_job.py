@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuproof_emulator.execution.host import ContainerOutcome
-from gpuproof_emulator.execution.jobs.training_job import add_transition, failure_reason
+from gpuproof_emulator.execution.jobs.training_job import add_transition, end_transition, failure_reason
 from support.archives import archive
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, TWO_HOSTS, Account, channel, metric, secondary
@@ -56,16 +56,14 @@ def test_a_job_goes_through_sagemakers_states(aws: Account) -> None:
 
 def test_no_status_ends_before_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine's clock may be set back while a job runs."""
-    times = iter([99.0, 98.5, 101.25])
+    times = iter([99.0, 101.25, 98.5, 101.0])
     monkeypatch.setattr("gpuproof_emulator.execution.jobs.training_job.now", lambda: next(times))
     document: dict[str, Any] = {"SecondaryStatusTransitions": [{"Status": "Starting", "StartTime": 100.0}]}
-    assert [add_transition(document, name) for name in ("Downloading", "Training", "Uploading")] == [
-        100.0,
-        100.0,
-        101.25,
-    ]
-    ends = [step.get("EndTime") for step in document["SecondaryStatusTransitions"]]
-    assert ends == [100.0, 100.0, 101.25, None]
+    for name in ("Downloading", "Training", "Uploading"):
+        add_transition(document, name)
+    assert end_transition(document) == 101.25
+    steps = [(step["StartTime"], step["EndTime"]) for step in document["SecondaryStatusTransitions"]]
+    assert steps == [(100.0, 100.0), (100.0, 101.25), (101.25, 101.25), (101.25, 101.25)]
     assert document["SecondaryStatus"] == "Uploading"
 
 

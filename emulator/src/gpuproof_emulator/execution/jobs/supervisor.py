@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuproof_emulator.context import Context
 from gpuproof_emulator.execution.jobs.job_control import JobControl
 from gpuproof_emulator.execution.jobs.processing_job import ProcessingJobRun
-from gpuproof_emulator.execution.jobs.training_job import TrainingJobRun, add_transition
+from gpuproof_emulator.execution.jobs.training_job import TrainingJobRun, add_transition, end_transition
 from gpuproof_emulator.execution.jobs.transform_job import TransformJobRun
 from gpuproof_emulator.job_kinds import JOB_KINDS, JobKind
 from gpuproof_emulator.protocol import now
@@ -110,12 +110,13 @@ class JobSupervisor:
     def _fail(self, job: Resource, why: str) -> None:
         kind = _kind(job)
         with self._context.store.modify(job):
-            moment = add_transition(job.document, "Failed") if job.kind == TRAINING else now()
             job.document[kind.status_member] = "Failed"
             job.document["FailureReason"] = _INTERNAL_ERROR.format(why=why)
-            job.document[kind.end_member] = moment
             if job.kind == TRAINING:
-                job.document["SecondaryStatusTransitions"][-1]["EndTime"] = moment
+                add_transition(job.document, "Failed")
+                job.document[kind.end_member] = end_transition(job.document)
+            else:
+                job.document[kind.end_member] = now()
 
 
 def _kind(job: Resource) -> JobKind:

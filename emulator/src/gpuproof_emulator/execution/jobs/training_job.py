@@ -268,10 +268,7 @@ class TrainingJobRun:
         self._set_secondary_status(secondary)
         with self._context.store.modify(self._job):
             document = self._document
-            last = document["SecondaryStatusTransitions"][-1]
-            moment = max(now(), last["StartTime"])
-            last["EndTime"] = moment
-            last["StatusMessage"] = reason or _STATUS_MESSAGES[secondary]
+            moment = end_transition(document, StatusMessage=reason or _STATUS_MESSAGES[secondary])
             document["FinalMetricDataList"] = self._metrics.final()
             document["TrainingEndTime"] = moment
             document["DebugRuleEvaluationStatuses"] = None
@@ -287,17 +284,25 @@ class TrainingJobRun:
             document["TrainingJobStatus"] = status
 
 
-def add_transition(document: dict[str, Any], status: str, **members: str) -> float:
-    """Set a training job's secondary status; returns when it began, in seconds since the epoch.
-
-    The job's store must be locked. A clock that steps back ends no status before it began.
-    """
+def add_transition(document: dict[str, Any], status: str, **members: str) -> None:
+    """Set a training job's secondary status, which ends the one before; the job's store must be locked."""
     transitions = document["SecondaryStatusTransitions"]
-    moment = max(now(), transitions[-1]["StartTime"])
+    moment = _now_or_start(transitions[-1])
     document["SecondaryStatus"] = status
     transitions[-1].setdefault("EndTime", moment)
     transitions.append({"Status": status, "StartTime": moment, **members})
-    return moment
+
+
+def end_transition(document: dict[str, Any], **members: str) -> float:
+    """End a training job's last secondary status; returns when it ended, in seconds since the epoch."""
+    last = document["SecondaryStatusTransitions"][-1]
+    last.update(EndTime=_now_or_start(last), **members)
+    return last["EndTime"]
+
+
+def _now_or_start(transition: dict[str, Any]) -> float:
+    """A clock that is set back ends no status before it began."""
+    return max(now(), transition["StartTime"])
 
 
 def failure_reason(outcome: ContainerOutcome, message: str) -> str:
