@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuproof.agent.verdict import Bottleneck, Expectation, judge
 from gpuproof.agent.verdict.evidence import Steps
-from gpuproof.agent.verdict.limiting_phase import Machine, limiting_phase
+from gpuproof.agent.verdict.limiting_phase import Machine, limiting_phase, with_limiting_phase
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.gpu.telemetry import Telemetry, Waiting
 from support.timed_scripts import run_timed
@@ -34,10 +34,11 @@ def bottleneck(document: dict[str, Any], vcpus: int = 8) -> Bottleneck | None:
 
 
 def bottleneck_on_gpu(document: dict[str, Any], telemetry: Telemetry) -> Bottleneck | None:
-    """What the verdict would say about a script that had a GPU with this telemetry, and trained as long."""
-    gpus = judge(Expectation(), telemetry).gpus
+    """What the verdict would say first about a script that had a GPU with this telemetry, and trained as long."""
     steps = _steps_in(telemetry.seconds, document)
-    return limiting_phase(steps, Machine(telemetry.seconds, 8, 0.0, gpus, telemetry.waiting))
+    verdict = judge(Expectation(), telemetry, steps)
+    machine = Machine(telemetry.seconds, 8, 0.0, verdict.gpus, telemetry.waiting)
+    return next(iter(with_limiting_phase(verdict.bottlenecks, steps, machine)), None)
 
 
 def _steps_in(seconds: float, document: dict[str, Any]) -> Steps:

@@ -14,6 +14,7 @@ from gpuproof.agent.verdict import (
 )
 from gpuproof.agent.verdict.activity import activity
 from gpuproof.agent.verdict.evidence import (
+    COPY_BOUND,
     COPYING,
     FEW_MULTIPROCESSORS,
     INFERRED,
@@ -408,6 +409,37 @@ class TestOutcome:
         assert bottleneck.sentence.startswith(
             "busy 98%, working 11%: its kernels are too small or too short for the GPU"
         )
+
+
+COPIES = replace(TRAINING, sm_active=0.12, dram_active=0.05, pcie_bytes_per_s=6e9)
+"""Kernels that wait for their input, which is copied from the host."""
+BUSY_COUNTERS = replace(QUIET, sm_active=0.85, fp32_active=0.1, tensor_active=0.3)
+
+
+class TestCopyBound:
+    def test_kernels_that_wait_for_copies_are_used_and_a_bottleneck(self):
+        verdict = judge(ONE, watched(60, gpu(98, **BUSY, counters=COPIES)))
+        assert verdict.outcome == USED
+        (bottleneck,) = verdict.bottlenecks
+        assert bottleneck.kind == "copy"
+        assert bottleneck.sentence.startswith(
+            "busy 98%, working 12%: its kernels probably wait for copies, 6.0 GB/s over PCIe: copy while the GPU computes"
+        )
+
+    def test_traffic_of_a_gpu_that_computes_is_no_bottleneck(self):
+        assert found(replace(BUSY_COUNTERS, pcie_bytes_per_s=2e10)).kind == WORKING
+
+    def test_little_traffic_is_not_blamed(self):
+        assert found(replace(BUSY_COUNTERS, sm_active=0.12, pcie_bytes_per_s=1e9)).kind == LAUNCH_BOUND
+
+    def test_gradients_of_other_ranks_are_no_copies_from_the_host(self):
+        waits = replace(BUSY_COUNTERS, sm_active=0.12, pcie_bytes_per_s=6e9)
+        assert (found(waits).kind, found(waits, has_peers=True).kind) == (COPY_BOUND, LAUNCH_BOUND)
+
+    def test_steps_show_that_what_looks_like_copies_only_trains(self):
+        copies = replace(NO_COUNTERS, pcie_bytes_per_s=6e9)
+        steps = Steps(StepTimes(100, 60.0, {"forward": 60.0}))
+        assert (found(copies).kind, found(copies, steps=steps).kind) == (COPYING, COPY_BOUND)
 
 
 def test_a_timeline_without_counters_is_judged_as_before():

@@ -1,20 +1,21 @@
 """Slow scripts in the styles that people write: the verdict names the cause, with its line.
 
-Copies, launches and synchronization cost time only on a GPU: copies are in `tests/agent/verdict/test_limiting_phase.py`, and for
-the others a simulated GPU waits while the script runs.
+Copies, launches and synchronization cost time only on a GPU: the readings of one are simulated for the time of the script.
+`tests/runtime/steps/test_cuda_clock.py` has copies on a real one.
 """
 
 from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuproof.agent.verdict.steps import host_steps
 from gpuproof.agent.verdict.stragglers import find_straggler
-from support.gpu_timelines import JOB, cpu, gpu, watched
+from support.gpu_timelines import JOB, TRAINING, cpu, gpu, watched
 from support.ports import free_port, free_ports
 from support.step_scripts import bottleneck, bottleneck_on_gpu, line_of, recorded
 from support.timed_scripts import run_timed
@@ -223,6 +224,21 @@ def test_kernels_that_are_too_short_for_the_gpu_are_named(tmp_path: Path, style:
     assert f"python (process {JOB}) ran at 99% of one core" in found.sentence
 
 
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("source", ["performance counters", "power"])
+def test_copies_that_take_most_of_the_time_are_named(tmp_path: Path, style: str, source: str) -> None:
+    copies = (
+        {"counters": replace(TRAINING, sm_active=0.12, dram_active=0.05, pcie_bytes_per_s=6e9)}
+        if source == "performance counters"
+        else {"power_w": 40.0, "pcie_bytes_per_s": 6e9}
+    )
+    telemetry = watched(60, gpu(98, mib=8000, pids={JOB: 7900}, **copies), cpu=cpu(0.4))
+    found = bottleneck_on_gpu(recorded(tmp_path, STYLES[style]), telemetry)
+    assert found is not None
+    assert found.kind == "copy"
+    assert "its kernels probably wait for copies, 6.0 GB/s over PCIe" in found.sentence
+
+
 DDP = """
 import os, time
 import torch
@@ -262,6 +278,22 @@ def test_ranks_of_pytorch_that_wait_for_the_input_of_one(tmp_path: Path) -> None
     assert found is not None
     assert (found.rank, found.cause) == (1, "input")
     assert f"(DataLoader at train.py:{line_of(DDP, 'loader = ')})" in found.sentence
+
+
+def test_ranks_of_the_trainer_that_wait_for_the_input_of_one(tmp_path: Path) -> None:
+    code = TRAINER.format(held_out=4).replace("time.sleep(0.01)", "time.sleep(0.1 * int(os.environ['RANK']))")
+    code = code.replace("import time", "import os, time").replace('="epoch"', '="no"')
+    code = code.replace("train_batch_size=4", "train_batch_size=1")
+    timed = run_timed(
+        tmp_path, code, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"
+    )
+    assert timed.code == 0, timed.errors
+    steps = host_steps(timed.records)
+    assert steps is not None
+    found = find_straggler(steps.ranks, {})
+    assert found is not None
+    assert (found.rank, found.cause) == (1, "input")
+    assert f"(DataLoader at train.py:{line_of(code, 'Trainer(Model')})" in found.sentence
 
 
 STRAGGLER = """

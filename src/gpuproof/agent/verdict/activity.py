@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuproof.agent.verdict.evidence import (
+    COPY_BOUND,
     COPYING,
     FEW_MULTIPROCESSORS,
     INFERRED,
@@ -71,7 +72,8 @@ WORKING_POWER = 0.3
 WORKING_MEMORY = 0.2
 """Share of the time in which memory was read or written, by NVML."""
 COPYING_TRAFFIC = 2e9
-"""Bytes per second over PCIe; input of 2,500 images a second is below it, and takes power."""
+"""Bytes per second over PCIe; input of 2,500 images a second is below it. Gradients of GPUs without NVLink are not: with peers,
+traffic says nothing about copies from the host."""
 MOSTLY_COMMUNICATION = 0.5
 """Share of the steps' time."""
 _FEWEST_MULTIPROCESSORS = 40
@@ -139,6 +141,8 @@ def _class(
         return spin, INFERRED
     if computed is False and share >= MOSTLY_WAITED:
         return UNDECIDED, UNDECIDED
+    if not has_peers and _traffic(intensity) >= COPYING_TRAFFIC:
+        return COPY_BOUND, INFERRED
     return LAUNCH_BOUND, MEASURED if is_complete and not has_peers else INFERRED
 
 
@@ -225,7 +229,7 @@ def _inferred(intensity: Intensity, busy: float, has_peers: bool) -> tuple[str, 
 def _by_steps(kind: str, certainty: str, steps: Steps) -> tuple[str, str]:
     """Steps were trained, so something worked; and they know about waits that counters only show as little work."""
     if kind in NO_WORK:
-        kind, certainty = LAUNCH_BOUND, INFERRED
+        kind, certainty = (COPY_BOUND if kind == COPYING else LAUNCH_BOUND), INFERRED
     return (WORKING, INFERRED) if waiting_text(steps) else (kind, certainty)
 
 
@@ -263,12 +267,17 @@ def _words(
     if kind == FEW_MULTIPROCESSORS:
         return f"a kernel that computes nothing occupies {_of_all(intensity, multiprocessors)}"
     if kind == COPYING:
-        rate = f"{_traffic(intensity) / 1e9:.1f} GB/s over PCIe"
-        return f"{'only copies' if certainty == MEASURED else 'probably only copies'}, {rate}"
+        return f"{'only copies' if certainty == MEASURED else 'probably only copies'}, {_rate(intensity)}"
+    if kind == COPY_BOUND:
+        return f"its kernels probably wait for copies, {_rate(intensity)}"
     if kind == LAUNCH_BOUND:
         peers = ", or it waits for other ranks" if has_peers else ""
         return f"its kernels are too small or too short for the GPU{peers}"
     return ""
+
+
+def _rate(intensity: Intensity) -> str:
+    return f"{_traffic(intensity) / 1e9:.1f} GB/s over PCIe"
 
 
 def _of_all(intensity: Intensity, multiprocessors: int | None) -> str:

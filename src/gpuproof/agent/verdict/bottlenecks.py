@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuproof.agent.verdict.evidence import LAUNCH_BOUND
+from gpuproof.agent.verdict.evidence import COPY_BOUND, LAUNCH_BOUND
 from gpuproof.agent.verdict.schema import Bottleneck, GpuVerdict
 from gpuproof.gpu.processes import ShmReading
 from gpuproof.gpu.telemetry import Waiting
@@ -25,6 +25,19 @@ _SHM_FULL = 0.9
 _MOSTLY_BUSY = 0.5
 """A GPU that is idle for longer waits for something else first."""
 _THROTTLED = 0.05
+_ADVICE = {
+    LAUNCH_BOUND: (
+        "make batches larger, or launch less: CUDA graphs "
+        '(torch.compile(mode="reduce-overhead")), tf.function(jit_compile=True), fused optimizers'
+    ),
+    COPY_BOUND: (
+        "copy while the GPU computes (DataLoader pin_memory=True and .to(non_blocking=True); tf.data prefetch_to_device), send "
+        "smaller types and convert them on the GPU, or keep the data there"
+    ),
+}
+"""What to do about multiprocessors that do little, by the activity's kind."""
+_PHASES = {COPY_BOUND: "copy"}
+"""Bottlenecks that have the name of the phase of the steps in which the time is lost."""
 TROUBLING = (
     "hardware slowdown",
     "thermal slowdown (software)",
@@ -40,7 +53,7 @@ def bottlenecks(
     """What limited the job's GPUs, most important first; empty if nothing did."""
     if not any(gpu.touched for gpu in gpus):
         return ()
-    found = [*_waits(waiting), _small_kernels(gpus), _shm(shm), _throttling(gpus)]
+    found = [*_waits(waiting), *(_low_activity(gpus, kind) for kind in _ADVICE), _shm(shm), _throttling(gpus)]
     return tuple(bottleneck for bottleneck in found if bottleneck is not None)
 
 
@@ -142,12 +155,12 @@ def _unexplained(waiting: Waiting) -> Bottleneck:
     )
 
 
-def _small_kernels(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
-    """GPUs that were busy for most of the time with kernels that are too small for them."""
+def _low_activity(gpus: Sequence[GpuVerdict], kind: str) -> Bottleneck | None:
+    """GPUs that were busy for most of the time, and whose multiprocessors did little for the same reason."""
     bound = [
         (gpu.index, gpu.activity)
         for gpu in gpus
-        if gpu.activity is not None and gpu.activity.kind == LAUNCH_BOUND and gpu.worked
+        if gpu.activity is not None and gpu.activity.kind == kind and gpu.worked
     ]
     busy = [(index, did) for index, did in bound if (did.busy_share or 0.0) >= _MOSTLY_BUSY]
     if not busy:
@@ -156,9 +169,8 @@ def _small_kernels(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
     which = f"{gpu_list([index for index, _ in busy])}: " if len(gpus) > 1 else ""
     head = f"{which}{first.sentence}"
     return Bottleneck(
-        LAUNCH_BOUND,
-        f"{head}: make batches larger, or launch less: CUDA graphs "
-        '(torch.compile(mode="reduce-overhead")), tf.function(jit_compile=True), fused optimizers.',
+        _PHASES.get(kind, kind),
+        f"{head}: {_ADVICE[kind]}.",
         {
             "busy_share": round(first.busy_share or 0.0, 3),
             "working_share": None if first.working_share is None else round(first.working_share, 4),

@@ -12,6 +12,8 @@ WORKING = "working"
 """It computed for the job."""
 LAUNCH_BOUND = "launch-bound"
 """It computed, with kernels so short that it mostly waited for the next one."""
+COPY_BOUND = "copy-bound"
+"""It computed, and mostly waited for copies from or to the host."""
 FEW_MULTIPROCESSORS = "few-multiprocessors"
 """A kernel kept it busy on a few of its multiprocessors."""
 COPYING = "copying"
@@ -42,7 +44,7 @@ class Activity:
     """What a busy GPU did.
 
     Args:
-        kind: `working`, `launch-bound`, `few-multiprocessors`, `copying`, `waiting` or `undecided`.
+        kind: `working`, `launch-bound`, `copy-bound`, `few-multiprocessors`, `copying`, `waiting` or `undecided`.
         certainty: `measured`, `inferred` or `undecided`.
         sentence: for people, such as "busy 98 %, working 1 %: one kernel occupies 1 of 108 multiprocessors".
         busy_share: share of the active window in which a kernel ran.
