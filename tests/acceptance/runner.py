@@ -119,7 +119,7 @@ class Runner:
         for fact, read in step.reads.items():
             self._state["facts"][fact] = _reading(read, result)
         if step.name == "setup-complete":
-            self._state["baseline"] = [one["key"] for one in self._new_resources()]
+            self._state["baseline"] = [resource["key"] for resource in self._new_resources()]
         self._save()
         if self._is_finished(step) and any(other.faults for other in self._group(step)):
             self._target.inject(())
@@ -210,7 +210,11 @@ class Runner:
         code, document, errors = self._command("listing", ["cleanup", "--gpuproof", "--format", "json"])
         if code != 0:
             raise StepFailed(f"gpuproof cleanup failed: {_tail(errors)}")
-        return [one for one in document["resources"] if one["key"] not in (self._state["baseline"] or ())]
+        return [
+            resource
+            for resource in document["resources"]
+            if resource["key"] not in (self._state["baseline"] or ())
+        ]
 
     @contextlib.contextmanager
     def _uninterrupted(self) -> Iterator[None]:
@@ -247,7 +251,11 @@ class Runner:
             new = self._new_resources()
         except StepFailed as failed:
             return [str(failed)]
-        if own := [one["key"] for one in new if PREFIX in json.dumps([one["id"], one["run"], one["tags"]])]:
+        if own := [
+            resource["key"]
+            for resource in new
+            if PREFIX in json.dumps([resource["id"], resource["run"], resource["tags"]])
+        ]:
             self._report(f"deleting   {' '.join(own)}")
             for key in own:
                 self._command("deletion", _deletion(key))
@@ -264,7 +272,9 @@ class Runner:
             return removable
         self._state["removed"] += removable
         if new:
-            self._report(f"kept       not of these steps, but new: {' '.join(one['key'] for one in new)}")
+            self._report(
+                f"kept       not of these steps, but new: {' '.join(resource['key'] for resource in new)}"
+            )
         return []
 
     def _group(self, step: Step) -> list[Step]:

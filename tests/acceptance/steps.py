@@ -26,7 +26,7 @@ _COMPLETED = Claim("the run is Completed", lambda r: r.document["run"]["status"]
 _DESCRIBED = Claim("its script has described the machine", lambda r: bool(r.machine))
 _NO_INSTANCES = Claim(
     "no instance is left",
-    lambda r: not [one for one in r.document["resources"] if (one["run"] or "").startswith(PREFIX)],
+    lambda r: not [found for found in r.document["resources"] if (found["run"] or "").startswith(PREFIX)],
 )
 _ENDPOINT_ON_GPU = Claim("the model is on the GPU", lambda r: r.document["verdict"]["verdict"] == "used")
 _JSON = "--format json"

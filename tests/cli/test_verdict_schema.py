@@ -60,9 +60,11 @@ def full() -> Verdict:
     )
     gpus = tuple(
         replace(
-            one, intensity=Intensity("gpm", 55.0, 0.9), activity=Activity("working", "measured", "busy 90 %")
+            gpu_verdict,
+            intensity=Intensity("gpm", 55.0, 0.9),
+            activity=Activity("working", "measured", "busy 90 %"),
         )
-        for one in found.gpus
+        for gpu_verdict in found.gpus
     )
     return replace(
         found,

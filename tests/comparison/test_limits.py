@@ -20,7 +20,7 @@ def run(name: str = "run", status: str | None = "Completed", **values: float) ->
 
 
 def sides(*runs: RunMeasurements | tuple[RunMeasurements, ...]) -> list[Side]:
-    found = [one if isinstance(one, tuple) else (one,) for one in runs]
+    found = [run if isinstance(run, tuple) else (run,) for run in runs]
     return [Side(same[0].run, same) for same in found]
 
 

@@ -104,7 +104,7 @@ def test_what_fails_for_a_moment_is_there_again_afterwards(scenario: Scenario, f
     h100(scenario).at(0, util=98, counters=WORK).fail(function, UNKNOWN, at=2, until=3).now(0)
     with Nvml.open() as nvml:
         counters = [reading.counters for reading in read(nvml, scenario, 0, 1, 2.5, 4, 5)]
-    assert [one is not None for one in counters] == [
+    assert [counter is not None for counter in counters] == [
         False,
         True,
         False,

@@ -199,7 +199,7 @@ def _unreported_end(instance: Mapping[str, Any] | None, *, heard: bool) -> Outco
 
 def _silent_end(launch: LaunchRecord, instances: Sequence[Mapping[str, Any] | None]) -> Outcome:
     """The end of a run whose instances a client has terminated because they had reported nothing."""
-    times = [time for one in instances if one is not None and (time := transition_time(one))]
+    times = [time for instance in instances if instance is not None and (time := transition_time(instance))]
     ended = max(times, default=launch.silent)
     if launch.stopped:
         reason = "its instance was terminated: it had reported nothing, so that it could not act on the request to stop"
