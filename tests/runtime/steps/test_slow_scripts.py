@@ -163,19 +163,17 @@ def test_the_trainer_waiting_for_input_and_evaluating(tmp_path: Path, held_out: 
     assert found.kind == kind
 
 
+LAYERS = (
+    "torch.nn.Sequential(torch.nn.Linear(4, 999), "
+    "*[torch.nn.Linear(999, 999) for _ in range(6)], torch.nn.Linear(999, 1))"
+)
 STYLES = {
     "plain": PLAIN.format(held_out=4)
     .replace("time.sleep(0.01)", "pass")
-    .replace(
-        "torch.nn.Linear(4, 1)",
-        "torch.nn.Sequential(torch.nn.Linear(4, 999), *[torch.nn.Linear(999, 999) for _ in range(6)], torch.nn.Linear(999, 1))",
-    ),
+    .replace("torch.nn.Linear(4, 1)", LAYERS),
     "transformers": TRAINER.format(held_out=4)
     .replace("time.sleep(0.01)", "pass")
-    .replace(
-        "self.layer = torch.nn.Linear(4, 1)",
-        "self.layer = torch.nn.Sequential(torch.nn.Linear(4, 999), *[torch.nn.Linear(999, 999) for _ in range(6)], torch.nn.Linear(999, 1))",
-    ),
+    .replace("torch.nn.Linear(4, 1)", LAYERS),
     "keras": KERAS.format(read_s=0.0, held_out=4, callbacks="")
     .replace(".map(load)", ".map(lambda number: (tf.ones(4), 1.0))")
     .replace("keras.layers.Dense(1)", "*[keras.layers.Dense(999) for _ in range(7)], keras.layers.Dense(1)"),
