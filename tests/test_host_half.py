@@ -15,7 +15,7 @@ import gpuproof
 
 _Key = TypeVar("_Key")
 PACKAGE = Path(gpuproof.__file__).parent
-HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "trace", "util")
+HOST_PACKAGES = ("agent", "gpu", "notebook", "runtime", "serve", "terminal", "trace", "util", "watch")
 MODULES = sorted(
     [
         PACKAGE / "findings.py",

@@ -2,8 +2,8 @@
 
 From Python: `gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="local")`, `gpuproof.plan("train.py")`.
 
-The package has two halves. Host code runs next to the user's script, in any container or AMI: `agent`, `gpu`, `runtime`,
-`serve`, `trace` and `util` use only the standard library (and `pynvml`, where it is installed) and support Python 3.9. Client
+The package has two halves. Host code runs next to the user's script, in any container or AMI: `agent`, `gpu`, `notebook`,
+`runtime`, `serve`, `terminal`, `trace`, `util` and `watch` use only the standard library (and `pynvml`, where it is installed) and support Python 3.9. Client
 code runs on the user's machine or in CI, requires Python 3.11 and may use libraries; it is everything else. Host code
 never imports client code.
 """

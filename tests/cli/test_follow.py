@@ -12,9 +12,9 @@ import pytest
 
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
+from gpuproof.cli.console import Console
 from gpuproof.cli.follow import final_document, follow_run
 from gpuproof.errors import ExitCode, GPUproofError
-from gpuproof.terminal.console import Console
 
 BASE: dict[str, Any] = {
     "id": "train-1",

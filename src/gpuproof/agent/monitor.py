@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from gpuproof.agent.job import AgentJob
+from gpuproof.agent.job import AgentJob, PlannedFlops
 from gpuproof.agent.verdict import Expectation, Verdict, host_throughput, judge, used_so_far
 from gpuproof.agent.verdict.driver import DriverProblem, driver_problem
 from gpuproof.agent.verdict.evidence import Steps
@@ -35,42 +35,83 @@ _LONGEST_STEPS = 512 << 10
 """Bytes. The script may write anything into these folders."""
 
 
+@dataclass(frozen=True)
+class MonitorSettings:
+    """What a monitor has to know of a job.
+
+    Args:
+        python: the script's interpreter.
+        framework: `tensorflow`, `pytorch` … if the job names it.
+        hosts: number of hosts of the job.
+        visible_devices: the GPUs of this host of the job, if other hosts use the machine's other GPUs.
+        planned_flops: of a step, if the script was planned.
+    """
+
+    expectation: Expectation
+    python: str
+    framework: str | None = None
+    hosts: int = 1
+    visible_devices: str | None = None
+    planned_flops: PlannedFlops | None = None
+
+    @classmethod
+    def of_job(cls, job: AgentJob) -> MonitorSettings:
+        """Those of a job that the agent runs."""
+        return cls(
+            Expectation(
+                gpus=job.expected_gpus,
+                gpu_name=job.expected_gpu_name,
+                because=job.expected_because,
+                # A job that asks for a GPU requires it, unless the job states otherwise.
+                required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
+            ),
+            job.python,
+            job.framework,
+            len(job.hosts),
+            job.visible_devices,
+            job.planned_flops,
+        )
+
+
 class Monitor:
     """Samples GPUs and processes while the script runs, and computes the verdict afterwards.
 
     Args:
-        reaper: process id whose descendants are the script's processes.
+        roots: process ids; they and their descendants are the script's processes.
         environment: the script's variables.
+        left_out: processes among them that are not the script's.
         show: receives a summary of the newest sample, once a second.
         on_sample: receives each sample, with the GPUs of this host.
     """
 
     def __init__(
         self,
-        job: AgentJob,
-        reaper: int,
+        settings: MonitorSettings,
+        roots: int | Iterable[int],
         environment: Mapping[str, str],
-        show: Callable[[dict[str, Any]], None],
+        show: Callable[[dict[str, Any]], None] | None = None,
         on_sample: Callable[[Sample], None] | None = None,
+        *,
+        left_out: Iterable[int] = (),
     ) -> None:
-        self._expectation = Expectation(
-            gpus=job.expected_gpus,
-            gpu_name=job.expected_gpu_name,
-            because=job.expected_because,
-            # A job that asks for a GPU requires it, unless the job states otherwise.
-            required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
-        )
+        self._settings = settings
         self._show = show
         self._observer = on_sample
-        self._host_devices = job.visible_devices
+        self._host_devices = settings.visible_devices
         self._other_gpus: frozenset[int] | None = None
-        self._job = job
         self._environment = environment
         self._driver_problem: DriverProblem | None = None
         self._asked = False
         self._sampler = Sampler(
-            reaper, on_sample=self._on_sample, visible_devices=environment.get("CUDA_VISIBLE_DEVICES")
+            roots,
+            on_sample=self._on_sample,
+            left_out=left_out,
+            visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
         )
+
+    def set_roots(self, roots: Iterable[int]) -> None:
+        """Replace the processes at the top of the script's trees; any thread may do so."""
+        self._sampler.set_roots(roots)
 
     def read_first(self) -> None:
         """Take the first sample before the script starts, so that nothing in it can be the script's own work."""
@@ -82,17 +123,17 @@ class Monitor:
 
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
-        return used_so_far(self._of_host(self._sampler.telemetry()), has_peers=self._has_peers)
+        return used_so_far(self.telemetry(), has_peers=self._has_peers)
 
     def driver_problem(self) -> DriverProblem | None:
         """Whether the driver is too old for the script's framework; reads both in processes of their own, once."""
         if not self._asked:
             self._asked = True
-            packages = read_packages(self._job.python, self._environment, _PROBE_S)
+            packages = read_packages(self._settings.python, self._environment, _PROBE_S)
             own = {
                 name: cuda
                 for name, cuda in packages.cuda.items()
-                if name == _DISTRIBUTIONS.get(self._job.framework or "")
+                if name == _DISTRIBUTIONS.get(self._settings.framework or "")
             }
             built = own or packages.cuda
             runs = read_cuda(self._environment, _PROBE_S).version if built else None
@@ -101,37 +142,57 @@ class Monitor:
             self._driver_problem = driver_problem(built, runs, driver, versions)
         return self._driver_problem
 
+    def expect(self, expectation: Expectation) -> None:
+        """Replace what is expected of the script."""
+        self._settings = replace(self._settings, expectation=expectation)
+
+    def telemetry(self) -> Telemetry:
+        """Return the telemetry so far."""
+        return self._of_host(self._sampler.telemetry())
+
+    def so_far(self) -> Verdict:
+        """Judge the telemetry so far; without steps and throughput."""
+        return judge(self._settings.expectation, self.telemetry(), has_peers=self._has_peers)
+
     def stop(self) -> Telemetry:
         """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
     def verdict(
-        self, telemetry: Telemetry, throughput: Path, steps: Path, driver: DriverLibrary | None = None
+        self,
+        telemetry: Telemetry,
+        throughput: Path | None = None,
+        steps: Path | None = None,
+        driver: DriverLibrary | None = None,
     ) -> Verdict:
         """Judge the telemetry against what the job expects.
 
         Args:
-            throughput: the folder with what the script has counted.
-            steps: the folder with what its processes have recorded of their steps.
+            throughput: the folder with what the script has counted, if any.
+            steps: the folder with what its processes have recorded of their steps, if any.
             driver: the driver library that the script loaded, if the agent chose it.
         """
-        step_documents = list(read_documents(steps, _LONGEST_STEPS))
+        step_documents = list(read_documents(steps, _LONGEST_STEPS)) if steps is not None else []
         recorded = host_steps(step_documents)
-        verdict = judge(self._expectation, self._of_host(telemetry), recorded, has_peers=self._has_peers)
+        verdict = judge(
+            self._settings.expectation, self._of_host(telemetry), recorded, has_peers=self._has_peers
+        )
         if verdict.outcome == CPU_ONLY and verdict.gpus and (problem := self.driver_problem()) is not None:
             verdict = replace(verdict, cause=problem.cause, reason=problem.reason, remedy=problem.remedy)
-        counts = list(read_documents(throughput, _LONGEST_COUNTS))
+        counts = list(read_documents(throughput, _LONGEST_COUNTS)) if throughput is not None else []
         return replace(
             _with_steps(verdict, telemetry, recorded),
             throughput=host_throughput(counts),
-            mfu=host_mfu(verdict.gpus, counts, step_documents, self._job.planned_flops, len(self._job.hosts)),
+            mfu=host_mfu(
+                verdict.gpus, counts, step_documents, self._settings.planned_flops, self._settings.hosts
+            ),
             cuda_compat=driver.compat if driver is not None else None,
             driver_version=verdict.driver_version or (driver.driver if driver is not None else None),
         )
 
     @property
     def _has_peers(self) -> bool:
-        return len(self._job.hosts) > 1
+        return self._settings.hosts > 1
 
     def _of_host(self, telemetry: Telemetry) -> Telemetry:
         """The telemetry without the GPUs that belong to other hosts of the job on this machine."""
@@ -149,6 +210,8 @@ class Monitor:
         if self._observer is not None:
             own = tuple(gpu for gpu in sample.gpus if gpu.index not in others)
             self._observer(replace(sample, gpus=own) if others else sample)
+        if self._show is None:
+            return
         self._show(
             {
                 "seconds": round(sample.t, 1),

@@ -279,11 +279,12 @@ class Runner:
 
     def _new_monitor(self, isolation: Isolation, launch: Launch, progress: Progress | None) -> Monitor:
         from gpuproof.agent.monitor import (
-            Monitor,  # imported only when needed: the script waits, or runs already
-        )
+            Monitor,
+            MonitorSettings,
+        )  # imported only when needed: the script waits, or runs already
 
         return Monitor(
-            self._job,
+            MonitorSettings.of_job(self._job),
             isolation.reaper.script_parent,
             launch.environment,
             self._environment.show_sample,

@@ -11,8 +11,8 @@ from gpuproof.backends.base import Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.interrupts import Terminated
 from gpuproof.backends.record import RunRecord
 from gpuproof.cli.billing import billing_text, spot_text
+from gpuproof.cli.console import Console
 from gpuproof.errors import ExitCode
-from gpuproof.terminal.console import Console
 from gpuproof.terminal.live import progress_text
 from gpuproof.terminal.style import BOLD, LABEL_WIDTH, RED, YELLOW, Style, status_colour, wrap
 from gpuproof.terminal.verdict import render

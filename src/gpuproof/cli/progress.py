@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuproof.backends.interrupts import DeferredInterrupt
-from gpuproof.terminal.console import Console
+from gpuproof.cli.console import Console
 from gpuproof.util.humanize import format_bytes
 
 

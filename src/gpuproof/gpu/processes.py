@@ -91,38 +91,55 @@ class ShmReading:
 
 
 class ProcessTree:
-    """Reads a process tree repeatedly at low cost.
+    """Reads one or several process trees repeatedly at low cost.
+
+    Args:
+        roots: the process at the top of each tree; may be changed between two readings, by `set_roots`.
+        left_out: processes that do not count, such as one that monitors its own descendants; their children count.
 
     `/proc/PID/task/*/children` costs a read per thread, and training processes have hundreds of threads. This reads
     `stat` of each process instead and remembers the processes outside the tree, which never join it: orphans are
-    adopted by an ancestor, and the root is expected to be a subreaper.
+    adopted by an ancestor, and the root is expected to be a subreaper. Where it is not, orphans leave its tree.
     """
 
-    def __init__(self, root_pid: int, proc: str = "/proc") -> None:
-        self._root = root_pid
+    def __init__(
+        self, roots: int | Iterable[int], proc: str = "/proc", *, left_out: Iterable[int] = ()
+    ) -> None:
+        self._roots = frozenset([roots]) if isinstance(roots, int) else frozenset(roots)
+        self._left_out = frozenset(left_out)
         self._proc = proc
         self._outside: set[int] = set()
+        self._outside_of = self._roots
         self._looks = 0
 
+    def set_roots(self, roots: Iterable[int]) -> None:
+        """Replace the roots; any thread may do so."""
+        self._roots = frozenset(roots)
+
     def read(self) -> TreeReading | None:
-        """Read the tree once; `None` if the root has ended, or without `/proc`."""
+        """Read the trees once; `None` if every root has ended, or without `/proc`."""
         try:
             names = os.listdir(self._proc)  # noqa: PTH208 - once a second: text, not paths
         except OSError:
             return None
         listed = {int(name) for name in names if name.isdigit()}
-        if self._root not in listed:
+        known = self._roots
+        if not known & listed:
             return None
         self._looks += 1
-        self._outside = set() if self._looks % _FORGET_AFTER == 0 else self._outside & listed
-        stats = {pid: stat for pid in listed - self._outside if (stat := self._stat(pid)) is not None}
-        if self._root not in stats:
+        # Processes that were outside the trees of other roots may belong to these.
+        is_known = self._outside_of is known and self._looks % _FORGET_AFTER != 0
+        outside: set[int] = self._outside & listed if is_known else set()
+        stats = {pid: stat for pid in listed - outside if (stat := self._stat(pid)) is not None}
+        roots = known & stats.keys()
+        if not roots:
             return None
         children = _children(stats.values())
-        tree = _below({self._root}, children)
+        tree = _below(roots, children)
         # A process whose parent ended between two reads has no place yet: it is read again, not put outside.
-        self._outside |= _below({0, *self._outside}, children) & (stats.keys() - tree)
-        return self._sum([stats[pid] for pid in sorted(tree)])
+        outside |= _below({0, *outside}, children) & (stats.keys() - tree)
+        self._outside, self._outside_of = outside, known
+        return self._sum([stats[pid] for pid in sorted(tree - self._left_out)])
 
     def _sum(self, stats: list[_Stat]) -> TreeReading:
         io = [counters for stat in stats if (counters := self._io(stat.pid)) is not None]
@@ -196,7 +213,7 @@ def _children(stats: Iterable[_Stat]) -> dict[int, list[int]]:
     return children
 
 
-def _below(roots: set[int], children: dict[int, list[int]]) -> set[int]:
+def _below(roots: Iterable[int], children: dict[int, list[int]]) -> set[int]:
     found: set[int] = set()
     waiting = list(roots)
     while waiting:

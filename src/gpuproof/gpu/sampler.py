@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Callable
 
@@ -37,6 +38,8 @@ class Sampler:
     `read_first()` takes the first sample before the job does anything; without it, the job may have begun its work then.
 
     Args:
+        roots: the process at the top of the job's process tree, or of each of its trees.
+        left_out: processes of these trees that are not the job's, such as the one that samples.
         on_sample: called in the sampler's thread after each sample; its exceptions are recorded as problems.
         interval_s: seconds between two samples.
         visible_devices: the job's `CUDA_VISIBLE_DEVICES`, kept in the telemetry.
@@ -48,17 +51,18 @@ class Sampler:
 
     def __init__(
         self,
-        root_pid: int,
+        roots: int | Iterable[int],
         on_sample: Callable[[Sample], None] | None = None,
         interval_s: float = 1.0,
         *,
+        left_out: Iterable[int] = (),
         visible_devices: str | None = None,
         sees_host_pids: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
         open_dcgm: Callable[[], Dcgm | None] = open_dcgm,
     ) -> None:
-        self._tree = ProcessTree(root_pid)
+        self._tree = ProcessTree(roots, left_out=left_out)
         self._on_sample = on_sample
         self._interval = interval_s
         self._visible_devices = visible_devices
@@ -79,6 +83,10 @@ class Sampler:
         self._first_taken = threading.Event()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
+
+    def set_roots(self, roots: Iterable[int]) -> None:
+        """Replace the processes at the top of the job's trees; any thread may do so."""
+        self._tree.set_roots(roots)
 
     def read_first(self, timeout: float = FIRST_READING_TIMEOUT_S) -> bool:
         """Take the first sample, and wait for `start()` with the next one; false if it was not taken in time.

@@ -1,4 +1,4 @@
-"""Text for the terminal: styles, tables, the console with its progress line, and the verdict.
+"""Text for the terminal: styles, tables and the verdict.
 
-Knows nothing of runs or backends, so that `doctor`, `check` and `explain` can use it too.
+Host code: the agent file prints verdicts too. Knows nothing of runs or backends.
 """

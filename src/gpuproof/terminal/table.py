@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Union
 
 from gpuproof.terminal.style import Style
 
@@ -35,7 +35,7 @@ class Table:
     hidden: tuple[str, ...] = ()
 
 
-Block: TypeAlias = str | Table
+Block = Union[str, Table]
 """A paragraph or a table; an empty paragraph separates others."""
 
 
@@ -80,7 +80,7 @@ def render_table(
 
 def column_widths(cells: Sequence[Sequence[str]]) -> list[int]:
     """Width of each column; headers count as a row."""
-    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [max(map(len, column)) for column in zip(*cells)]
 
 
 def table_width(cells: Sequence[Sequence[str]]) -> int:
@@ -114,12 +114,12 @@ def _line(
 ) -> str:
     cells = [
         Style().fit(cell, width, right=column in right)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        for column, (cell, width) in enumerate(zip(row, widths))
     ]
     if style is None or not style.colour:
         return GAP.join(cells).rstrip()
     cells[-1] = cells[-1].rstrip()
-    return GAP.join(_painted(cell, style, code) for cell, code in zip(cells, codes, strict=True))
+    return GAP.join(_painted(cell, style, code) for cell, code in zip(cells, codes))
 
 
 def _painted(cell: str, style: Style, code: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from gpuproof.agent.verdict import (
@@ -329,7 +328,7 @@ def _resampled(values: Sequence[float | None], columns: int) -> list[float | Non
     if len(values) <= columns:
         return list(values)
     edges = [round(column * len(values) / columns) for column in range(columns + 1)]
-    parts = [values[a:b] for a, b in pairwise(edges)]
+    parts = [values[a:b] for a, b in zip(edges, edges[1:])]
     return [mean(part) for part in parts]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpuproof.backends.shared_cache import mark_used, remove_unused
 from gpuproof.util.atomic import replacing
 
-HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
+HOST_PACKAGES = ("agent", "gpu", "notebook", "runtime", "serve", "terminal", "util", "watch")
 _SHARED = ("version.py", "findings.py")
 """Modules beside the packages that both halves use."""
 
@@ -51,7 +51,10 @@ _COMPRESSED = (
         "gpuproof/gpu/health.py",
         "gpuproof/gpu/probe",
         "gpuproof/runtime/",
+        "gpuproof/notebook/",
         "gpuproof/serve/",
+        "gpuproof/terminal/",
+        "gpuproof/watch/",
     ),
     # Imported only where there is a driver, which takes 80 ms anyway.
     "pynvml.py",
@@ -60,6 +63,8 @@ _MAIN = b"""import sys
 
 if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
     from gpuproof.serve.main import main
+elif sys.argv[1:2] in (["watch"], ["monitor"]):
+    from gpuproof.watch.main import main
 elif sys.argv[1:2] in (["--rank"], ["--watched-rank"], ["--torchrun"]):
     from gpuproof.agent.ranks.main import main
 elif sys.argv[1:2] in (["--mpi-run"], ["--mpi-host"], ["--mpi-connect"]):

@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.catalogue.refresh.clients import Clients
     from gpuproof.catalogue.refresh.store import Store
     from gpuproof.catalogue.tables import Tables
+    from gpuproof.cli.console import Console
     from gpuproof.settings import boto3_session, cache_dir
-    from gpuproof.terminal.console import Console
 
     console = Console()
     folder = cache_dir() / "catalogue"

@@ -92,9 +92,9 @@ def _machine(arguments: argparse.Namespace) -> Machine:
 
 
 def _examine(machine: Machine) -> Report:
+    from gpuproof.cli.console import Console
     from gpuproof.doctor.registry import CHECKS
     from gpuproof.doctor.runner import examine
-    from gpuproof.terminal.console import Console
 
     console = Console()
     report = examine(machine, CHECKS, on_layer=lambda layer: console.progress(f"checking {layer.label} ..."))

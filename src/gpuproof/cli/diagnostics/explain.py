@@ -165,9 +165,9 @@ def _looks_like_file(target: str) -> bool:
 def _print_report(explained: _Explained) -> None:
     import shutil
 
+    from gpuproof.cli.console import Console
     from gpuproof.explain.render import format_explanation, format_no_cause
     from gpuproof.findings import Severity
-    from gpuproof.terminal.console import Console
     from gpuproof.terminal.style import wrap
 
     console = Console(own=sys.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuproof.backends.sagemaker.endpoints.errors import DeploymentFailed
-from gpuproof.terminal.console import Console
+from gpuproof.cli.console import Console
 from gpuproof.util.humanize import format_bytes
 
 _MOST_EXPLANATIONS = 2

@@ -115,8 +115,8 @@ def _write(found: Run, sink: BinaryIO, arguments: argparse.Namespace, since: flo
 
 
 def _follow(arguments: argparse.Namespace, found: Run, since: float | None) -> int:
+    from gpuproof.cli.console import Console
     from gpuproof.cli.follow import follow_run
-    from gpuproof.terminal.console import Console
 
     offset = 0
     if arguments.tail is not None or since is not None:

@@ -45,7 +45,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof pull`."""
     from gpuproof.agent.state import COMPLETED
-    from gpuproof.terminal.console import Console
+    from gpuproof.cli.console import Console
     from gpuproof.util.humanize import format_bytes
 
     console = Console()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.api_call import format_calls
+from gpuproof.cli.console import Console
 from gpuproof.cli.progress import ConsoleProgress
-from gpuproof.terminal.console import Console
 from gpuproof.util.humanize import format_bytes, pluralize
 
 if TYPE_CHECKING:

@@ -57,8 +57,8 @@ def _open_shell(found: EC2Run, host: str) -> NoReturn:
 
 def _forward(found: EC2Run, port: int | None, host: str) -> int:
     """Open a port of an instance here until Ctrl-C; that of its Jupyter server if None."""
+    from gpuproof.cli.console import Console
     from gpuproof.cli.jobs.sessions.tunnel import Tunnel, local_port
-    from gpuproof.terminal.console import Console
 
     console = Console()
     record = found.record

@@ -26,8 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from gpuproof.cli.billing import billing_text, spot_text
+    from gpuproof.cli.console import Console
     from gpuproof.cli.follow import final_document, show_end, show_outcome
-    from gpuproof.terminal.console import Console
     from gpuproof.terminal.style import Style, status_colour
     from gpuproof.util.humanize import format_duration
 

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from gpuproof.app.receipts import Signers, read_receipt, verify_receipt
-    from gpuproof.terminal.console import Console
+    from gpuproof.cli.console import Console
 
     receipt = read_receipt(arguments.receipt)
     signers = Signers(arguments.allowed_signers, arguments.key, arguments.revoked)

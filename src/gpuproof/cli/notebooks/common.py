@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
     from gpuproof.backends.sagemaker.notebooks.changes import Notebook
     from gpuproof.backends.sagemaker.notebooks.wait import NotebookWaiter
+    from gpuproof.cli.console import Console
     from gpuproof.cli.progress import ConsoleProgress
-    from gpuproof.terminal.console import Console
     from gpuproof.units import Duration
 
 
@@ -58,9 +58,9 @@ class Session:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from gpuproof.backends.aws import Aws
+        from gpuproof.cli.console import Console
         from gpuproof.cli.progress import ConsoleProgress
         from gpuproof.settings import boto3_session
-        from gpuproof.terminal.console import Console
 
         self.console: Console = Console()
         self.progress: ConsoleProgress = ConsoleProgress(self.console)

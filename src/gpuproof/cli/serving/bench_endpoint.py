@@ -19,8 +19,8 @@ from gpuproof.errors import ExitCode, GPUproofError, UsageError
 if TYPE_CHECKING:
     from gpuproof.catalogue import Price
     from gpuproof.cli.arguments import Subparsers
+    from gpuproof.cli.console import Console
     from gpuproof.loadtest import Load, Result, SearchResult, Target, Trial
-    from gpuproof.terminal.console import Console
 
 SCHEMA_VERSION = 1
 MAX_SECONDS = 600.0
@@ -95,9 +95,9 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof bench-endpoint`."""
+    from gpuproof.cli.console import Console
     from gpuproof.loadtest import Load, open_loop
     from gpuproof.loadtest.find_rate import MAX_RATE
-    from gpuproof.terminal.console import Console
 
     target = _target(arguments)
     goal = _seconds("--p99", arguments.p99) if arguments.p99 else None
@@ -295,7 +295,7 @@ def _show(
 ) -> None:
     import sys
 
-    from gpuproof.terminal.console import Console
+    from gpuproof.cli.console import Console
     from gpuproof.util.humanize import format_bytes
 
     console = Console(own=sys.stdout)

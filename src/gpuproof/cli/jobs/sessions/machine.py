@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpuproof.backends.agent_job.machine import JupyterServer
     from gpuproof.backends.base import Plan, Run
     from gpuproof.backends.record import RunRecord
+    from gpuproof.cli.console import Console
     from gpuproof.jobs.models.machine import MachineJob
-    from gpuproof.terminal.console import Console
 
 _POLL_S = {False: 0.2, True: 3.0}
 """Seconds between two looks for the server, by whether a look is a request to AWS."""

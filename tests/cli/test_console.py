@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from gpuproof.terminal.console import Console
+from gpuproof.cli.console import Console
 
 CLEAR = "\r\x1b[K"
 

@@ -1,0 +1,172 @@
+"""The monitor process: samples GPUs for other processes of this host, from outside their interpreters.
+
+A thread of the watched program would wait for its GIL, and would end with it. See `gpuproof.util.monitor_client` for the requests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuproof.util.process_guard import JsonLines
+from gpuproof.watch.report import WatchReport
+from gpuproof.watch.session import WatchSession
+from gpuproof.watch.settings import WatchSettings
+
+_CHUNK = 1 << 16
+
+
+def serve(descriptor: int) -> int:
+    """Serve the requests that arrive at a listening socket, in a process that has detached itself.
+
+    Args:
+        descriptor: of the listening socket.
+
+    Returns:
+        0 in the process that was started, at once; the detached one ends with its last connection.
+    """
+    if os.fork():
+        return 0
+    os.setsid()
+    with socket.socket(fileno=descriptor) as listening:
+        _Server(listening).run()
+    # No handlers of the program that started this process run at the end.
+    os._exit(0)
+
+
+@dataclass
+class Member:
+    """A process of the job."""
+
+    pid: int
+    facts: Mapping[str, Any]
+
+
+@dataclass
+class Part:
+    """A session with when it started."""
+
+    session: WatchSession
+    settings: WatchSettings
+    started: float = field(default_factory=time.time)
+
+    def end(self, **facts: Any) -> dict[str, Any]:
+        """Stop the session and return its report."""
+        verdict = self.session.stop()
+        report = WatchReport.of(
+            verdict, started=self.started, group=self.settings.group, hosts=self.settings.hosts, **facts
+        )
+        return report.to_json()
+
+
+class _Connection:
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.lines = JsonLines()
+        self.member: Member | None = None
+        self.parts: dict[str, Part] = {}
+
+
+class _Server:
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listening, selectors.EVENT_READ)
+        self._connections: dict[socket.socket, _Connection] = {}
+        self._job: Part | None = None
+
+    def run(self) -> None:
+        """Serve until the last connection is closed."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._listening:
+                    self._accept()
+                else:
+                    self._read(self._connections[key.fileobj])  # pyright: ignore[reportArgumentType]
+            # A process that connects meanwhile finds a listening socket until it is closed, and is served.
+            if not self._connections and not self._is_waiting():
+                return
+
+    def _is_waiting(self) -> bool:
+        return bool(self._selector.select(0))
+
+    def _accept(self) -> None:
+        channel, _ = self._listening.accept()
+        self._connections[channel] = _Connection(channel)
+        self._selector.register(channel, selectors.EVENT_READ)
+
+    def _read(self, connection: _Connection) -> None:
+        try:
+            received = connection.channel.recv(_CHUNK)
+        except OSError:
+            received = b""
+        if not received:
+            self._close(connection)
+            return
+        for message in connection.lines.feed(received):
+            answer = self._answer(connection, message)
+            try:
+                connection.channel.sendall(json.dumps(answer).encode() + b"\n")
+            except OSError:
+                self._close(connection)
+                return
+
+    def _answer(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
+        request = message.get("do")
+        if request == "register":
+            return self._register(connection, message)
+        if request == "finish":
+            return self._finish(connection, message.get("exit_code"))
+        if request == "begin":
+            part = self._part(message, [message["pid"]])
+            connection.parts[message["label"]] = part
+            return {}
+        if request == "end":
+            return {"report": connection.parts.pop(message["label"]).end(pid=None)}
+        return {"error": f"unknown request {request}"}
+
+    def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:
+        settings = WatchSettings.from_json(message["settings"])
+        session = WatchSession(settings, roots, message["environment"], left_out=[os.getpid()])
+        session.read_first()
+        session.start()
+        return Part(session, settings)
+
+    def _register(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
+        connection.member = Member(message["pid"], message.get("facts") or {})
+        if self._job is None:
+            self._job = self._part(message, self._roots())
+        else:
+            self._job.session.set_roots(self._roots())
+        return {"members": len(self._roots())}
+
+    def _roots(self) -> list[int]:
+        return [each.member.pid for each in self._connections.values() if each.member is not None]
+
+    def _finish(self, connection: _Connection, code: int | None) -> dict[str, Any]:
+        member, connection.member = connection.member, None
+        if member is None or self._job is None:
+            return {"last": False}
+        if self._roots():
+            self._job.session.set_roots(self._roots())
+            return {"last": False}
+        report = self._job.end(pid=member.pid, exit_code=code, **member.facts)
+        self._job = None
+        return {"last": True, "report": report}
+
+    def _close(self, connection: _Connection) -> None:
+        if connection.channel not in self._connections:
+            return
+        self._selector.unregister(connection.channel)
+        del self._connections[connection.channel]
+        connection.channel.close()
+        for part in connection.parts.values():
+            part.session.stop()
+        if connection.member is not None:
+            self._finish(connection, None)

@@ -1,0 +1,70 @@
+"""Samples the GPUs for some process trees, and judges the result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from gpuproof.agent.monitor import Monitor, MonitorSettings
+from gpuproof.agent.verdict import Verdict
+from gpuproof.gpu.telemetry import Sample, Telemetry
+from gpuproof.watch.expected import expectation
+from gpuproof.watch.settings import WatchSettings
+
+
+class WatchSession:
+    """One watched program, or several that count as one.
+
+    Args:
+        roots: process ids; they and their descendants are the program's.
+        environment: the program's variables.
+        left_out: processes among them that are not the program's, such as the one that watches.
+        on_sample: receives each sample, in the sampler's thread.
+    """
+
+    def __init__(
+        self,
+        settings: WatchSettings,
+        roots: int | Iterable[int],
+        environment: Mapping[str, str],
+        *,
+        left_out: Iterable[int] = (),
+        on_sample: Callable[[Sample], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._environment = environment
+        known = MonitorSettings(
+            expectation(settings, environment, Telemetry()), sys.executable, hosts=settings.hosts
+        )
+        self._monitor = Monitor(known, roots, environment, on_sample=on_sample, left_out=left_out)
+
+    def read_first(self) -> None:
+        """Take the first sample before the program starts, so that nothing in it can be the program's own work."""
+        self._monitor.read_first()
+
+    def start(self) -> None:
+        """Start sampling in a thread."""
+        self._monitor.start()
+
+    def set_roots(self, roots: Iterable[int]) -> None:
+        """Replace the processes at the top of the trees; any thread may do so."""
+        self._monitor.set_roots(roots)
+
+    def gpu_used(self) -> bool | None:
+        """Whether a GPU has done work for the program so far; `None` if unknown."""
+        return self._monitor.gpu_used()
+
+    def so_far(self) -> Verdict:
+        """The verdict so far."""
+        self._settle_expectation()
+        return self._monitor.so_far()
+
+    def stop(self) -> Verdict:
+        """Take the last sample and return the verdict."""
+        telemetry = self._monitor.stop()
+        self._monitor.expect(expectation(self._settings, self._environment, telemetry))
+        return self._monitor.verdict(telemetry)
+
+    def _settle_expectation(self) -> None:
+        # The number of GPUs is known once the sampler's thread has opened NVML.
+        self._monitor.expect(expectation(self._settings, self._environment, self._monitor.telemetry()))
