@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuproof.backends.aws.services.audit import AuditCalls
 from gpuproof.backends.aws.services.cloudwatch_logs import LogCalls
 from gpuproof.backends.aws.services.cloudwatch_metrics import MetricCalls
 from gpuproof.backends.aws.services.cost_explorer import CostExplorerCalls
@@ -17,6 +18,7 @@ class Aws(
     TransferCalls,
     S3Calls,
     InventoryCalls,
+    AuditCalls,
     RuntimeCalls,
     LogCalls,
     MetricCalls,
