@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gpuproof.util.process_tree import die_by_signal
 from gpuproof.watch.report import WatchReport, exit_code, report_text
+from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.settings import WatchSettings
 
 _WIDEST = 100
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     reports: list[WatchReport] = []
     code = watch_command(command, settings, reports.append)
     for report in reports:
-        show(report, arguments.format, arguments.report)
+        show(publish(report, os.environ), arguments.format, arguments.report)
     if code < 0:
         die_by_signal(-code)
     return exit_code(code, reports[0]) if reports else code

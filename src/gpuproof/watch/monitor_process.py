@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.report import WatchReport
+from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 
@@ -56,13 +57,12 @@ class Part:
     settings: WatchSettings
     started: float = field(default_factory=time.time)
 
-    def end(self, **facts: Any) -> dict[str, Any]:
+    def end(self, **facts: Any) -> WatchReport:
         """Stop the session and return its report."""
         verdict = self.session.stop()
-        report = WatchReport.of(
+        return WatchReport.of(
             verdict, started=self.started, group=self.settings.group, hosts=self.settings.hosts, **facts
         )
-        return report.to_json()
 
 
 class _Connection:
@@ -128,7 +128,7 @@ class _Server:
             connection.parts[message["label"]] = part
             return {}
         if request == "end":
-            return {"report": connection.parts.pop(message["label"]).end(pid=None)}
+            return {"report": connection.parts.pop(message["label"]).end(pid=None).to_json()}
         return {"error": f"unknown request {request}"}
 
     def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:
@@ -158,7 +158,7 @@ class _Server:
             return {"last": False}
         report = self._job.end(pid=member.pid, exit_code=code, **member.facts)
         self._job = None
-        return {"last": True, "report": report}
+        return {"last": True, "report": publish(report, os.environ).to_json()}
 
     def _close(self, connection: _Connection) -> None:
         if connection.channel not in self._connections:
