@@ -71,7 +71,7 @@ class WatchReport:
         """The report as a JSON object; `started` in ISO 8601."""
         values = asdict(self)
         verdict = values.pop("verdict")
-        started = datetime.datetime.fromtimestamp(self.started, datetime.UTC)
+        started = datetime.datetime.fromtimestamp(self.started, datetime.timezone.utc)
         values["started"] = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         values["seconds"] = round(self.seconds, 3)
         return {"version": VERSION, "kind": KIND, **values, "verdict": verdict}

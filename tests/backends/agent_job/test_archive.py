@@ -165,9 +165,12 @@ def test_it_contains_the_packages_of_the_agent_and_no_others(agent: Path) -> Non
         "gpuproof/findings.py",
         "gpuproof/gpu",
         "gpuproof/runtime",
+        "gpuproof/notebook",
         "gpuproof/serve",
+        "gpuproof/terminal",
         "gpuproof/util",
         "gpuproof/version.py",
+        "gpuproof/watch",
     }
 
 
