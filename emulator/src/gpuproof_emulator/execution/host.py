@@ -73,6 +73,11 @@ class Host:
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of its container's process; None before it is started."""
+        return None if self._process is None else self._process.pid
+
     def start(
         self,
         command: Sequence[str],

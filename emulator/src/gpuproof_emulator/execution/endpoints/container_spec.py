@@ -48,6 +48,8 @@ class ContainerSpec:
         log_group: the log group of a batch transform; empty for an endpoint's own.
         models: prefix in S3 of the models of a multi-model endpoint; empty for one model.
         additional: further data of the model, by the name of its channel.
+        instance_type: whose utilization is published; empty for a serverless endpoint, which has no instances.
+        volume_gib: `VolumeSizeInGB` of the variant.
     """
 
     endpoint: str
@@ -63,6 +65,8 @@ class ContainerSpec:
     log_group: str = ""
     models: str = ""
     additional: tuple[tuple[str, ModelData], ...] = ()
+    instance_type: str = ""
+    volume_gib: int | None = None
 
 
 def model_data(container: dict[str, Any]) -> ModelData | None:

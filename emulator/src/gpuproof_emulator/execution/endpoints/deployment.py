@@ -156,4 +156,6 @@ def container_spec(
         isolated=bool(model.document.get("EnableNetworkIsolation")),
         startup_timeout=variant.get("ContainerStartupHealthCheckTimeoutInSeconds", limit),
         models=container["ModelDataUrl"] if several else "",
+        instance_type=variant.get("InstanceType", ""),
+        volume_gib=variant.get("VolumeSizeInGB"),
     )

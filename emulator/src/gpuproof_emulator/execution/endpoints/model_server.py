@@ -30,6 +30,7 @@ from gpuproof_emulator.execution.environment import base_environment, region_env
 from gpuproof_emulator.execution.host import Host, cannot_start
 from gpuproof_emulator.execution.log_shipper import LogStream
 from gpuproof_emulator.execution.network import Placement
+from gpuproof_emulator.execution.utilization import InstanceMonitor, Series, volume_bytes
 from gpuproof_emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 _UNHEALTHY = (
@@ -115,6 +116,7 @@ class _Container:
         self._healthy = False
         self._network: HostNetwork | None = None
         self._host = Host(instance, self._folder, self._on_host_exit)
+        self._monitor: InstanceMonitor | None = None
 
     def prepare(self) -> None:
         """Prepare the disk.
@@ -156,6 +158,7 @@ class _Container:
                 self._network = _isolated_network(self._host.name)
             entry = None if self._network is None else self._network.entry(self._host.name).to_json()
             self._host.start(command(self._folder), self._environment, sink, Placement(entry))
+            self._start_monitor()
 
     def wait_until_healthy(self) -> None:
         """Wait until the server responds to `/ping`.
@@ -228,10 +231,29 @@ class _Container:
             self._host.kill()
         self._wake.set()
         self._host.join()
+        if self._monitor is not None:
+            self._monitor.stop()
         if self._network is not None:
             self._network.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._on_exit(self)
+
+    def _start_monitor(self) -> None:
+        """Publish the utilization of the instance, after a restart that of its new container."""
+        spec = self._spec
+        if self._monitor is not None:
+            self._monitor.stop()
+        if not spec.instance_type:
+            return
+        cloudwatch = self._context.clients.get("cloudwatch", spec.region)
+        if spec.log_group:
+            series = Series.of_job(cloudwatch, "Transform", spec.endpoint, self._host.name)
+            self._monitor = InstanceMonitor(series, self._host, spec.instance_type)
+        else:
+            series = Series.of_variant(cloudwatch, spec.endpoint, spec.variant)
+            disk = volume_bytes(spec.volume_gib, spec.instance_type)
+            self._monitor = InstanceMonitor(series, self._host, spec.instance_type, disk)
+        self._monitor.start()
 
     @property
     def _socket(self) -> Path:

@@ -20,6 +20,7 @@ from gpuproof_emulator.execution.jobs.sdk_drivers import prepare_mpi_driver
 from gpuproof_emulator.execution.log_shipper import LogStream
 from gpuproof_emulator.execution.network import JobNetwork
 from gpuproof_emulator.execution.s3_sync import FolderMirror, UploadFailed
+from gpuproof_emulator.execution.utilization import InstanceMonitor, Series, volume_bytes
 from gpuproof_emulator.job_kinds import JOB_KINDS
 from gpuproof_emulator.store import Resource
 
@@ -54,6 +55,7 @@ class Instances:
             Host(f"algo-{number}", folder / f"algo-{number}", control.wake) for number in range(1, count + 1)
         ]
         self._network = JobNetwork(self.names, isolated=isolated)
+        self._monitors: list[InstanceMonitor] = []
 
     @property
     def names(self) -> list[str]:
@@ -79,12 +81,14 @@ class Instances:
         image: str,
         command: Sequence[str],
         environment: Mapping[str, str],
+        cluster: Mapping[str, Any],
         on_line: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Start every container, and send its output to CloudWatch Logs.
 
         Args:
             environment: the job's own variables.
+            cluster: the request's `ResourceConfig` or `ClusterConfig`.
             on_line: called with every line of every host.
 
         Raises:
@@ -105,6 +109,7 @@ class Instances:
                 stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{started}", on_line)
                 placement = self._network.placement(host.name)
                 host.start(command, {**base, **own, **proxies}, stream.copy, placement)
+                self._monitor(host, cluster)
         except BaseException:
             self._end()
             raise
@@ -149,7 +154,29 @@ class Instances:
         for host in self.hosts:
             host.kill()
             host.join()
+        for monitor in self._monitors:
+            monitor.stop()
         self._network.close()
+
+    def _monitor(self, host: Host, cluster: Mapping[str, Any]) -> None:
+        """Publish the utilization of a host while it runs."""
+        cloudwatch = self._context.clients.get("cloudwatch", self._job.region)
+        series = Series.of_job(cloudwatch, JOB_KINDS[self._job.kind].word, self._job.name, host.name)
+        kind = instance_type(cluster, self.hosts.index(host))
+        monitor = InstanceMonitor(series, host, kind, volume_bytes(cluster.get("VolumeSizeInGB"), kind))
+        monitor.start()
+        self._monitors.append(monitor)
+
+
+def instance_type(cluster: Mapping[str, Any], number: int) -> str:
+    """The instance type of one host, from 0.
+
+    Args:
+        cluster: the request's `ResourceConfig`, which may have groups of different types, or `ClusterConfig`.
+    """
+    groups = cluster.get("InstanceGroups") or [cluster]
+    types = [group["InstanceType"] for group in groups for _ in range(group["InstanceCount"])]
+    return types[number]
 
 
 def first_failed(hosts: Sequence[Host]) -> Host | None:

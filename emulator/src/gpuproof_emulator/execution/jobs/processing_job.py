@@ -79,7 +79,8 @@ class ProcessingJobRun:
                 "ContainerEntrypoint is not specified, and this emulator cannot read it from the image"
             )
             raise JobFailed(f"AlgorithmError: {problem}")
-        instances.start(application["ImageUri"], command, instances.environment())
+        cluster = self._document["ProcessingResources"]["ClusterConfig"]
+        instances.start(application["ImageUri"], command, instances.environment(), cluster)
         deadline = time.monotonic() + self._document["StoppingCondition"]["MaxRuntimeInSeconds"]
         reason = instances.wait(deadline, lambda: upload_changes(continuous, "Artifact"))
         if reason is EndReason.SHUTDOWN:

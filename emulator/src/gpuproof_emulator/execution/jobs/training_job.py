@@ -143,7 +143,7 @@ class TrainingJobRun:
         variables = instances.environment()
         image = self._document["AlgorithmSpecification"]["TrainingImage"]
         self._control.interrupted = False
-        instances.start(image, command, variables, lambda line: self._on_line(line, interruption))
+        instances.start(image, command, variables, config, lambda line: self._on_line(line, interruption))
         reason = instances.wait(
             deadline,
             lambda: self._send_progress(mirrors),

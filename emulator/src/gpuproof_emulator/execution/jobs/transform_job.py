@@ -177,6 +177,7 @@ class TransformJobRun:
                 isolated=bool(model.document.get("EnableNetworkIsolation")),
                 startup_timeout=STARTUP_TIMEOUT_S,
                 log_group=LOG_GROUP,
+                instance_type=self._document["TransformResources"]["InstanceType"],
             )
             try:
                 started.append(self._server.start(spec))
