@@ -113,6 +113,10 @@ class Monitor:
         """Replace the processes at the top of the script's trees; any thread may do so."""
         self._sampler.set_roots(roots)
 
+    def set_visible_devices(self, devices: str | None) -> None:
+        """Replace the script's `CUDA_VISIBLE_DEVICES`."""
+        self._sampler.set_visible_devices(devices)
+
     def read_first(self) -> None:
         """Take the first sample before the script starts, so that nothing in it can be the script's own work."""
         self._sampler.read_first()

@@ -88,6 +88,10 @@ class Sampler:
         """Replace the processes at the top of the job's trees; any thread may do so."""
         self._tree.set_roots(roots)
 
+    def set_visible_devices(self, devices: str | None) -> None:
+        """Replace the job's `CUDA_VISIBLE_DEVICES` in the telemetry."""
+        self._visible_devices = devices
+
     def read_first(self, timeout: float = FIRST_READING_TIMEOUT_S) -> bool:
         """Take the first sample, and wait for `start()` with the next one; false if it was not taken in time.
 

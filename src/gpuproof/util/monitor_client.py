@@ -148,6 +148,8 @@ def _start(listening: socket.socket) -> None:
         [sys.executable, "-c", _START, _PACKAGES, "monitor", str(listening.fileno())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        # A pipe of the caller's would stay open after its end, and a launcher waits for that.
+        stderr=subprocess.DEVNULL,
         pass_fds=[listening.fileno()],
         env=environment,
         check=False,

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpuproof.util.process_tree import adopt_orphans
+from gpuproof.watch.group.launcher import Member
+from gpuproof.watch.group.member_session import MemberSession
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
@@ -24,25 +26,45 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that cannot be started."""
 
 
-def watch_command(command: Sequence[str], settings: WatchSettings, end: Callable[[WatchReport], None]) -> int:
+def watch_command(
+    command: Sequence[str],
+    settings: WatchSettings,
+    end: Callable[[WatchReport], None],
+    member: Member | None = None,
+) -> int:
     """Run a command, and return its exit code, or minus the number of the signal that killed it.
 
     Args:
-        end: receives the report once the command has ended.
+        end: receives the report once the command has ended; of a job with several processes, only in the last one.
+        member: which process of a job this is, if it is one of several.
     """
     adopt_orphans()
-    session = WatchSession(settings, os.getpid(), os.environ, left_out=[os.getpid()])
+    if member is not None:
+        session = MemberSession(settings, member, command, os.environ)
+    else:
+        session = WatchSession(settings, os.getpid(), os.environ, left_out=[os.getpid()])
     session.read_first()
     signals = _Signals()
     started = time.time()
     try:
-        process = subprocess.Popen(list(command))
+        # Launchers hand over open files, such as the one that PMI_FD names.
+        process = subprocess.Popen(list(command), close_fds=False)
     except OSError as error:
-        session.stop()
+        if isinstance(session, MemberSession):
+            session.finish(NOT_EXECUTABLE)
+        else:
+            session.stop()
         print(f"gpuproof: {command[0]} cannot be started: {error.strerror}.", file=sys.stderr)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
     session.start()
     code = _wait(process, signals)
+    if isinstance(session, MemberSession):
+        report = session.finish(code)
+        if session.problem is not None:
+            print(f"gpuproof: The command was not watched: {session.problem}.", file=sys.stderr)
+        if report is not None:
+            end(report)
+        return code
     verdict = session.stop()
     end(
         WatchReport.of(

@@ -16,12 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuproof.util.process_tree import die_by_signal
+from gpuproof.watch.group.launcher import find_member
 from gpuproof.watch.report import WatchReport, exit_code, report_text
 from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.settings import WatchSettings
 
 _WIDEST = 100
 """Characters per line: longer lines are hard to read."""
+NO_GROUP = (
+    "--to brings the hosts of one job together, and nothing says which job this is: "
+    "start it with srun, mpirun, torchrun or as an indexed Kubernetes job, or name it with --group NAME."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report only: no exit code 4 if the GPUs did no work",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report to a file, as JSON")
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        help="the job that this process is a part of (default: the one of srun, mpirun, torchrun or Kubernetes)",
+    )
+    parser.add_argument(
+        "--hosts", type=int, metavar="N", help="number of the job's hosts (default: as the launcher says)"
+    )
+    parser.add_argument(
+        "--to",
+        metavar="DIR|s3://…",
+        help="where the job's hosts leave their reports, so that the last one prints the verdict on all",
+    )
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -58,11 +76,24 @@ def run(arguments: argparse.Namespace) -> int:
             "gpuproof: Write the command after --, as in: gpuproof watch -- python train.py", file=sys.stderr
         )
         return 2
-    settings = WatchSettings(gpus=arguments.gpus, require_gpu=arguments.require_gpu)
+    member = find_member(os.environ, arguments.group, arguments.hosts)
+    if member is None and arguments.to is not None:
+        print(f"gpuproof: {NO_GROUP}", file=sys.stderr)
+        return 2
+    settings = WatchSettings(
+        gpus=arguments.gpus,
+        require_gpu=arguments.require_gpu,
+        hosts=member.least_hosts if member is not None else 1,
+        group=member.group if member is not None else None,
+        to=arguments.to,
+    )
+    is_one_of_many = member is not None and (member.has_peers or arguments.to is not None)
     reports: list[WatchReport] = []
-    code = watch_command(command, settings, reports.append)
+    code = watch_command(command, settings, reports.append, member if is_one_of_many else None)
     for report in reports:
-        show(publish(report, os.environ), arguments.format, arguments.report)
+        # The monitor process has brought that of a job with several processes where it belongs.
+        own = report if is_one_of_many else publish(report, os.environ)
+        show(own, arguments.format, arguments.report)
     if code < 0:
         die_by_signal(-code)
     return exit_code(code, reports[0]) if reports else code

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import socket
 import time
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuproof.util.process_guard import JsonLines
+from gpuproof.watch.group.host_job import HostJob, member_from_json
 from gpuproof.watch.report import WatchReport
-from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 
@@ -35,18 +36,20 @@ def serve(descriptor: int) -> int:
     if os.fork():
         return 0
     os.setsid()
+    # A scheduler that ends a job sends these to all of its processes, and this one has to outlive the others.
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
+        signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as listening:
         _Server(listening).run()
     # No handlers of the program that started this process run at the end.
     os._exit(0)
-
-
-@dataclass
-class Member:
-    """A process of the job."""
-
-    pid: int
-    facts: Mapping[str, Any]
 
 
 @dataclass
@@ -69,7 +72,8 @@ class _Connection:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.lines = JsonLines()
-        self.member: Member | None = None
+        self.pid: int | None = None
+        """Of a process that takes part in the job."""
         self.parts: dict[str, Part] = {}
 
 
@@ -79,19 +83,27 @@ class _Server:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listening, selectors.EVENT_READ)
         self._connections: dict[socket.socket, _Connection] = {}
-        self._job: Part | None = None
+        self._job: HostJob | None = None
 
     def run(self) -> None:
-        """Serve until the last connection is closed."""
+        """Serve until the last connection is closed, and the job has no process to wait for."""
         while True:
-            for key, _ in self._selector.select():
+            timeout = None if self._connections or self._job is None else self._job.time_left()
+            for key, _ in self._selector.select(timeout):
                 if key.fileobj is self._listening:
                     self._accept()
                 else:
                     self._read(self._connections[key.fileobj])  # pyright: ignore[reportArgumentType]
             # A process that connects meanwhile finds a listening socket until it is closed, and is served.
-            if not self._connections and not self._is_waiting():
-                return
+            if (
+                self._connections
+                or self._is_waiting()
+                or (self._job is not None and self._job.time_left() > 0)
+            ):
+                continue
+            if self._job is not None:
+                self._job.end()
+            return
 
     def _is_waiting(self) -> bool:
         return bool(self._selector.select(0))
@@ -123,6 +135,8 @@ class _Server:
             return self._register(connection, message)
         if request == "finish":
             return self._finish(connection, message.get("exit_code"))
+        if request == "gpu_used":
+            return {"used": self._job.gpu_used() if self._job is not None else None}
         if request == "begin":
             part = self._part(message, [message["pid"]])
             connection.parts[message["label"]] = part
@@ -139,26 +153,23 @@ class _Server:
         return Part(session, settings)
 
     def _register(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
-        connection.member = Member(message["pid"], message.get("facts") or {})
+        facts = dict(message.get("facts") or {})
+        described = facts.pop("member", None)
         if self._job is None:
-            self._job = self._part(message, self._roots())
-        else:
-            self._job.session.set_roots(self._roots())
-        return {"members": len(self._roots())}
-
-    def _roots(self) -> list[int]:
-        return [each.member.pid for each in self._connections.values() if each.member is not None]
+            member = member_from_json(described) if described is not None else None
+            settings = WatchSettings.from_json(message["settings"])
+            self._job = HostJob(settings, member, os.environ, left_out=[os.getpid()])
+        connection.pid = message["pid"]
+        return {"members": self._job.join(message["pid"], message["environment"], facts)}
 
     def _finish(self, connection: _Connection, code: int | None) -> dict[str, Any]:
-        member, connection.member = connection.member, None
-        if member is None or self._job is None:
+        pid, connection.pid = connection.pid, None
+        if pid is None or self._job is None:
             return {"last": False}
-        if self._roots():
-            self._job.session.set_roots(self._roots())
-            return {"last": False}
-        report = self._job.end(pid=member.pid, exit_code=code, **member.facts)
-        self._job = None
-        return {"last": True, "report": publish(report, os.environ).to_json()}
+        answer = self._job.leave(pid, code)
+        if answer["last"]:
+            self._job = None
+        return answer
 
     def _close(self, connection: _Connection) -> None:
         if connection.channel not in self._connections:
@@ -168,5 +179,5 @@ class _Server:
         connection.channel.close()
         for part in connection.parts.values():
             part.session.stop()
-        if connection.member is not None:
+        if connection.pid is not None:
             self._finish(connection, None)

@@ -115,9 +115,13 @@ def exit_code(code: int, report: WatchReport) -> int:
 
 def report_text(report: WatchReport, width: int = 100, colour: bool = False, unicode: bool = True) -> str:
     """The report as text: the verdict with a label, without a newline at the end."""
+    from gpuproof.terminal.style import LABEL_WIDTH
     from gpuproof.terminal.verdict import render  # a program that is only attached to prints none
 
     lines = [render(report.verdict, width, colour, unicode)]
+    if report.group is not None and report.hosts > 1:
+        where = report.host or f"all {report.hosts} hosts"
+        lines.insert(0, f"{'job':<{LABEL_WIDTH}}{report.group}, {where}")
     return "\n".join([*lines, *report.notes])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from gpuproof.agent.monitor import Monitor, MonitorSettings
 from gpuproof.agent.verdict import Verdict
 from gpuproof.gpu.telemetry import Sample, Telemetry
-from gpuproof.watch.expected import expectation
+from gpuproof.watch.expected import VISIBLE, expectation
 from gpuproof.watch.settings import WatchSettings
 
 
@@ -49,6 +49,12 @@ class WatchSession:
     def set_roots(self, roots: Iterable[int]) -> None:
         """Replace the processes at the top of the trees; any thread may do so."""
         self._monitor.set_roots(roots)
+
+    def set_visible_devices(self, devices: str | None) -> None:
+        """Replace the program's `CUDA_VISIBLE_DEVICES`; `None` for all GPUs."""
+        others = {name: value for name, value in self._environment.items() if name != VISIBLE}
+        self._environment = others if devices is None else {**others, VISIBLE: devices}
+        self._monitor.set_visible_devices(devices)
 
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the program so far; `None` if unknown."""

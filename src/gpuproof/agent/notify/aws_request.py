@@ -51,20 +51,27 @@ def signed_headers(
     body: bytes,
     headers: Mapping[str, str],
     clock: Callable[[], float] = time.time,
+    method: str = "POST",
 ) -> dict[str, str]:
-    """The headers of a signed POST request to an address whose path is `/`.
+    """The headers of a signed request.
 
     Args:
+        url: with a path and a query that are percent-encoded as they are sent.
         headers: to be signed and sent, too.
     """
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(clock()))
-    values = {**headers, "Host": urlsplit(url).netloc, "X-Amz-Date": now}
+    parts = urlsplit(url)
+    values = {**headers, "Host": parts.netloc, "X-Amz-Date": now}
     if credentials.token:
         values["X-Amz-Security-Token"] = credentials.token
+    digest = hashlib.sha256(body).hexdigest()
+    if service == "s3":
+        values["X-Amz-Content-SHA256"] = digest
     ordered = sorted((name.lower(), " ".join(value.split())) for name, value in values.items())
     names = ";".join(name for name, _ in ordered)
     lines = "".join(f"{name}:{value}\n" for name, value in ordered)
-    request = "\n".join(["POST", "/", "", lines, names, hashlib.sha256(body).hexdigest()])
+    query = "&".join(sorted(parts.query.split("&"))) if parts.query else ""
+    request = "\n".join([method, parts.path or "/", query, lines, names, digest])
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(request.encode()).hexdigest()])
     key = f"AWS4{credentials.secret}".encode()

@@ -1,0 +1,165 @@
+"""`gpuproof watch` under real Slurm: two nodes, each with two of the machine's GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli_sandbox import until
+from support.nvml_stub import SCENARIO_VARIABLE, Scenario
+from support.slurm_cluster import SlurmCluster, slurm_cluster
+
+pytestmark = pytest.mark.slow
+
+# Each rank works on the GPU with its number until the monitor process of its node has seen that.
+RANK = """
+import os, signal, sys, time
+folder, fails = sys.argv[1], sys.argv[2:]
+rank = os.environ["SLURM_PROCID"]
+if rank in fails:
+    sys.exit(3)
+with open(f"{folder}/pid-{rank}", "w") as file:
+    file.write(str(os.getpid()))
+print(f"rank {rank} of node {os.environ['SLURMD_NODENAME']}", flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+looks = f"{folder}/looks"
+enough = os.path.getsize(looks) + 8
+while os.path.getsize(looks) < enough and not os.path.exists(f"{folder}/forever"):
+    time.sleep(0.02)
+while os.path.exists(f"{folder}/forever"):
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    with slurm_cluster() as started:
+        yield started
+
+
+class Machine:
+    """Four GPUs, of which each works while the rank with its number does."""
+
+    def __init__(self, folder: Path, cluster: SlurmCluster, nvml_home: Path) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        self.scenario = Scenario(folder / "gpus.txt").gpus(4).seen(folder / "looks")
+        self.variables = {
+            SCENARIO_VARIABLE: str(self.scenario.path),
+            "LD_LIBRARY_PATH": str(nvml_home),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
+        self.script = folder / "rank.py"
+        self.script.write_text(RANK)
+
+    def works(self, *gpus: int) -> None:
+        for gpu in gpus:
+            self.scenario.when_registered(self.folder / f"pid-{gpu}", gpu)
+        self.scenario.write()
+
+    def command(self, *flags: str, fails: str = "") -> list[str]:
+        """`gpuproof watch` before the script."""
+        script = [sys.executable, str(self.script), str(self.folder), *([fails] if fails else [])]
+        return [sys.executable, "-m", "gpuproof", "watch", *flags, "--", *script]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, cluster: SlurmCluster, nvml_home: Path) -> Machine:
+    return Machine(tmp_path, cluster, nvml_home)
+
+
+def test_four_ranks_on_two_nodes_have_one_verdict(machine: Machine):
+    machine.works(0, 1, 2, 3)
+    shared = machine.folder / "reports"
+    ended = machine.cluster.run(
+        "srun", "-N2", "--ntasks-per-node=2", *machine.command("--to", str(shared)), **machine.variables
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(ended.stdout.splitlines()) == [
+        "rank 0 of node n1",
+        "rank 1 of node n1",
+        "rank 2 of node n2",
+        "rank 3 of node n2",
+    ]
+    # One host was first, and had a verdict of its own; the other one had that of the job.
+    verdicts = [line for line in ended.stderr.splitlines() if line.startswith("verdict")]
+    assert [verdict.partition(":")[2][:33] for verdict in verdicts] == [
+        " 2 of 2 GPUs worked, 90% busy on ",
+        " 4 of 4 GPUs on 2 hosts worked, 9",
+    ]
+    (folder,) = shared.iterdir()
+    reports = {path.name: json.loads(path.read_text()) for path in folder.glob("host-*.json")}
+    assert sorted(reports) == ["host-n1.json", "host-n2.json"]
+    assert [gpu["index"] for gpu in reports["host-n2.json"]["verdict"]["gpus"] if gpu["worked"]] == [2, 3]
+
+
+def test_a_rank_that_fails_ends_at_once_and_the_others_are_still_watched(machine: Machine):
+    machine.works(1)
+    ended = machine.cluster.run(
+        "srun", "-N1", "-n2", *machine.command("--gpus", "1", fails="0"), **machine.variables
+    )
+    # srun ends with the highest exit code.
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stdout.splitlines() == ["rank 1 of node n1"]
+    assert ended.stderr.count("\nverdict ") + ended.stderr.startswith("verdict ") == 1, ended.stderr
+    assert "1 of 1 GPU worked" in ended.stderr
+
+
+def test_gpus_without_work_fail_the_step_with_exit_code_4(machine: Machine):
+    machine.works()
+    ended = machine.cluster.run("srun", "-N1", "-n2", *machine.command(), **machine.variables)
+    assert ended.returncode == 4, ended.stderr
+    assert ended.stderr.count("cpu-only:") == 1
+
+
+def test_a_job_that_is_cancelled_has_its_verdict(machine: Machine):
+    machine.works(0, 1, 2, 3)
+    (machine.folder / "forever").touch()
+    shared = machine.folder / "reports"
+    script = machine.folder / "job.sh"
+    output = machine.folder / "output"
+    words = " ".join(machine.command("--to", str(shared)))
+    script.write_text(f"#!/bin/bash\nsrun {words}\n")
+    submitted = machine.cluster.run(
+        "sbatch",
+        "-N2",
+        "--ntasks-per-node=2",
+        f"--output={output}",
+        "--parsable",
+        str(script),
+        **machine.variables,
+    )
+    job = submitted.stdout.strip()
+    until(
+        lambda: all((machine.folder / f"pid-{rank}").exists() for rank in range(4)), "the start of all ranks"
+    )
+    seen = (machine.folder / "looks").stat().st_size
+    until(lambda: (machine.folder / "looks").stat().st_size > seen + 8, "samples of the working GPUs")
+    # The signal of scancel, to all processes of all steps; SIGKILL comes 30 s later.
+    machine.cluster.run("scancel", job)
+    until(lambda: "4 of 4 GPUs on 2 hosts worked" in output.read_text(), "the verdict on the job")
+    until(lambda: machine.cluster.job_state(job) in ("CANCELLED", ""), "the end of the job")
+    assert len(list(shared.glob("*/host-*.json"))) == 2
+
+
+def test_a_command_keeps_the_files_that_its_launcher_has_opened(machine: Machine):
+    machine.works()
+    read = "import os; print(os.readlink(f'/proc/self/fd/{os.environ[\"PMI_FD\"]}').partition(':')[0])"
+    command = [
+        sys.executable,
+        "-m",
+        "gpuproof",
+        "watch",
+        "--no-require-gpu",
+        "--",
+        sys.executable,
+        "-c",
+        read,
+    ]
+    ended = machine.cluster.run("srun", "--mpi=pmi2", "-n2", *command, **machine.variables)
+    assert ended.stdout.splitlines() == ["socket"] * 2, ended.stderr
