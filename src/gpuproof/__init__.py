@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.version import __version__
 
 if TYPE_CHECKING:
+    from gpuproof.app.audit import audit
     from gpuproof.app.check import check
     from gpuproof.app.cleanup import cleanup
     from gpuproof.app.compare import compare
@@ -41,6 +42,7 @@ __all__ = [
     "TrainingJob",
     "TransformJob",
     "__version__",
+    "audit",
     "check",
     "cleanup",
     "compare",
@@ -61,6 +63,7 @@ _HOMES = {
     "ProcessingJob": "gpuproof.jobs.models.script_jobs",
     "TrainingJob": "gpuproof.jobs.models.script_jobs",
     "TransformJob": "gpuproof.jobs.models.transform",
+    "audit": "gpuproof.app.audit",
     "check": "gpuproof.app.check",
     "cleanup": "gpuproof.app.cleanup",
     "compare": "gpuproof.app.compare",

@@ -71,6 +71,7 @@ COMMANDS = {
     "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
     "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
     "cleanup": Command("account.cleanup", "list the GPU resources that you are billed for, and delete them"),
+    "audit": Command("account.audit", "show what the GPUs of an account did, and what idle ones cost"),
     "cost": Command("account.cost", "show what GPUproof's runs have cost"),
     "setup": Command("account.setup", "prepare an AWS account for its first run"),
     "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),

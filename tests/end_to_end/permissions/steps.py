@@ -140,6 +140,11 @@ def _add_resources(account: EmulatedAccount) -> None:
     account.volume()
 
 
+def _add_audited_resources(account: EmulatedAccount) -> None:
+    _add_resources(account)
+    account.transform("ended", seconds=600)
+
+
 _WIDE = "--account 123456789012 --input s3://elsewhere/rows --output s3://elsewhere/results --vpc"
 
 SAGEMAKER = User(
@@ -406,6 +411,19 @@ CLEANUP = User(
     },
 )
 
+AUDIT = User(
+    "audit",
+    ("--on audit",),
+    (
+        _step(
+            "audit", "--region", "us-east-1", "--days", "7", "--by", "user", "--all", "--fail-over", "1000000"
+        ),
+        _step("audit", "--since", "7d"),
+    ),
+    prepare=_add_audited_resources,
+    hint="gpuproof iam policy --on audit",
+)
+
 SETUP = User(
     "setup",
     ("--setup",),
@@ -446,4 +464,4 @@ SETUP = User(
     optional={"servicequotas:GetServiceQuota": ""},
 )
 
-USERS = (SAGEMAKER, OWN_BUCKET, EC2, CHEAPEST, CLEANUP, SETUP)
+USERS = (SAGEMAKER, OWN_BUCKET, EC2, CHEAPEST, CLEANUP, AUDIT, SETUP)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuproof.account.audit.usage import HostUsage
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, PARTLY_USED, UNKNOWN, USED
@@ -86,6 +87,14 @@ _IDLE_REMEDY = "Check that the model and its batches are on the GPU: model.devic
 _PARTLY_REMEDY = "Start one process for each GPU (torchrun, or SageMaker's `distribution`), or choose an instance with fewer GPUs."
 
 
+class _Means(NamedTuple):
+    """Means over all hosts: see `Judgement`."""
+
+    mean: float | None
+    p90: float | None
+    cpu_cores: float | None
+
+
 def judge(hosts: Sequence[HostUsage], seconds: float, *, expected_hosts: int | None = None) -> Judgement:
     """The verdict.
 
@@ -94,6 +103,13 @@ def judge(hosts: Sequence[HostUsage], seconds: float, *, expected_hosts: int | N
         seconds: how long its program could use the GPUs.
         expected_hosts: how many hosts, or GPUs, there are; as many as `hosts` if None.
     """
+    means = _means(hosts)
+    return replace(_judge(hosts, seconds, expected_hosts, means), **means._asdict())
+
+
+def _judge(
+    hosts: Sequence[HostUsage], seconds: float, expected_hosts: int | None, means: _Means
+) -> Judgement:
     measured = [host for host in hosts if host.gpu.values]
     if not measured:
         return Judgement(NOT_MEASURED, "CloudWatch has no value of its utilization.", gpus=_gpus(hosts))
@@ -101,22 +117,21 @@ def judge(hosts: Sequence[HostUsage], seconds: float, *, expected_hosts: int | N
     unclear = [host for host in measured if not _did_work(host) and host.coverage < SEEN_ENOUGH]
     missing = max(len(hosts), expected_hosts or 0) - len(measured)
     if working:
-        return _of_working(hosts, working, unclear, missing)
-    means = _means(hosts)
+        return _of_working(hosts, working, unclear, missing, means)
     if unclear or missing:
-        return Judgement(UNKNOWN, _gap_reason(measured, hosts, missing), gpus=_gpus(hosts), **means)
+        return Judgement(UNKNOWN, _gap_reason(measured, hosts, missing), gpus=_gpus(hosts))
     opened = [
         host for host in measured if host.memory_peak is None or host.memory_peak >= OPEN_MEMORY_PERCENT
     ]
     total = _gpus(hosts)
     if not opened:
-        cores = means["cpu_cores"]
+        cores = means.cpu_cores
         cpu = f", while {cores:.1f} CPU cores were busy" if cores is not None else ""
-        reason = f"No program opened {_the_gpus(total)}: utilization and GPU memory stayed at 0{cpu}."
-        return Judgement(CPU_ONLY, reason, _CPU_REMEDY, total, 0, total or 0, wasted_share=1.0, **means)
+        reason = f"No program opened the {_gpus_text(total)}: utilization and GPU memory stayed at 0{cpu}."
+        return Judgement(CPU_ONLY, reason, _CPU_REMEDY, total, 0, total or 0, wasted_share=1.0)
     busy = sum(host.busy_s for host in measured)
-    reason = f"T{_the_gpus(total)[1:]} did almost no work: {format_duration(busy)} of work in {format_duration(seconds)}."
-    return Judgement(IDLE, reason, _IDLE_REMEDY, total, 0, total or 0, wasted_share=1.0, **means)
+    reason = f"The {_gpus_text(total)} did almost no work: {format_duration(busy)} of work in {format_duration(seconds)}."
+    return Judgement(IDLE, reason, _IDLE_REMEDY, total, 0, total or 0, wasted_share=1.0)
 
 
 def working_at_least(host: HostUsage) -> int:
@@ -134,18 +149,22 @@ def probably_working(host: HostUsage) -> int | None:
 
 
 def _of_working(
-    hosts: Sequence[HostUsage], working: Sequence[HostUsage], unclear: Sequence[HostUsage], missing: int
+    hosts: Sequence[HostUsage],
+    working: Sequence[HostUsage],
+    unclear: Sequence[HostUsage],
+    missing: int,
+    means: _Means,
 ) -> Judgement:
     """The verdict if the GPUs of some hosts worked."""
-    means, total = _means(hosts), _gpus(hosts)
+    total = _gpus(hosts)
     at_least = sum(working_at_least(host) for host in working)
     busy = _utilization_text(means)
     if total is None:
         reason = f"GPUs worked{busy}; how many there are is unknown."
-        return Judgement(UNKNOWN if missing or unclear else USED, reason, working=at_least, **means)
+        return Judgement(UNKNOWN if missing or unclear else USED, reason, working=at_least)
     if at_least >= total and not missing:
         return Judgement(
-            USED, f"{at_least} of {pluralize(total, 'GPU')} worked{busy}.", None, total, at_least, **means
+            USED, f"{at_least} of {pluralize(total, 'GPU')} worked{busy}.", None, total, at_least
         )
     certainly_idle = [
         host for host in hosts if host.gpu.values and host not in working and host not in unclear
@@ -158,14 +177,14 @@ def _of_working(
         reason += f"; values of {pluralize(missing + len(unclear), 'host')} are missing."
     else:
         reason += ": their sum, which is all that is published, does not show which."
-    return Judgement(UNKNOWN, reason, None, total, at_least, total - at_least, is_certain=False, **means)
+    return Judgement(UNKNOWN, reason, None, total, at_least, total - at_least, is_certain=False)
 
 
 def _partly(
     hosts: Sequence[HostUsage],
     working: Sequence[HostUsage],
     idle_hosts: Sequence[HostUsage],
-    means: dict[str, float | None],
+    means: _Means,
     *,
     is_complete: bool,
 ) -> Judgement:
@@ -194,7 +213,6 @@ def _partly(
         idle + suspected,
         is_certain=is_complete and not suspected,
         wasted_share=(idle + suspected) / total if total else 0.0,
-        **means,
     )
 
 
@@ -206,16 +224,16 @@ def _did_work(host: HostUsage) -> bool:
     return host.busy_s >= max(MIN_BUSY_S, MIN_BUSY_SHARE * measured_s)
 
 
-def _means(hosts: Sequence[HostUsage]) -> dict[str, float | None]:
+def _means(hosts: Sequence[HostUsage]) -> _Means:
     """Mean and p90 in percent of all GPUs, and busy CPU cores of a host."""
     known = [host for host in hosts if host.mean is not None and host.gpus]
     gpus = sum(host.gpus or 0 for host in known)
     cores = [host.cpu_cores for host in hosts if host.cpu_cores is not None]
-    return {
-        "mean": sum(host.mean or 0.0 for host in known) / gpus if gpus else None,
-        "p90": sum(host.p90 or 0.0 for host in known) / gpus if gpus else None,
-        "cpu_cores": sum(cores) / len(cores) if cores else None,
-    }
+    return _Means(
+        mean=sum(host.mean or 0.0 for host in known) / gpus if gpus else None,
+        p90=sum(host.p90 or 0.0 for host in known) / gpus if gpus else None,
+        cpu_cores=sum(cores) / len(cores) if cores else None,
+    )
 
 
 def _gpus(hosts: Sequence[HostUsage]) -> int | None:
@@ -224,14 +242,14 @@ def _gpus(hosts: Sequence[HostUsage]) -> int | None:
     return None if None in counts or not counts else sum(count or 0 for count in counts)
 
 
-def _the_gpus(total: int | None) -> str:
+def _gpus_text(total: int | None) -> str:
     if total is None:
-        return "the GPUs"
-    return "the GPU" if total == 1 else f"the {total} GPUs"
+        return "GPUs"
+    return "GPU" if total == 1 else f"{total} GPUs"
 
 
-def _utilization_text(means: dict[str, float | None]) -> str:
-    mean, p90 = means["mean"], means["p90"]
+def _utilization_text(means: _Means) -> str:
+    mean, p90 = means.mean, means.p90
     return "" if mean is None or p90 is None else f", mean {mean:.0f} %, p90 {p90:.0f} %"
 
 

@@ -73,13 +73,15 @@ class Workload:
         start, end: when its program could use the GPUs; None if it never could, or still can.
         active_seconds: how long that was, without interruptions; None if unknown.
         billed_seconds: of each instance; None if unknown.
-        usd: None if the price or the time is unknown.
+        usd_per_hour: of all instances together; None if a price is unknown.
         is_estimate: whether a price is derived, or the billed time is not known exactly.
         is_spot: whether it ran on spot capacity.
+        is_running: whether it is still billed.
         tags: None if they could not be read.
         role: the name of the execution role; empty if unknown.
         sources: where its utilization is published.
-        unmeasured: why no utilization is published; empty if there are sources.
+        uptime: a metric that has values while it is billed, if AWS keeps no other record of when it was.
+        unmeasured: why no utilization is published, and how to measure it; empty if there are sources.
         notes: what else is known about it.
     """
 
@@ -97,12 +99,14 @@ class Workload:
     end: float | None = None
     active_seconds: float | None = None
     billed_seconds: float | None = None
-    usd: float | None = None
+    usd_per_hour: float | None = None
     is_estimate: bool = False
     is_spot: bool = False
+    is_running: bool = False
     tags: Mapping[str, str] | None = None
     role: str = ""
     sources: tuple[Source, ...] = ()
+    uptime: Metric | None = None
     unmeasured: str = ""
     notes: tuple[str, ...] = ()
 
@@ -117,11 +121,6 @@ class Workload:
         return f"{self.name}/{self.variant}" if self.variant else self.name
 
     @property
-    def is_running(self) -> bool:
-        """Whether it is still billed."""
-        return self.start is not None and self.end is None
-
-    @property
     def instance_type(self) -> str:
         """`ml.g5.xlarge`, or `ml.g5.xlarge + ml.m5.large`; `unknown` if it is not known."""
         return " + ".join(dict.fromkeys(fleet.instance_type for fleet in self.fleets)) or "unknown"
@@ -130,6 +129,13 @@ class Workload:
     def instance_count(self) -> int:
         """How many instances."""
         return sum(fleet.count for fleet in self.fleets)
+
+    @property
+    def usd(self) -> float | None:
+        """What it cost; None if the price or the time is unknown."""
+        if self.usd_per_hour is None or self.billed_seconds is None:
+            return None
+        return self.usd_per_hour * self.billed_seconds / 3600
 
     @property
     def hours(self) -> float | None:

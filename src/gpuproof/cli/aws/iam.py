@@ -8,6 +8,7 @@ gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cos
 gpuproof iam policy --setup    for the person who runs `gpuproof setup`
 gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
 gpuproof iam policy --on scheduler    the role of `gpuproof deploy --ttl`
+gpuproof iam policy --on audit    for users of `gpuproof audit`: it only reads
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _USER_NOTE = "for users who start and view jobs: exactly the calls that GPUproof makes.\n{attach}"
 _CLEANUP_NOTE = "for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only reads.\n{attach}"
+_AUDIT_NOTE = "for users of `gpuproof audit`: exactly the calls that it makes, which only read.\n{attach}"
 _SETUP_NOTE = "for the person who runs `gpuproof setup`: it creates and removes roles, as an administrator may.\n{attach}"
 _ATTACH = (
     'aws iam attach-user-policy --user-name YOU --policy-arn "$(aws iam create-policy --policy-name {name} '
@@ -38,6 +40,7 @@ _ATTACH = (
 _PUT_ROLE = (
     "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json"
 )
+_AUDIT = "audit"
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:\S+")
 _UNKNOWN_ACCOUNT = "<account>"
 _CREATE_ROLE = "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json"
@@ -66,7 +69,10 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(commands, "iam", "print the minimal IAM permissions that GPUproof needs", __doc__)
     parser.add_argument("what", choices=["policy"], metavar="policy", help="what to print")
     parser.add_argument(
-        "--on", choices=list(_NOTES), default="sagemaker", help="where jobs run (default: sagemaker)"
+        "--on",
+        choices=[*_NOTES, _AUDIT],
+        default="sagemaker",
+        help="where jobs run; audit: the policy for `gpuproof audit` (default: sagemaker)",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -147,6 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.remote.iam import policy
 
+    if arguments.on == _AUDIT:
+        return _print_audit_policy(arguments)
     if arguments.part is not None and arguments.which not in ("user", "cleanup", "setup"):
         raise UsageError(
             "--part needs --user or --cleanup: no other policy has parts.", remedy="--user --part 1"
@@ -194,6 +202,16 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def _print_audit_policy(arguments: argparse.Namespace) -> int:
+    """Print the policy of `gpuproof audit`, which has no other."""
+    from gpuproof.account.audit.iam_policy import audit_policy
+
+    if arguments.which not in (None, "user") or arguments.role == "":
+        raise UsageError("--on audit has only the policy of users.", remedy="gpuproof iam policy --on audit")
+    _print_user_policy("audit", _AUDIT_NOTE, audit_policy(), arguments)
+    return ExitCode.OK
+
+
 def _print_user_policy(
     which: str, note: str, document: dict[str, Any], arguments: argparse.Namespace
 ) -> None:
@@ -217,7 +235,7 @@ def _attach_commands(which: str, document: dict[str, Any], arguments: argparse.N
     """The commands that create managed policies, and attach them to a user: an inline policy of a user would be too large."""
     from gpuproof.backends.remote.iam.policy_size import LARGEST_MANAGED, size_of, split
 
-    name = f"gpuproof-{which if which in ('cleanup', 'setup') else arguments.on}"
+    name = f"gpuproof-{which if which in ('audit', 'cleanup', 'setup') else arguments.on}"
     count = len(split(document))
     if count == 1:
         return _ATTACH.format(name=name, file=f"{which}.json")

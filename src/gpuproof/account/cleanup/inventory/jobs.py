@@ -45,11 +45,11 @@ def collect_other(region: Region) -> list[Resource]:
     )
     return [
         *(
-            _job(region, Kind.PROCESSING, "Processing", "processing", job, _processing_fleets(more))
+            _job(region, Kind.PROCESSING, "Processing", "processing", job, processing_fleets(more))
             for job, more in zip(processing, processed, strict=True)
         ),
         *(
-            _job(region, Kind.TRANSFORM, "Transform", "transform", job, _transform_fleets(more))
+            _job(region, Kind.TRANSFORM, "Transform", "transform", job, transform_fleets(more))
             for job, more in region.transform_jobs() or ()
         ),
         *(_tuning(region, job) for job in tuning),
@@ -73,7 +73,7 @@ def _training(region: Region, summary: Mapping[str, Any], job: Mapping[str, Any]
     note = "spot: it costs less, SageMaker reports how much at the end" if spot else ""
     if job and job.get("TuningJobArn"):
         note = f"of the tuning job {job['TuningJobArn'].rpartition('/')[2]}"
-    return _job(region, Kind.TRAINING, "Training", "training", summary, _training_fleets(job), note)
+    return _job(region, Kind.TRAINING, "Training", "training", summary, training_fleets(job), note)
 
 
 def _job(
@@ -106,7 +106,7 @@ def _job(
 
 def _pool(region: Region, summary: Mapping[str, Any], job: Mapping[str, Any] | None) -> Resource:
     arn = summary["TrainingJobArn"]
-    fleets = _training_fleets(job)
+    fleets = training_fleets(job)
     tags = region.read("tags of jobs", "sagemaker", lambda: region.aws.tags(arn))
     ended = summary.get("TrainingEndTime")
     since = None if ended is None else ended.timestamp()
@@ -169,7 +169,8 @@ def _cluster(region: Region, one: Mapping[str, Any], nodes: list[dict[str, Any]]
     )
 
 
-def _training_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+def training_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+    """The instances of a training job, from its description; those that SageMaker chose of several types."""
     resources = (job or {}).get("ResourceConfig", {})
     chosen = resources.get("SelectedInstanceType") or resources.get("InstanceType")
     if chosen is not None:
@@ -179,11 +180,13 @@ def _training_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
     return tuple(Fleet(group["InstanceType"], group["InstanceCount"]) for group in groups)
 
 
-def _processing_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+def processing_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+    """The instances of a processing job, from its description."""
     cluster = (job or {}).get("ProcessingResources", {}).get("ClusterConfig", {})
     return (Fleet(cluster["InstanceType"], cluster["InstanceCount"]),) if cluster else ()
 
 
-def _transform_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+def transform_fleets(job: Mapping[str, Any] | None) -> tuple[Fleet, ...]:
+    """The instances of a transform job, from its description."""
     resources = (job or {}).get("TransformResources", {})
     return (Fleet(resources["InstanceType"], resources["InstanceCount"]),) if resources else ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
+from typing import TypeVar
 
 from gpuproof.account.cleanup.inventory import ec2, endpoints, jobs, notebooks, stored_files
 from gpuproof.account.cleanup.inventory.region import Region
@@ -16,6 +16,8 @@ from gpuproof.backends.aws import Aws
 from gpuproof.backends.aws.regional_clients import RegionalClients
 from gpuproof.catalogue import Catalogue
 from gpuproof.settings import boto3_session
+
+T = TypeVar("T")
 
 IDLE_WINDOW = 14 * 86_400.0
 """Seconds for which invocations of endpoints are examined."""
@@ -79,6 +81,22 @@ class Scan:
         """The client of a region."""
         return self._clients.of(region)
 
+    def regions(self, names: Sequence[str], now: float) -> list[Region]:
+        """Regions that collectors read.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        return [
+            Region(name, self.aws(name), self._catalogue, self._details, now, self._idle_window)
+            for name in names
+        ]
+
+    def call_each(self, functions: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of functions that read regions, called at the same time, in their order."""
+        futures = [self._lists.submit(function) for function in functions]
+        return [result_of(future) for future in futures]
+
     def inventory(self, regions: Sequence[str], collectors: Sequence[Collector] = COLLECTORS) -> Inventory:
         """Everything that these regions have.
 
@@ -86,17 +104,10 @@ class Scan:
             NoCredentials: there are no usable credentials.
         """
         now = time.time()
-        read = [
-            Region(name, self.aws(name), self._catalogue, self._details, now, self._idle_window)
-            for name in regions
-        ]
+        read = self.regions(regions, now)
         # Endpoints take most requests: those of all regions come first.
-        futures: list[Future[list[Resource]]] = [
-            self._lists.submit(lambda region=region, collect=collect: collect(region))
-            for collect in collectors
-            for region in read
-        ]
-        found = [resource for future in futures for resource in result_of(future)]
+        results = self.call_each([partial(collect, region) for collect in collectors for region in read])
+        found = [resource for result in results for resource in result]
         unread = tuple(failure for region in read for failure in region.unread)
         return Inventory(tuple(regions), tuple(sorted(found, key=_order)), unread, now)
 

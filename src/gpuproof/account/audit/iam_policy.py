@@ -1,0 +1,40 @@
+"""The IAM policy for `gpuproof audit`, from `data/actions.csv`: the requests that it makes, which all only read."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuproof.util.csv_table import read_rows
+
+_TABLE = Path(__file__).parent / "data" / "actions.csv"
+HINT = "`gpuproof iam policy --on audit` prints the permissions that audit needs"
+"""What to type if a permission is missing."""
+
+
+class AuditAction(NamedTuple):
+    """The permission for one request.
+
+    Attributes:
+        service: the boto3 service name.
+        operation: the boto3 method.
+        action: the IAM action.
+    """
+
+    service: str
+    operation: str
+    action: str
+
+
+@cache
+def read_actions() -> tuple[AuditAction, ...]:
+    """All rows of the table."""
+    return tuple(AuditAction(row["service"], row["operation"], row["action"]) for row in read_rows(_TABLE))
+
+
+def audit_policy() -> dict[str, Any]:
+    """The policy."""
+    actions = list(dict.fromkeys(row.action for row in read_actions()))
+    statement = {"Sid": "AuditRead", "Effect": "Allow", "Action": actions, "Resource": ["*"]}
+    return {"Version": "2012-10-17", "Statement": [statement]}
