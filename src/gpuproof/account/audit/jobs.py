@@ -188,10 +188,8 @@ def _job(
         return None
     running = status not in _ENDED
     until = region.now if running or ended is None else ended
-    if billable is not None:
-        billed = float(billable)
-    else:
-        billed = 0.0 if began is None else max(0.0, until - began)
+    elapsed = 0.0 if began is None else max(0.0, until - began)
+    billed = elapsed if billable is None else float(billable)
     start, end, active = _active(spans, began, None if running else ended, until)
     cost = region.cost(fleets, use)
     count, each = sum(fleet.count for fleet in fleets), gpus_each(catalogue, fleets)
