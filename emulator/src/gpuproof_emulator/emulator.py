@@ -16,6 +16,7 @@ from gpuproof_emulator.execution.endpoints.scalable_targets import scaled_varian
 from gpuproof_emulator.execution.instances.supervisor import InstanceSupervisor
 from gpuproof_emulator.execution.jobs.supervisor import JobSupervisor
 from gpuproof_emulator.execution.notebooks.supervisor import NotebookSupervisor
+from gpuproof_emulator.execution.pipelines.runner import fail_lost_executions
 from gpuproof_emulator.execution.schedules.runner import ScheduleRunner
 from gpuproof_emulator.faults.fault import Fault, Faults
 from gpuproof_emulator.moto_journal import Journal
@@ -68,6 +69,7 @@ class Emulator:
         """Restore the state in which the emulator last ended; call it before the first request."""
         self.journal.replay()
         self.jobs.fail_lost()
+        fail_lost_executions(self.context)
         self.notebooks.settle_lost()
 
     def reset(self) -> None:

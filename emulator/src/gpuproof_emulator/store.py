@@ -19,6 +19,7 @@ TRAINING, PROCESSING, TRANSFORM = "training-job", "processing-job", "transform-j
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
 NOTEBOOK, LIFECYCLE_CONFIG = "notebook-instance", "notebook-instance-lifecycle-config"
 APP = "app"
+PIPELINE_EXECUTION = "pipeline-execution"
 KINDS = (TRAINING, PROCESSING, TRANSFORM, MODEL, ENDPOINT_CONFIG, ENDPOINT, NOTEBOOK, LIFECYCLE_CONFIG, APP)
 """The kinds of resources that the emulator itself has."""
 

@@ -73,7 +73,11 @@ def test_variables_stand_in_for_hyperparameters_that_are_missing() -> None:
     variables = {"SAGEMAKER_PROGRAM": "own.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/code"}
     request = parse_request({}, variables)
     assert (request.program, request.submit_directory) == ("own.py", "/opt/ml/code")
-    assert parse_request({"sagemaker_program": '"train.py"'}, variables).program == "train.py"
+
+
+def test_the_variable_of_the_script_takes_precedence_as_in_the_toolkit() -> None:
+    variables = {"SAGEMAKER_PROGRAM": "own.py"}
+    assert parse_request({"sagemaker_program": '"train.py"'}, variables).program == "own.py"
 
 
 def test_a_job_that_names_no_script_is_not_understood() -> None:

@@ -13,7 +13,7 @@ from gpuproof_emulator.execution.notebooks.supervisor import NotebookSupervisor
 from gpuproof_emulator.protocol import AwsError
 from gpuproof_emulator.store import Resource
 
-_UNSETTLED = ("InProgress", "Stopping", "Creating", "Updating", "Deleting", "Pending")
+_UNSETTLED = ("InProgress", "Executing", "Stopping", "Creating", "Updating", "Deleting", "Pending")
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, 
         value = values.get(name) or environment.get(name.upper())
         return None if value is None else str(value)
 
-    program = setting(_PROGRAM)
+    # Of the script alone, the variable takes precedence: `Environment` of environment.py in the toolkit 5.1.4.
+    program = environment.get(_PROGRAM.upper()) or setting(_PROGRAM)
     if program is None:
         raise InvalidContainerJob(
             f"no hyperparameter {_PROGRAM} and no variable {_PROGRAM.upper()} names the script, and the job has no "

@@ -20,7 +20,11 @@ from gpuproof_emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, J
 from gpuproof_emulator.execution.jobs.metrics import Metrics
 from gpuproof_emulator.execution.jobs.sdk_drivers import DriverUnavailable, uses_mpi_driver
 from gpuproof_emulator.execution.jobs.startup_faults import apply_startup_faults
-from gpuproof_emulator.execution.jobs.training_toolkit import prepare_toolkit
+from gpuproof_emulator.execution.jobs.training_toolkit import (
+    TOOLKIT_PROGRAM,
+    has_training_toolkit,
+    prepare_toolkit,
+)
 from gpuproof_emulator.execution.jobs.warm_pools import claim_warm_pool
 from gpuproof_emulator.execution.s3_sync import (
     DownloadFailed,
@@ -214,6 +218,8 @@ class TrainingJobRun:
                 raise JobFailed(f"AlgorithmError: {error}, exit code: 1") from error
         if entry := algorithm.get("ContainerEntrypoint"):
             return [*entry, *arguments]
+        if has_training_toolkit(self._context.options, algorithm["TrainingImage"]):
+            return [TOOLKIT_PROGRAM, *arguments]
         try:
             return prepare_toolkit(
                 self._s3,

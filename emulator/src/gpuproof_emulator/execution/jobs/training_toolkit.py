@@ -1,7 +1,7 @@
 """The agent in place of an image's own `train`, for training jobs without a ContainerEntrypoint.
 
 The jobs of SageMaker's SDK v2 are of this kind: they name their script in hyperparameters and leave the rest to the
-image.
+image. An interpreter with AWS's own training toolkit runs them as its image would.
 """
 
 from __future__ import annotations
@@ -14,10 +14,24 @@ from typing import Any
 
 from gpuproof.agent.paths import ContainerPaths
 from gpuproof_emulator.execution.agent_archive import AGENT, place_agent
+from gpuproof_emulator.execution.environment import interpreter_for
 from gpuproof_emulator.execution.host import Host
 from gpuproof_emulator.execution.s3_sync import S3Location, download
+from gpuproof_emulator.options import Options
 
+TOOLKIT_PROGRAM = "train"
+"""The program that SageMaker starts in an image for a job without a ContainerEntrypoint."""
+_TOOLKIT_PACKAGE = b"sagemaker_training"
 _SUBMIT_DIRECTORY = "sagemaker_submit_directory"
+
+
+def has_training_toolkit(options: Options, image: str) -> bool:
+    """Whether `sagemaker-training` is installed next to the interpreter that replaces an image's own."""
+    program = Path(interpreter_for(options, image)).parent / TOOLKIT_PROGRAM
+    try:
+        return _TOOLKIT_PACKAGE in program.read_bytes()
+    except OSError:
+        return False
 
 
 def prepare_toolkit(s3: Any, hosts: list[Host], hyperparameters: Mapping[str, str], state: Path) -> list[str]:
