@@ -79,12 +79,12 @@ class Recipes:
             "SAGEMAKER_USER_CONFIG_OVERRIDE": str(config),
         }
 
-    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the user in the project's folder."""
         return subprocess.run(
             command,
             cwd=self.project,
-            env=self.variables,
+            env={**self.variables, **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -108,12 +108,12 @@ class Recipes:
         assert newest, job_logs(self.aws.emulator)
         return self.aws.ended(newest[0]["TrainingJobName"])
 
-    def report(self) -> str:
-        """The report in the output of the newest job."""
+    def report(self, host: str = "algo-1") -> str:
+        """The report of a host in the output of the newest job."""
         ending = f"{self.job()['TrainingJobName']}/output/output.tar.gz"
         keys = self.aws.keys()
         (key,) = [key for key in keys if key.endswith(ending)]
-        return self.aws.archive(key)["gpuproof/algo-1/report.json"]
+        return self.aws.archive(key)[f"gpuproof/{host}/report.json"]
 
     def check(self, *, uses_gpu: bool, exit_code: int = 4) -> None:
         """Check that the newest job has the verdict in its log, its output and its status."""

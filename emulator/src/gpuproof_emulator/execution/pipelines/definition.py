@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,13 @@ from gpuproof_emulator.protocol import AwsError
 STEP_KINDS = {"Training": TRAINING_JOB, "Processing": PROCESSING_JOB, "Transform": TRANSFORM_JOB}
 """The types of steps that run, and the kind of job that each starts."""
 _PART = re.compile(r"\.?(?P<member>[A-Za-z_]\w*)|\['(?P<name>[^']*)'\]|\[(?P<index>\d+)\]")
-_CONVERSIONS = {"Integer": int, "Float": float, "Boolean": lambda text: str(text).lower() == "true"}
+
+
+def _as_boolean(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
+_CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {"Integer": int, "Float": float, "Boolean": _as_boolean}
 
 
 @dataclass(frozen=True)
