@@ -10,6 +10,7 @@ from gpuproof_emulator.protocol import AwsRequest, AwsResponse
 from gpuproof_emulator.routing import OperationName
 from gpuproof_emulator.services import (
     autoscaling,
+    cloudwatch,
     ec2_instances,
     ec2_spot_prices,
     iam_simulate,
@@ -27,6 +28,7 @@ _HANDLERS: dict[tuple[str, str], Handler] = {
     **{("ec2", name): ec2_instances.handle for name in ec2_instances.OPERATIONS},
     **{("ec2", name): ec2_spot_prices.handle for name in ec2_spot_prices.OPERATIONS},
     **{("application-autoscaling", name): autoscaling.handle for name in autoscaling.OPERATIONS},
+    **{("monitoring", name): cloudwatch.handle for name in cloudwatch.OPERATIONS},
     ("iam", "SimulatePrincipalPolicy"): iam_simulate.handle,
     **{("s3", name): s3_bucket_policies.handle for name in s3_bucket_policies.OPERATIONS},
     **{("logs", name): logs.handle for name in logs.OPERATIONS},
