@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpuproof.watch.report import STALLED, Instance, WatchReport
-from gpuproof.watch.sagemaker import failure_reason, find_job, publish
+from gpuproof.util.sagemaker_container import find_container
+from gpuproof.watch.report import STALLED, WatchReport
+from gpuproof.watch.sagemaker import failure_reason, publish
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 
 CONFIG = {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "current_instance_type": "ml.g5.xlarge"}
@@ -30,6 +31,10 @@ class Container:
         config = self.base / ("input/config" if self.kind == "training" else "config")
         config.mkdir(parents=True)
         (config / "resourceconfig.json").write_text(json.dumps(CONFIG))
+
+    @property
+    def failure(self) -> Path:
+        return self.base / "output" / ("failure" if self.kind == "training" else "message")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -100,31 +105,27 @@ def test_a_processing_job_has_a_message_instead(nvml_home: Path, tmp_path: Path)
 def test_a_command_that_fails_keeps_its_own_reason(
     nvml_home: Path, container: Container, tmp_path: Path
 ) -> None:
-    file = container.base / "output" / ("failure" if container.kind == "training" else "message")
+    file = container.failure
     container.watch(nvml_home, "sh", "-c", f"mkdir -p {file.parent}; echo no data > {file}; exit 3", code=3)
     assert "gpu-unused" not in file.read_text()
     assert "no data" in file.read_text()
 
 
 def test_what_the_program_wrote_there_follows_the_reason(container: Container) -> None:
-    job = find_job(container.environment)
-    assert job is not None
-    job.failure.parent.mkdir()
-    job.failure.write_text("the loss is NaN\n")
+    container.failure.parent.mkdir()
+    container.failure.write_text("the loss is NaN\n")
     for _ in range(2):
         publish(unused(), container.environment)
-    assert job.failure.read_text() == (
+    assert container.failure.read_text() == (
         "[gpu-unused] No process opened a GPU. Check the framework. The program left the message: the loss is NaN"
     )
 
 
 def test_the_reason_fits_into_sagemakers_limit(container: Container) -> None:
-    job = find_job(container.environment)
-    assert job is not None
-    job.failure.parent.mkdir()
-    job.failure.write_text("x" * 5000)
+    container.failure.parent.mkdir()
+    container.failure.write_text("x" * 5000)
     publish(unused(), container.environment)
-    assert len(job.failure.read_text()) == 1024
+    assert len(container.failure.read_text()) == 1024
 
 
 def test_a_stalled_program_fails_with_what_it_waited_for() -> None:
@@ -141,11 +142,11 @@ def test_a_folder_that_cannot_be_written_is_a_note_and_no_error(container: Conta
 
 
 def test_the_job_has_its_hosts_and_its_instance(container: Container) -> None:
-    job = find_job(container.environment)
-    assert job is not None
-    assert (job.kind, job.name) == (container.kind, "job-1")
-    assert (job.host, job.hosts) == ("algo-2", ("algo-1", "algo-2"))
-    assert job.instance == Instance("ml.g5.xlarge", "eu-west-1")
+    found = find_container(container.environment)
+    assert found is not None
+    assert (found.kind, found.job) == (container.kind, "job-1")
+    assert (found.host, found.hosts) == ("algo-2", ("algo-1", "algo-2"))
+    assert found.instance_type == "ml.g5.xlarge"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"current_host": 3}'])
@@ -154,7 +155,7 @@ def test_a_machine_without_sagemakers_configuration_is_left_alone(tmp_path: Path
     config.mkdir(parents=True)
     (config / "resourceconfig.json").write_text(content)
     environment = {"SAGEMAKER_BASE_DIR": str(tmp_path), "TRAINING_JOB_NAME": "job-1"}
-    assert find_job(environment) is None
+    assert find_container(environment) is None
     report = unused()
     assert publish(report, environment) is report
     assert not (tmp_path / "output").exists()

@@ -1,4 +1,4 @@
-"""SageMaker containers that something else started: which job they belong to, and where it looks for the verdict.
+"""Where SageMaker looks for the verdict on a program in a container that something else started.
 
 The report goes to `/opt/ml/output/data/gpuproof/HOST/report.json`, which SageMaker uploads in `output.tar.gz`, and the reason of a failed
 job to `/opt/ml/output/failure`, of which it shows 1,024 characters as `FailureReason`. AWS's training toolkit and the SageMaker SDK v3
@@ -11,70 +11,18 @@ https://github.com/aws/sagemaker-training-toolkit/blob/master/src/sagemaker_trai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gpuproof.agent.failure import LIMIT, StopReason, with_code
-from gpuproof.agent.paths import CONTRACT_ROOT, ContainerPaths, RunPaths
+from gpuproof.agent.paths import ContainerPaths, RunPaths
 from gpuproof.util.atomic import write_json
+from gpuproof.util.sagemaker_container import PROCESSING, SageMakerContainer, find_container
 from gpuproof.watch.report import STALLED, Instance, WatchReport
 
-TRAINING, PROCESSING = "training", "processing"
 REPORT = "report.json"
-_BASE = "SAGEMAKER_BASE_DIR"
-"""Variable of AWS's training toolkit for another folder than `/opt/ml`."""
 _REGIONS = ("AWS_REGION", "SAGEMAKER_REGION", "AWS_DEFAULT_REGION")
-
-
-@dataclass(frozen=True)
-class SageMakerJob:
-    """The job of the container in which this process runs.
-
-    Args:
-        kind: `TRAINING` or `PROCESSING`.
-        name: empty if it is unknown.
-        host: of this container, such as `algo-1`.
-        hosts: of the job.
-        base: the folder of SageMaker's contract.
-    """
-
-    kind: str
-    name: str
-    host: str
-    hosts: tuple[str, ...]
-    base: Path
-    instance: Instance | None = None
-
-    @property
-    def results(self) -> Path:
-        """The folder for this host's report."""
-        return ContainerPaths(self.base, self.base).results(self.kind, self.host)
-
-    @property
-    def failure(self) -> Path:
-        """The file in which SageMaker looks for the reason of a failure."""
-        return RunPaths(self.base, self.base).failure(self.kind)
-
-
-def find_job(environment: Mapping[str, str]) -> SageMakerJob | None:
-    """The job of this container; `None` if SageMaker did not start it.
-
-    Args:
-        environment: the container's variables.
-    """
-    base = Path(environment.get(_BASE) or CONTRACT_ROOT)
-    paths = ContainerPaths(base, base)
-    for kind in (TRAINING, PROCESSING):
-        config = _read_object(paths.resource_config(kind))
-        host = config.get("current_host")
-        if isinstance(host, str) and host:
-            name = environment.get(f"{kind.upper()}_JOB_NAME", "")
-            instance = _instance(config, environment)
-            return SageMakerJob(kind, name, host, _hosts(config, host), base, instance)
-    return None
 
 
 def publish(report: WatchReport, environment: Mapping[str, str]) -> WatchReport:
@@ -86,21 +34,25 @@ def publish(report: WatchReport, environment: Mapping[str, str]) -> WatchReport:
     Returns:
         The report with the job's host and instance, and a note for each file that could not be written.
     """
-    job = find_job(environment)
-    if job is None:
+    container = find_container(environment)
+    if container is None:
         return report
-    report = replace(report, host=job.host, instance=report.instance or job.instance)
+    report = replace(
+        report, host=container.host, instance=report.instance or _instance(container, environment)
+    )
     notes: list[str] = []
-    if text := failure_reason(report) or (_summary(report) if job.kind == PROCESSING else None):
+    failure = RunPaths(container.base, container.base).failure(container.kind)
+    if text := failure_reason(report) or (_summary(report) if container.kind == PROCESSING else None):
         try:
-            _write_reason(job.failure, text)
+            _write_reason(failure, text)
         except OSError as error:
-            notes.append(f"{job.failure} could not be written: {error.strerror}")
+            notes.append(f"{failure} could not be written: {error.strerror}")
+    results = ContainerPaths(container.base, container.base).results(container.kind, container.host)
     try:
-        job.results.mkdir(parents=True, exist_ok=True)
-        write_json(job.results / REPORT, report.to_json())
+        results.mkdir(parents=True, exist_ok=True)
+        write_json(results / REPORT, report.to_json())
     except OSError as error:
-        notes.append(f"{job.results / REPORT} could not be written: {error.strerror}")
+        notes.append(f"{results / REPORT} could not be written: {error.strerror}")
     return replace(report, notes=(*report.notes, *notes))
 
 
@@ -131,21 +83,6 @@ def _write_reason(file: Path, text: str) -> None:
         file.write_text(text[:LIMIT], encoding="utf-8", errors="replace")
 
 
-def _instance(config: Mapping[str, Any], environment: Mapping[str, str]) -> Instance | None:
-    name = config.get("current_instance_type")
+def _instance(container: SageMakerContainer, environment: Mapping[str, str]) -> Instance | None:
     region = next((environment[variable] for variable in _REGIONS if environment.get(variable)), None)
-    # The SDK's local mode names `local` and `local_gpu`.
-    return Instance(name, region) if isinstance(name, str) and name.startswith("ml.") else None
-
-
-def _hosts(config: Mapping[str, Any], host: str) -> tuple[str, ...]:
-    hosts = config.get("hosts")
-    return tuple(map(str, hosts)) if isinstance(hosts, list) and hosts else (host,)
-
-
-def _read_object(file: Path) -> Mapping[str, Any]:
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    return Instance(container.instance_type, region) if container.instance_type is not None else None
