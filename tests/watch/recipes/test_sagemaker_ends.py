@@ -1,0 +1,58 @@
+"""How a watched job of SageMaker ends otherwise: its script fails, it is stopped, or it is only reported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.cli_sandbox import until
+from support.sagemaker_recipes import Recipes
+from support.sdk_scripts import job_logs
+
+pytestmark = [pytest.mark.slow, pytest.mark.journey, pytest.mark.xdist_group("watch-sagemaker")]
+
+ENDLESS = "import os, time\nprint('started', os.environ['TRAINING_JOB_NAME'], flush=True)\ntime.sleep(600)\n"
+
+
+def start_with_boto3(recipes: Recipes, code: str | None = None) -> None:
+    """Start the job of the page's file for boto3."""
+    recipes.upload_source()
+    code = code or recipes.block("boto3", "python")
+    done = recipes.run_python(code.replace("digits-1", recipes.aws.name()))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_toolkit_still_finds_the_error_of_a_script(recipes: Recipes) -> None:
+    recipes.write_script(uses_gpu=True)
+    (recipes.source / "train.py").write_text("raise ValueError('no data')\n")
+    (recipes.source / "watch.sh").write_text(recipes.block("SageMaker SDK v2", "bash"))
+    recipes.run_python(recipes.block("SageMaker SDK v2", "python"), "sagemaker-v2")
+    reason = recipes.job()["FailureReason"]
+    assert reason.startswith("AlgorithmError: ExecuteUserScriptError:")
+    assert "ValueError: no data" in reason
+    assert "gpu-unused" not in reason
+    assert json.loads(recipes.report())["exit_code"] == 1
+
+
+def test_a_stopped_job_has_its_report(recipes: Recipes) -> None:
+    recipes.write_script(uses_gpu=False)
+    (recipes.source / "train.py").write_text(ENDLESS)
+    start_with_boto3(recipes)
+    aws = recipes.aws
+    name = f"{aws.prefix}-1"
+    until(lambda: f"started {name}" in job_logs(aws.emulator), "the script's start", 600.0)
+    aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+    job = recipes.job()
+    assert job["TrainingJobStatus"] == "Stopped"
+    assert "FailureReason" not in job
+    assert json.loads(recipes.report())["signal"] == 15
+
+
+def test_without_the_requirement_the_job_completes(recipes: Recipes) -> None:
+    recipes.write_script(uses_gpu=False)
+    code = recipes.block("boto3", "python")
+    assert '"watch", "--",' in code
+    start_with_boto3(recipes, code.replace('"watch", "--",', '"watch", "--no-require-gpu", "--",'))
+    assert recipes.job()["TrainingJobStatus"] == "Completed"
+    assert json.loads(recipes.report())["verdict"]["outcome"] == "cpu-only"
