@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +94,18 @@ def test_a_rank_of_mpirun_under_srun_belongs_to_mpiruns_job():
 
 def test_a_pod_of_an_indexed_job():
     assert find_member(POD, hosts=4) == Member("job-train", "train-3", "Kubernetes", 1, None, 4)
+
+
+def test_a_host_of_a_sagemaker_job(tmp_path: Path):
+    config = tmp_path / "input" / "config"
+    config.mkdir(parents=True)
+    hosts = ["algo-1", "algo-2"]
+    (config / "resourceconfig.json").write_text(json.dumps({"current_host": "algo-2", "hosts": hosts}))
+    container = {"SAGEMAKER_BASE_DIR": str(tmp_path), "TRAINING_JOB_NAME": "digits"}
+    assert find_member(container) == Member("sagemaker-digits", "algo-2", "SageMaker", 1, 2, 2, tuple(hosts))
+    worker = find_member({**container, **TORCHRUN})
+    assert worker is not None
+    assert worker.launcher == "torchrun"
 
 
 def test_a_name_of_the_user_stands_for_the_launchers():

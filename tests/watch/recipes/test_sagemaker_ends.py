@@ -49,6 +49,23 @@ def test_a_stopped_job_has_its_report(recipes: Recipes) -> None:
     assert json.loads(recipes.report())["signal"] == 15
 
 
+def test_the_hosts_of_a_job_bring_their_verdicts_together(recipes: Recipes) -> None:
+    recipes.write_script(uses_gpu=False)
+    aws = recipes.aws
+    code = recipes.block("boto3", "python").replace('"InstanceCount": 1', '"InstanceCount": 2')
+    to = f'"watch", "--to", "s3://{aws.bucket}/verdicts", "--",'
+    start_with_boto3(recipes, code.replace('"watch", "--",', to))
+    assert recipes.job()["TrainingJobStatus"] == "Failed"
+    name = f"{aws.prefix}-1"
+    folder = f"verdicts/sagemaker-{name}"
+    keys = aws.keys(folder)
+    assert {f"{folder}/host-algo-1.json", f"{folder}/host-algo-2.json"} < set(keys)
+    (job,) = [key for key in keys if key.startswith(f"{folder}/job-")]
+    report = json.loads(aws.get(job))
+    assert (report["hosts"], report["verdict"]["gpus_working"]) == (2, 0)
+    assert f"sagemaker-{name}, all 2 hosts" in "\n".join(aws.log(name) + aws.log(name, "algo-2"))
+
+
 def test_without_the_requirement_the_job_completes(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=False)
     code = recipes.block("boto3", "python")

@@ -1,4 +1,5 @@
-"""What started this process: the variables of srun, mpirun, torchrun and Kubernetes name the job, its size and this host.
+"""What started this process: the variables of srun, mpirun, torchrun and Kubernetes, and SageMaker's files, name the job, its size and
+this host.
 
 Sources: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES,
 https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html, https://docs.pytorch.org/docs/stable/elastic/run.html,
@@ -15,9 +16,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from gpuproof.util.sagemaker_container import find_container
 from gpuproof.watch.group.host_list import expand_hosts
 
 SLURM, OPEN_MPI, HYDRA, TORCHRUN, KUBERNETES = "Slurm", "Open MPI", "Hydra", "torchrun", "Kubernetes"
+SAGEMAKER = "SageMaker"
 _SLURM_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 
 
@@ -67,7 +70,11 @@ def find_member(
         hosts: a number of hosts that the user has given.
     """
     found = next(
-        (member for read in (_torchrun, _open_mpi, _hydra, _slurm, _kubernetes) for member in read(environ)),
+        (
+            member
+            for read in (_torchrun, _open_mpi, _hydra, _slurm, _sagemaker, _kubernetes)
+            for member in read(environ)
+        ),
         None,
     )
     if found is None:
@@ -156,6 +163,15 @@ def _tasks_per_node(text: str) -> list[int]:
     for count, times in _SLURM_TASKS.findall(text):
         tasks += [int(count)] * int(times or 1)
     return tasks
+
+
+def _sagemaker(environ: Mapping[str, str]) -> Iterator[Member]:
+    container = find_container(environ)
+    if container is None or not container.job:
+        return
+    hosts = len(container.hosts)
+    # A launcher in the container, such as torchrun, has variables of its own.
+    yield Member(f"sagemaker-{container.job}", container.host, SAGEMAKER, 1, hosts, hosts, container.hosts)
 
 
 def _kubernetes(environ: Mapping[str, str]) -> Iterator[Member]:
