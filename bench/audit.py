@@ -76,7 +76,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, _server(Path(folder)) as server:
         words = [f"--region={name}" for name in server.regions]
         _measure(server, words)  # byte code, caches
-        limits = [f"throttling,service={name},rate={arguments.rate}" for name in ("sagemaker", "cloudwatch")]
+        limits = [f"throttling,service={name},rate={arguments.rate}" for name in ("sagemaker", "monitoring")]
         slow = [f"slow,seconds={arguments.latency / 1000}"] if arguments.latency else []
         for name, faults in (("unthrottled", []), ("throttled", limits)):
             found[name] = _median([_measure(server, words, *faults, *slow) for _ in range(arguments.rounds)])

@@ -81,7 +81,7 @@ def row_of(workload: Workload, hosts: tuple[HostUsage, ...] | None, now: float) 
         hosts: the usage of its hosts; None if CloudWatch could not be read.
         now: seconds since the epoch.
     """
-    hosts = _with_known_time(workload, hosts) if hosts is not None else None
+    hosts = None if hosts is None else _without_cpu_hosts(workload, _with_known_time(workload, hosts))
     if workload.unmeasured:
         judgement = Judgement(NOT_MEASURED, workload.unmeasured, gpus=workload.gpus)
     elif hosts is None:
@@ -105,6 +105,12 @@ def _with_known_time(workload: Workload, hosts: tuple[HostUsage, ...]) -> tuple[
         return hosts
     seconds = workload.active_seconds
     return tuple(replace(host, expected=max(1, int(seconds / host.period) - 1)) for host in hosts)
+
+
+def _without_cpu_hosts(workload: Workload, hosts: tuple[HostUsage, ...]) -> tuple[HostUsage, ...]:
+    """The hosts without as many of those that have no values as there are instances without a GPU: their names are not known."""
+    silent = [host for host in hosts if not host.gpu.values][: workload.hosts_without_gpu]
+    return tuple(host for host in hosts if host not in silent)
 
 
 def _tags(region: Region, workloads: Sequence[Workload]) -> Mapping[str, Mapping[str, str]] | None:

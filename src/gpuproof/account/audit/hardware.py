@@ -16,12 +16,17 @@ Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names
 
 def may_have_gpu(catalogue: Catalogue, fleets: Sequence[Fleet]) -> bool:
     """Whether one of the types has a GPU, or is unknown and of a family with GPUs."""
-    return any(_may_have_gpu(catalogue, fleet.instance_type) for fleet in fleets)
+    return bool(with_gpu(catalogue, fleets))
+
+
+def with_gpu(catalogue: Catalogue, fleets: Sequence[Fleet]) -> list[Fleet]:
+    """The instances whose type has a GPU, or is unknown and of a family with GPUs."""
+    return [fleet for fleet in fleets if _may_have_gpu(catalogue, fleet.instance_type)]
 
 
 def gpus_each(catalogue: Catalogue, fleets: Sequence[Fleet]) -> int | None:
-    """GPUs of each instance; None if a type is unknown, or the types differ in it."""
-    counts = {_gpu_count(catalogue, fleet.instance_type) for fleet in fleets}
+    """GPUs of each instance that has some; None if a type is unknown, or the types differ in it."""
+    counts = {_gpu_count(catalogue, fleet.instance_type) for fleet in with_gpu(catalogue, fleets)}
     return counts.pop() if len(counts) == 1 else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from gpuproof.account.audit.hardware import gpu_name, gpus_each, gpus_of, may_have_gpu
+from gpuproof.account.audit.hardware import gpu_name, gpus_each, gpus_of, may_have_gpu, with_gpu
 from gpuproof.account.audit.workload import Metric, Source, Workload
 from gpuproof.account.cleanup.inventory.jobs import processing_fleets, training_fleets, transform_fleets
 from gpuproof.account.cleanup.inventory.region import Region
@@ -210,6 +210,7 @@ def _job(
         fleets=fleets,
         gpus=gpus_of(catalogue, fleets),
         gpu_name=gpu_name(catalogue, fleets),
+        hosts_without_gpu=count - sum(fleet.count for fleet in with_gpu(catalogue, fleets)),
         created=_time(job.get("CreationTime")),
         start=start,
         end=end,

@@ -129,7 +129,7 @@ def headline(rows: Sequence[AuditRow], time: str) -> str:
     sentences += _partly_used(rows)
     unmeasured = [row for row in rows if row.judgement.outcome == NOT_MEASURED]
     if unmeasured:
-        sentences.append(f"{_things(unmeasured)} not measured ({_usd(sum_of('', unmeasured).usd)}).")
+        sentences.append(f"{_things(unmeasured)} not measured ({_cost(unmeasured)}).")
     return " ".join(sentences)
 
 
@@ -164,6 +164,11 @@ def _things(rows: Iterable[AuditRow], job: str = "job") -> str:
 def _wasted(rows: Sequence[AuditRow]) -> str:
     total = sum_of("", rows)
     return "cost unknown" if total.unknown == total.count else _usd(total.wasted_usd)
+
+
+def _cost(rows: Sequence[AuditRow]) -> str:
+    total = sum_of("", rows)
+    return "cost unknown" if total.unknown == total.count else _usd(total.usd)
 
 
 def _usd(amount: float) -> str:

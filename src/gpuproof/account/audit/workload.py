@@ -70,6 +70,7 @@ class Workload:
         fleets: its instances; empty if they are unknown.
         gpus: GPUs of all instances together; None if unknown.
         gpu_name: their model, such as `A10G`.
+        hosts_without_gpu: how many of its instances have no GPU, and publish no utilization of one.
         start, end: when its program could use the GPUs; None if it never could, or still can.
         active_seconds: how long that was, without interruptions; None if unknown.
         billed_seconds: of each instance; None if unknown.
@@ -94,6 +95,7 @@ class Workload:
     fleets: tuple[Fleet, ...] = ()
     gpus: int | None = None
     gpu_name: str | None = None
+    hosts_without_gpu: int = 0
     created: float | None = None
     start: float | None = None
     end: float | None = None
