@@ -17,6 +17,7 @@ from gpuproof.version import __version__
 
 if TYPE_CHECKING:
     from gpuproof.app.audit import audit
+    from gpuproof.app.audit_job import audit_job
     from gpuproof.app.check import check
     from gpuproof.app.cleanup import cleanup
     from gpuproof.app.compare import compare
@@ -43,6 +44,7 @@ __all__ = [
     "TransformJob",
     "__version__",
     "audit",
+    "audit_job",
     "check",
     "cleanup",
     "compare",
@@ -64,6 +66,7 @@ _HOMES = {
     "TrainingJob": "gpuproof.jobs.models.script_jobs",
     "TransformJob": "gpuproof.jobs.models.transform",
     "audit": "gpuproof.app.audit",
+    "audit_job": "gpuproof.app.audit_job",
     "check": "gpuproof.app.check",
     "cleanup": "gpuproof.app.cleanup",
     "compare": "gpuproof.app.compare",

@@ -104,7 +104,7 @@ class AuditResult(Printed):
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read, and why."""
-        return tuple(_problems(self.audit.unread))
+        return tuple(problem_texts(self.audit.unread))
 
     @property
     def exit_code(self) -> ExitCode:
@@ -315,7 +315,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}%"
 
 
-def _problems(unread: Sequence[Unread]) -> Iterator[str]:
+def problem_texts(unread: Sequence[Unread]) -> Iterator[str]:
     """What could not be read, one line for each reason; regions with the same reason are named together."""
     groups: dict[tuple[str, str, str], list[Unread]] = {}
     for failure in unread:

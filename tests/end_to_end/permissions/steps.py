@@ -143,6 +143,13 @@ def _add_resources(account: EmulatedAccount) -> None:
 def _add_audited_resources(account: EmulatedAccount) -> None:
     _add_resources(account)
     account.transform("ended", seconds=600)
+    account.client("s3", "us-east-1").create_bucket(Bucket="audited")
+    account.client("s3", "us-east-1").put_object(Bucket="audited", Key="code/train.py", Body=b"print(1)")
+    logs, stream = account.client("logs", "us-east-1"), "audited/algo-1-1"
+    logs.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
+    logs.create_log_stream(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream)
+    code = {"S3DataType": "S3Prefix", "S3Uri": "s3://audited/code"}
+    account.job("audited", InputDataConfig=[{"ChannelName": "code", "DataSource": {"S3DataSource": code}}])
 
 
 _WIDE = "--account 123456789012 --input s3://elsewhere/rows --output s3://elsewhere/results --vpc"
@@ -419,6 +426,8 @@ AUDIT = User(
             "audit", "--region", "us-east-1", "--days", "7", "--by", "user", "--all", "--fail-over", "1000000"
         ),
         _step("audit", "--since", "7d"),
+        _step("audit", "audited", "--region", "us-east-1"),
+        _step("audit", "ended", "--region", "us-east-1"),
     ),
     prepare=_add_audited_resources,
     hint="gpuproof iam policy --on audit",

@@ -18,6 +18,8 @@ WASTED is the cost of GPUs that did no work. CloudWatch bills $0.01 for 1,000 me
   gpuproof audit                                     the last 30 days, in every region of the account
   gpuproof audit --days 7 --by user                  what each user's jobs cost and wasted
   gpuproof audit --since 1d --fail-over 50           for a nightly job of CI
+  gpuproof audit bert-2026-11-20                     one job or endpoint: its utilization over time, what explain finds in its log
+                                                     and check in its code, and a smaller instance that would have done
   gpuproof iam policy --on audit                     the permissions: they only read
 
 Exit codes: 4 if more was wasted than --fail-over allows; else 5 if AWS refused a part of it, 3 if a part could not be reached.
@@ -41,6 +43,9 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(
         commands, "audit", "show what the GPUs of an account did, and what idle ones cost", __doc__, run
     )
+    parser.add_argument(
+        "job", nargs="?", metavar="JOB", help="show one job or endpoint, by its name or ARN (default: all)"
+    )
     time = parser.add_mutually_exclusive_group()
     time.add_argument("--days", type=int, metavar="N", help="the last N days (default: 30)")
     time.add_argument(
@@ -63,6 +68,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof audit`."""
+    if arguments.job is not None:
+        return _show_job(arguments)
     from gpuproof.app.audit import DEFAULT_DAYS, AuditRequest, audit_gpus, days_age, parse_since
     from gpuproof.settings import colour
     from gpuproof.terminal.style import Style
@@ -79,6 +86,38 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(result.to_json(), indent=2))
     elif arguments.format == "csv":
         print(result.to_csv(), end="")
+    else:
+        print(render_blocks(result.shown(), Style(colour())))
+    sys.stdout.flush()
+    for problem in result.problems:
+        print(f"gpuproof: {problem}", file=sys.stderr)
+    return result.exit_code
+
+
+def _show_job(arguments: argparse.Namespace) -> int:
+    """Show one job or endpoint."""
+    from gpuproof.app.audit_job import audit_job
+    from gpuproof.errors import UsageError
+    from gpuproof.settings import colour
+    from gpuproof.terminal.style import Style
+    from gpuproof.terminal.table import render_blocks
+
+    of_accounts = {
+        "--days": arguments.days,
+        "--since": arguments.since,
+        "--by": arguments.by,
+        "--all": arguments.all or None,
+        "--fail-over": arguments.fail_over,
+        "--format csv": True if arguments.format == "csv" else None,
+    }
+    if given := [flag for flag, value in of_accounts.items() if value is not None]:
+        raise UsageError(
+            f"{given[0]} is for all jobs of an account, not for {arguments.job}.",
+            remedy=f"gpuproof audit {arguments.job}",
+        )
+    result = audit_job(arguments.job, regions=tuple(arguments.region))
+    if arguments.format == "json":
+        print(json.dumps(result.to_json(), indent=2))
     else:
         print(render_blocks(result.shown(), Style(colour())))
     sys.stdout.flush()

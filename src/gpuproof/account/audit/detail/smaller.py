@@ -22,7 +22,7 @@ from gpuproof.backends.advice.rightsizing import LEAST_SECONDS
 from gpuproof.catalogue import Catalogue, InstanceQuery
 from gpuproof.catalogue.model import Gpu, Instance, JobKind
 from gpuproof.units import CountRange
-from gpuproof.util.humanize import format_bytes, format_share, pluralize
+from gpuproof.util.humanize import format_bytes, pluralize
 
 USES: dict[Kind, JobKind] = {
     Kind.TRAINING: "training",
@@ -170,9 +170,3 @@ def _ratios(before: Gpu, after: Gpu) -> Iterator[float]:
     for fast, slow in pairs:
         if fast:
             yield fast / slow if slow else float("inf")
-
-
-def share_of(row: AuditRow) -> str:
-    """How busy the GPUs were, such as `34%`."""
-    mean = row.judgement.mean
-    return "unknown" if mean is None else format_share(mean / 100)

@@ -18,7 +18,7 @@ from typing import Any
 from gpuproof.account.cleanup.resource import Kind
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
-from gpuproof.backends.aws import Aws
+from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.aws.s3_object import S3Object
 from gpuproof.util.humanize import format_bytes
 
@@ -30,6 +30,7 @@ _SUBMIT_DIRECTORY, _PROGRAM = "sagemaker_submit_directory", "sagemaker_program"
 _CHANNELS = ("gpuproof", "code")
 _TEXTS = frozenset({".py", ".ipynb", ".sh", ".txt", ".toml", ".yaml", ".yml", ".json", ".cfg"})
 _LONGEST_TEXT = 2 << 20
+_MISSING = frozenset({"NoSuchBucket", "404"})
 
 
 class SourceUnavailable(Exception):
@@ -87,9 +88,15 @@ def fetch_source(aws: Aws, location: SourceLocation, folder: Path) -> list[Path]
         SourceUnavailable: it no longer exists, is too large, or is no archive.
         GPUproofError: AWS refuses it, or cannot be reached.
     """
+    try:
+        listed = list(_first(aws.list_objects(location.bucket, location.key)))
+    except AwsRefused as refused:
+        if refused.code in _MISSING:
+            raise SourceUnavailable(f"{location} no longer exists.") from refused
+        raise
     objects = [
         item
-        for item in _first(aws.list_objects(location.bucket, location.key))
+        for item in listed
         if item.key == location.key or location.key.endswith("/") or item.key.startswith(f"{location.key}/")
     ]
     if not objects:
