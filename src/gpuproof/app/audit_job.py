@@ -115,9 +115,7 @@ class AuditJobResult(Printed):
         """0; 5 if AWS refused a part, 3 if a part could not be reached."""
         if not self.unread:
             return ExitCode.OK
-        return (
-            ExitCode.AWS_REFUSED if any(failure.code for failure in self.unread) else ExitCode.UNDECIDED
-        )
+        return ExitCode.AWS_REFUSED if any(failure.code for failure in self.unread) else ExitCode.UNDECIDED
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as of `gpuproof audit JOB --format json`."""
@@ -279,7 +277,14 @@ def _headline(row: AuditRow) -> str:
 def _utilization_table(row: AuditRow) -> Table:
     hosts = [host for host in row.hosts if host.gpu.values]
     seconds = max(host.gpu.times[-1] + host.period - host.gpu.times[0] for host in hosts)
-    headers = ("HOST", f"GPU OVER {format_duration(seconds).upper()}", "MEAN", "P90", "GPU MEMORY", "CPU CORES")
+    headers = (
+        "HOST",
+        f"GPU OVER {format_duration(seconds).upper()}",
+        "MEAN",
+        "P90",
+        "GPU MEMORY",
+        "CPU CORES",
+    )
     return Table(headers, tuple(_host_cells(host) for host in hosts), (2, 3, 4, 5), code=(1,))
 
 

@@ -29,9 +29,7 @@ for batch in DataLoader(torch.rand(100, 4), batch_size=8):
     optimizer.step()
 torch.save(model.state_dict(), "/opt/ml/model/model.pt")
 """
-OUT_OF_MEMORY = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 21.99 GiB"
-)
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 21.99 GiB"
 
 
 def detail(cli: CliSandbox, name: str, *words: str, code: int = 0) -> dict[str, Any]:
@@ -48,7 +46,9 @@ def test_a_job_that_the_sdk_started_is_shown_with_its_utilization_log_and_code(
     parameters = {"sagemaker_submit_directory": json.dumps(source), "sagemaker_program": '"train.py"'}
     ago = ended_training(account, "cpu", HyperParameters=parameters)
     publish_host(account, "cpu", [0.0] * 30, ago=ago, memory=0.0)
-    _write_log(account, "cpu", "epoch 1", "UserWarning: CUDA initialization: Found no NVIDIA driver on your system.")
+    _write_log(
+        account, "cpu", "epoch 1", "UserWarning: CUDA initialization: Found no NVIDIA driver on your system."
+    )
     found = detail(cli, "cpu", *ONE)
     assert found["verdict"] == "cpu-only"
     assert found["wasted_usd"] == found["usd"] > 0
@@ -67,9 +67,7 @@ def test_a_job_that_the_sdk_started_is_shown_with_its_utilization_log_and_code(
     assert account.changes() == []
 
 
-def test_the_reason_of_a_failure_is_explained_from_the_log(
-    account: EmulatedAccount, cli: CliSandbox
-) -> None:
+def test_the_reason_of_a_failure_is_explained_from_the_log(account: EmulatedAccount, cli: CliSandbox) -> None:
     ago = ended_training(account, "full")
     publish_host(account, "full", [80.0] * 30, ago=ago)
     _write_log(account, "full", "Traceback (most recent call last):", OUT_OF_MEMORY)
@@ -125,7 +123,11 @@ def _source(account: EmulatedAccount, files: dict[str, str]) -> str:
 
 
 def _write_log(account: EmulatedAccount, job: str, *lines: str) -> None:
-    logs, group, stream = account.client("logs", "us-east-1"), "/aws/sagemaker/TrainingJobs", f"{job}/algo-1-1"
+    logs, group, stream = (
+        account.client("logs", "us-east-1"),
+        "/aws/sagemaker/TrainingJobs",
+        f"{job}/algo-1-1",
+    )
     logs.create_log_group(logGroupName=group)
     logs.create_log_stream(logGroupName=group, logStreamName=stream)
     now = int(time.time() * 1000) - 60_000

@@ -50,7 +50,9 @@ def test_code_in_the_image_is_not_in_s3(description: dict[str, object]) -> None:
 
 
 @pytest.mark.slow
-def test_an_archive_is_unpacked_and_a_prefix_copied(account: EmulatedAccount, aws: Aws, tmp_path: Path) -> None:
+def test_an_archive_is_unpacked_and_a_prefix_copied(
+    account: EmulatedAccount, aws: Aws, tmp_path: Path
+) -> None:
     _put(account, "a/sourcedir.tar.gz", archive(**{"train.py": b"print(1)"}))
     assert _names(aws, "a/sourcedir.tar.gz", tmp_path / "one") == ["train.py"]
     for key, content in (("b/train.py", b"print(1)"), ("b/lib/net.py", b""), ("b/data.bin", b"x")):

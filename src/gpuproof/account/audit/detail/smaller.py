@@ -66,7 +66,11 @@ class Smaller:
         if not self.other_gpu:
             needed = "1 GPU was" if self.gpus == 1 else f"{self.gpus} GPUs were"
             return f"{name} with {gpus} would do, for {less}: {needed} in use."
-        used = "" if self.memory is None else f"{format_bytes(self.memory)} of GPU memory were used at most, and "
+        used = (
+            ""
+            if self.memory is None
+            else f"{format_bytes(self.memory)} of GPU memory were used at most, and "
+        )
         return (
             f"{name} with {gpus} would probably do, for {less}: {used}the ratio of the GPUs' peaks leaves room for the work. "
             "Try a few minutes first: `gpuproof plan` estimates the time of a step on both."
