@@ -1,4 +1,4 @@
-"""`gpuproof.cleanup` and `gpuproof.cost` in Python, against an emulated account over HTTP."""
+"""`gpuproof.cleanup`, `gpuproof.cost` and `gpuproof.audit` in Python, against an emulated account over HTTP."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import gpuproof
 from gpuproof.cli.main import main
 from gpuproof.errors import UsageError
 from support.emulated_account import DAY, OWN, EmulatedAccount
+from support.published_metrics import ended_training, publish_host
 
 pytestmark = pytest.mark.slow
 
@@ -69,3 +70,21 @@ def test_cost_sums_what_runs_have_cost(account: EmulatedAccount, capsys: pytest.
     assert capsys.readouterr().out == f"{result}\n"
     assert html_words(result) == str(result).split()
     assert result.to_json()["total"]["usd"] == pytest.approx(result.total.usd, abs=1e-3)
+
+
+def test_an_audit_prints_and_displays_as_the_command(
+    account: EmulatedAccount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish_host(account, "cpu", [0.0] * 30, ago=ended_training(account, "cpu"), memory=0.0)
+    result = gpuproof.audit(days=2, regions="us-east-1")
+    assert [(row.workload.name, row.judgement.outcome) for row in result.rows] == [("cpu", "cpu-only")]
+    assert result.total.wasted_usd == pytest.approx(0.704)
+    assert repr(result) == "<AuditResult: 1 GPU job in 2 days, $0.70. 1 job ran on the CPU only ($0.70).>"
+    assert main(["audit", "--days", "2", "--region", "us-east-1"]) == 0
+    assert capsys.readouterr().out == f"{result}\n"
+    assert html_words(result) == str(result).split()
+    assert gpuproof.audit(since="2d", regions=["us-east-1"], by="type").groups[0].key == "ml.g5.xlarge"
+    with pytest.raises(UsageError, match="not both"):
+        gpuproof.audit(days=2, since="2d")
+    with pytest.raises(UsageError, match="'colour' is not a grouping"):
+        gpuproof.audit(regions="us-east-1", by="colour")

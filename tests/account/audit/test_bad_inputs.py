@@ -114,6 +114,35 @@ def test_an_unknown_type_with_gpus_is_judged_without_a_price(
     assert (row["gpus"], row["usd"], row["verdict"]) == (None, None, "cpu-only")
 
 
+def test_a_stopped_instance_costs_for_the_time_in_which_its_cpu_has_values(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    instance, unused = account.instance(), account.instance()
+    account.client("ec2", "us-east-1").stop_instances(InstanceIds=[instance, unused])
+    # Two hours, by 5 minutes.
+    for number in range(24):
+        publish(
+            account,
+            "AWS/EC2",
+            {"InstanceId": instance},
+            {"CPUUtilization": [50.0]},
+            ago=10 * 3600 - 300 * number,
+        )
+    rows = audit(cli, "--days", "1")
+    assert set(rows) == {instance}
+    assert rows[instance]["instance_hours"] == 2
+    assert rows[instance]["usd"] == pytest.approx(2 * 1.006)
+    assert rows[instance]["verdict"] == "not measured"
+
+
+def test_instances_that_a_warm_pool_kept_are_billed(account: EmulatedAccount, cli: CliSandbox) -> None:
+    pool = {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 1800}
+    ended_training(account, "pooled", WarmPoolStatus=pool)
+    row = audit(cli)["pooled"]
+    assert row["billed_seconds"] == 3600
+    assert row["notes"] == ["30 min of it in a warm pool after its end"]
+
+
 def test_where_cloudwatch_may_not_be_read_the_rows_say_so(account: EmulatedAccount, cli: CliSandbox) -> None:
     ended_training(account, "job")
     account.fault("access-denied,service=monitoring")

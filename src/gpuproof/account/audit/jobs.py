@@ -18,6 +18,7 @@ from gpuproof.account.cleanup.inventory.jobs import processing_fleets, training_
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.resource import Fleet, Kind
 from gpuproof.catalogue.model import JobKind
+from gpuproof.util.humanize import format_duration
 
 TRAINING_JOBS = "/aws/sagemaker/TrainingJobs"
 PROCESSING_JOBS = "/aws/sagemaker/ProcessingJobs"
@@ -68,7 +69,7 @@ def training_workload(region: Region, job: Mapping[str, Any]) -> Workload | None
     """A training job from its description; None if it has no GPU, or nothing was billed for it.
 
     Its program can use the GPUs in the secondary status `Training`; SageMaker bills from TrainingStartTime to TrainingEndTime,
-    BillableTimeInSeconds on spot capacity.
+    BillableTimeInSeconds on spot capacity, and its instances while they wait for the next job of a warm pool.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingJob.html
     """
@@ -78,7 +79,11 @@ def training_workload(region: Region, job: Mapping[str, Any]) -> Workload | None
         for transition in transitions
         if transition.get("Status") == "Training" and transition.get("StartTime")
     ]
-    notes = ("of a tuning job",) if job.get("TuningJobArn") else ()
+    retained = (job.get("WarmPoolStatus") or {}).get("ResourceRetainedBillableTimeInSeconds") or 0
+    notes = (
+        *(["of a tuning job"] if job.get("TuningJobArn") else []),
+        *([f"{format_duration(retained)} of it in a warm pool after its end"] if retained else []),
+    )
     return _job(
         region,
         Kind.TRAINING,
@@ -89,6 +94,7 @@ def training_workload(region: Region, job: Mapping[str, Any]) -> Workload | None
         TRAINING_JOBS,
         spans=spans if transitions else None,
         billable=job.get("BillableTimeInSeconds"),
+        retained=retained,
         is_spot=bool(job.get("EnableManagedSpotTraining")),
         tags={tag["Key"]: tag["Value"] for tag in job.get("Tags") or ()} if "Tags" in job else None,
         notes=notes,
@@ -170,6 +176,7 @@ def _job(
     *,
     spans: Sequence[tuple[float, float | None]] | None = None,
     billable: float | None = None,
+    retained: float = 0.0,
     is_spot: bool = False,
     tags: Mapping[str, str] | None = None,
     hosts: Sequence[str] | None = None,
@@ -179,6 +186,7 @@ def _job(
 
     Args:
         word: the beginning of the names of its members, such as `Training` of `TrainingJobName`.
+        retained: seconds for which its instances were billed after its end.
         spans: when its program ran, by SageMaker; all the billed time if None.
         hosts: the second parts of the `Host` dimension; `algo-1`, `algo-2`, … if None.
     """
@@ -189,7 +197,7 @@ def _job(
     running = status not in _ENDED
     until = region.now if running or ended is None else ended
     elapsed = 0.0 if began is None else max(0.0, until - began)
-    billed = elapsed if billable is None else float(billable)
+    billed = (elapsed if billable is None else float(billable)) + retained
     start, end, active = _active(spans, began, None if running else ended, until)
     cost = region.cost(fleets, use)
     count, each = sum(fleet.count for fleet in fleets), gpus_each(catalogue, fleets)

@@ -37,7 +37,7 @@ class RegionalClients:
         Raises:
             UsageError: none is set.
         """
-        return Aws(lambda: self._session).region
+        return Aws(self._session.opened).region
 
     def of(self, region: str) -> Aws:
         """The client of a region."""
@@ -57,13 +57,15 @@ class _SharedSession:
 
     def client(self, *arguments: Any, **options: Any) -> Any:
         with self._lock:
-            return self._opened().client(*arguments, **options)
+            return self.opened().client(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
         with self._lock:
-            return getattr(self._opened(), name)
+            return getattr(self.opened(), name)
 
-    def _opened(self) -> Any:
-        if self._session is None:
-            self._session = self._make()
-        return self._session
+    def opened(self) -> Any:
+        """The boto3 session itself."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._make()
+            return self._session
