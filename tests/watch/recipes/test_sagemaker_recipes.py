@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,20 @@ from typing import Any
 import pytest
 
 from support.emulator_jobs import Account
-from support.sagemaker_recipes import Recipes
+from support.sagemaker_recipes import PAGE, Recipes
 from support.sdk_environments import interpreter_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.journey, pytest.mark.xdist_group("watch-sagemaker")]
 
 PROVIDER = Path(__file__).with_name("terraform_provider_aws.py")
 both = pytest.mark.parametrize("uses_gpu", [True, False], ids=["used", "unused"])
+
+
+def test_each_file_changes_one_line() -> None:
+    files = re.findall(r"^```(?:python|terraform)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    starts_a_job = re.compile(r"ModelTrainer|PyTorch|create_training_job|aws_sagemaker_training_job")
+    changed = [block.count("changed; was") for block in files if starts_a_job.search(block)]
+    assert changed == [1] * 5
 
 
 @both
@@ -58,6 +66,19 @@ def test_sdk_v3(recipes: Recipes, uses_gpu: bool) -> None:
     done = recipes.run_python(recipes.block("SageMaker SDK v3", "python"), "sagemaker-v3")
     assert (done.returncode == 0) is uses_gpu, done.stderr
     recipes.check(uses_gpu=uses_gpu)
+
+
+def test_sdk_v3_with_hyperparameters_on_the_command_line(recipes: Recipes) -> None:
+    recipes.write_script(uses_gpu=False)
+    (recipes.source / "watch.sh").write_text(recipes.block("SageMaker SDK v2", "bash"))
+    code = recipes.block("SageMaker SDK v3", "python")
+    command = 'command="python gpuproof-agent.pyz watch -- python train.py",'
+    assert command in code
+    code = code.replace(command, 'entry_script="watch.sh",')
+    code = code.replace("base_job_name=", 'hyperparameters={"epochs": 2}, base_job_name=')
+    assert recipes.run_python(code, "sagemaker-v3").returncode != 0
+    recipes.check(uses_gpu=False)
+    assert '"train.py", "--epochs", "2"' in " ".join(recipes.report().split())
 
 
 @both
