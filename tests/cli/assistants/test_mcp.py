@@ -271,10 +271,12 @@ def test_a_model_is_deployed_for_a_limited_time_and_deleted(play: Play, account:
         deployed = await assistant.begin("deploy", **model, ttl="1h")
         assert 0 < deployed["max_usd"] == pytest.approx(3 - assistant.answer["left_usd"])
         assert assistant.command("gpuproof predict echo --data FILE")
-        costs = await assistant.begin("audit", all=True)
+        costs = await assistant.begin("cleanup", all=True)
         assert "echo" in [resource["id"] for resource in costs["resources"]]
         await assistant.follow("delete")
-        left = await assistant.follow("audit", all=True)
+        left = await assistant.follow("cleanup", all=True)
+        audited = await assistant.begin("audit", days=1, region=["us-east-1"])
+        assert audited["kind"] == "audit"
         assert [resource for resource in left["resources"] if resource["id"] == "echo"] == []
 
     play(scenario, "--allow-spend", "3", environment=account)
@@ -340,6 +342,7 @@ def test_without_an_allowance_every_tool_only_reads(play: Play) -> None:
             "ps",
             "verdict",
             "audit",
+            "cleanup",
         ]
         await assistant.call("run", target="train.py")
         assert assistant.is_error

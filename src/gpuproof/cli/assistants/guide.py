@@ -56,6 +56,7 @@ TASKS = (
         "Deploy a model for a limited time, and delete it",
         ("gpuproof deploy MODEL --instance-type TYPE --ttl 2h --max-cost USD", "gpuproof predict NAME --data FILE", "gpuproof delete NAME"),
     ),
+    Task("Find out what the GPUs of an account did, and what idle ones cost", ("gpuproof audit", "gpuproof audit --by user")),
     Task("Find the GPU resources that you are billed for now", ("gpuproof cleanup --all-regions",)),
     Task("Try everything without an AWS account", ("gpuproof emulator",)),
 )  # fmt: skip
@@ -63,7 +64,7 @@ TASKS = (
 
 INSTRUCTIONS = (
     f"{SUMMARY} Call `check` before a job runs and `plan` before you choose an instance type; `verdict` says whether the GPU of a run "
-    "worked, and `audit` what costs money now. Each result has `next`: the tools or commands that follow. Words in capitals are to be "
+    "worked, `audit` what the GPUs of an account did, and `cleanup` what costs money now. Each result has `next`: the tools or commands that follow. Words in capitals are to be "
     "replaced. Prices are list prices in USD."
 )
 """What an MCP client tells its model about the tools."""

@@ -1,7 +1,7 @@
 """Serve GPUproof's commands as tools of the Model Context Protocol (MCP), on standard input and output.
 
 A client starts it; its configuration names the command `gpuproof` with the argument `mcp`. The tools check, rule, plan, gpus, explain,
-doctor, ps, verdict and audit read only: they cost nothing and change nothing. With --allow-spend there are also run, deploy, stop
+doctor, ps, verdict, audit and cleanup read only: they cost nothing and change nothing. With --allow-spend there are also run, deploy, stop
 and delete: each run and each endpoint counts with its highest possible cost, and one that exceeds what is left is not started.
 With --allow-spend 0, runs on this machine are possible.
 

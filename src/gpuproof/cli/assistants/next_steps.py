@@ -131,7 +131,7 @@ def _after_ps(answer: Answer) -> Iterator[Step]:
 def _after_verdict(answer: Answer) -> Iterator[Step]:
     run, verdict = answer.document["run"], answer.document["verdict"]
     place = {"on": run["backend"], **_given(answer, "region")}
-    if run["ended"] is None:
+    if run.get("ended") is None:
         yield Step("verdict", {"run_name": run["id"], **place}, "to look again: the run has not ended")
         yield Step("stop", {"run_names": [run["id"]], **place}, "to end it")
         return
@@ -145,6 +145,15 @@ def _after_verdict(answer: Answer) -> Iterator[Step]:
 
 
 def _after_audit(answer: Answer) -> Iterator[Step]:
+    wasteful = [row for row in answer.document["rows"] if row["wasted_usd"]]
+    for row in wasteful[:1]:
+        command = f"gpuproof audit {row['name']} --region {row['region']}"
+        yield Step(None, {}, "to see the largest waste in detail", command)
+    if not wasteful:
+        yield Step("cleanup", _given(answer, "region"), "to see what costs money now")
+
+
+def _after_cleanup(answer: Answer) -> Iterator[Step]:
     resources = answer.document["resources"]
     for resource in resources:
         if resource["kind"] == "endpoint":
@@ -184,7 +193,7 @@ def _after_stop(answer: Answer) -> Iterator[Step]:
 
 
 def _after_delete(answer: Answer) -> Iterator[Step]:
-    yield Step("audit", _given(answer, "region"), "to see whether anything is left that costs money")
+    yield Step("cleanup", _given(answer, "region"), "to see whether anything is left that costs money")
 
 
 def _given(answer: Answer, *names: str) -> dict[str, Any]:
@@ -202,6 +211,7 @@ _STEPS: dict[str, Callable[[Answer], Iterator[Step]]] = {
     "ps": _after_ps,
     "verdict": _after_verdict,
     "audit": _after_audit,
+    "cleanup": _after_cleanup,
     "run": _after_run,
     "deploy": _after_deploy,
     "stop": _after_stop,

@@ -103,6 +103,12 @@ TOOLS = (
     Tool("verdict", "show", ("run_name", *_PLACE), "The verdict says whether the GPU did the work, with the measurements."),
     Tool(
         "audit",
+        "audit",
+        ("days", "since", "region", "by"),
+        "Only reads. `by` user, type, week or tag:KEY adds sums; CloudWatch bills $0.01 for 1,000 metrics, three for each host of a job.",
+    ),
+    Tool(
+        "cleanup",
         "cleanup",
         ("region", "all_regions", "all", "gpuproof", "older_than", "idle_for", "kind"),
         "Only lists: the tool deletes nothing.",
