@@ -40,7 +40,7 @@ class MonitorSettings:
     """What a monitor has to know of a job.
 
     Args:
-        python: the script's interpreter.
+        python: the script's interpreter; empty if it has none.
         framework: `tensorflow`, `pytorch` … if the job names it.
         hosts: number of hosts of the job.
         visible_devices: the GPUs of this host of the job, if other hosts use the machine's other GPUs.
@@ -131,7 +131,7 @@ class Monitor:
 
     def driver_problem(self) -> DriverProblem | None:
         """Whether the driver is too old for the script's framework; reads both in processes of their own, once."""
-        if not self._asked:
+        if not self._asked and self._settings.python:
             self._asked = True
             packages = read_packages(self._settings.python, self._environment, _PROBE_S)
             own = {

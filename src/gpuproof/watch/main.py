@@ -15,18 +15,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuproof.util.durations import parse_duration
 from gpuproof.util.process_tree import die_by_signal
 from gpuproof.watch.group.launcher import find_member
 from gpuproof.watch.report import WatchReport, exit_code, report_text
 from gpuproof.watch.sagemaker import publish
-from gpuproof.watch.settings import WatchSettings
+from gpuproof.watch.settings import DEFAULT_GRACE_S, IF_UNUSED, WatchSettings
 
-_WIDEST = 100
-"""Characters per line: longer lines are hard to read."""
 NO_GROUP = (
     "--to brings the hosts of one job together, and nothing says which job this is: "
     "start it with srun, mpirun, torchrun or as an indexed Kubernetes job, or name it with --group NAME."
 )
+NO_STALL_TIMEOUT = "--stall-timeout works for commands of one process, and this is one of several of its job."
+_WIDEST = 100
+"""Characters per line: longer lines are hard to read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +41,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="require_gpu",
         action="store_false",
         help="report only: no exit code 4 if the GPUs did no work",
+    )
+    parser.add_argument(
+        "--if-unused",
+        choices=IF_UNUSED,
+        help="end the command, or print a line, if no GPU has done any work after --grace",
+    )
+    parser.add_argument(
+        "--grace",
+        type=_duration,
+        default=DEFAULT_GRACE_S,
+        metavar="DURATION",
+        help="how long GPUs may be unused at the start, as in 90s, 5m, 1h (default: 5m)",
+    )
+    parser.add_argument(
+        "--stall-timeout",
+        type=_duration,
+        metavar="DURATION",
+        help="end the command if no GPU does any work and nothing is written for so long",
+    )
+    parser.add_argument(
+        "--no-live",
+        dest="live",
+        action="store_false",
+        help="no line about the GPUs on the terminal while the command runs",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report to a file, as JSON")
     parser.add_argument(
@@ -77,26 +103,40 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 2
     member = find_member(os.environ, arguments.group, arguments.hosts)
+    is_one_of_many = member is not None and (member.has_peers or arguments.to is not None)
+    problem = _report_problem(arguments.report)
     if member is None and arguments.to is not None:
-        print(f"gpuproof: {NO_GROUP}", file=sys.stderr)
+        problem = NO_GROUP
+    elif is_one_of_many and arguments.stall_timeout is not None:
+        problem = NO_STALL_TIMEOUT
+    if problem is not None:
+        print(f"gpuproof: {problem}", file=sys.stderr)
         return 2
     settings = WatchSettings(
         gpus=arguments.gpus,
         require_gpu=arguments.require_gpu,
+        if_unused=arguments.if_unused,
+        grace=arguments.grace,
+        stall_timeout=arguments.stall_timeout,
         hosts=member.least_hosts if member is not None else 1,
         group=member.group if member is not None else None,
         to=arguments.to,
     )
-    is_one_of_many = member is not None and (member.has_peers or arguments.to is not None)
     reports: list[WatchReport] = []
-    code = watch_command(command, settings, reports.append, member if is_one_of_many else None)
-    for report in reports:
+
+    def end(report: WatchReport) -> None:
+        reports.append(report)
         # The monitor process has brought that of a job with several processes where it belongs.
         own = report if is_one_of_many else publish(report, os.environ)
         show(own, arguments.format, arguments.report)
+
+    code = watch_command(command, settings, end, member if is_one_of_many else None, live=arguments.live)
+    if reports:
+        code = exit_code(code, reports[0])
     if code < 0:
+        sys.stdout.flush()
         die_by_signal(-code)
-    return exit_code(code, reports[0]) if reports else code
+    return code
 
 
 def show(report: WatchReport, form: str, file: Path | None) -> None:
@@ -117,6 +157,28 @@ def show(report: WatchReport, form: str, file: Path | None) -> None:
     width = min(_WIDEST, shutil.get_terminal_size((_WIDEST, 0)).columns)
     has_colour = "NO_COLOR" not in os.environ and sys.stderr.isatty()
     print(report_text(report, width, has_colour), file=sys.stderr)
+
+
+def _report_problem(file: Path | None) -> str | None:
+    """Why the report cannot be written, if that is known before the command starts."""
+    if file is None:
+        return None
+    if file.is_dir():
+        return (
+            f"--report {file} is a folder. Write the name of a file, as in: --report {file / 'report.json'}"
+        )
+    if not file.parent.is_dir():
+        return f"--report {file}: there is no folder {file.parent}. To create it: mkdir -p {file.parent}"
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        return f"--report {file} cannot be written: no permission."
+    return None
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -147,7 +148,9 @@ class _Server:
 
     def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:
         settings = WatchSettings.from_json(message["settings"])
-        session = WatchSession(settings, roots, message["environment"], left_out=[os.getpid()])
+        session = WatchSession(
+            settings, roots, message["environment"], left_out=[os.getpid()], python=sys.executable
+        )
         session.read_first()
         session.start()
         return Part(session, settings)

@@ -14,7 +14,9 @@ from gpuproof.agent.verdict import Verdict
 VERSION = 1
 KIND = "watch"
 GPU_UNUSED_EXIT = 4
-"""Exit code if the program ended well and a required GPU did no work; `gpuproof run` has the same."""
+"""Exit code if a required GPU did no work: the program ended well, or was ended for it; `gpuproof run` has the same."""
+STALLED_EXIT = 124
+"""Exit code of a program that was ended because it made no progress; timeout(1) has the same."""
 STOPPED_UNUSED, STALLED = "gpu-unused", "stalled"
 """Why a program was ended."""
 
@@ -108,8 +110,10 @@ def exit_code(code: int, report: WatchReport) -> int:
     """The exit code of `gpuproof watch`.
 
     Args:
-        code: that of the program.
+        code: that of the program; minus the number of the signal that killed it.
     """
+    if report.stopped_because is not None:
+        return GPU_UNUSED_EXIT if report.stopped_because == STOPPED_UNUSED else STALLED_EXIT
     return GPU_UNUSED_EXIT if code == 0 and report.requirement_met is False else code
 
 

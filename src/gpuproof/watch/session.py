@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
 
 from gpuproof.agent.monitor import Monitor, MonitorSettings
 from gpuproof.agent.verdict import Verdict
@@ -20,6 +20,8 @@ class WatchSession:
         environment: the program's variables.
         left_out: processes among them that are not the program's, such as the one that watches.
         on_sample: receives each sample, in the sampler's thread.
+        show: receives a summary of each sample, likewise.
+        python: the program's interpreter; empty if it has none, or if it is unknown.
     """
 
     def __init__(
@@ -30,13 +32,13 @@ class WatchSession:
         *,
         left_out: Iterable[int] = (),
         on_sample: Callable[[Sample], None] | None = None,
+        show: Callable[[dict[str, Any]], None] | None = None,
+        python: str = "",
     ) -> None:
         self._settings = settings
         self._environment = environment
-        known = MonitorSettings(
-            expectation(settings, environment, Telemetry()), sys.executable, hosts=settings.hosts
-        )
-        self._monitor = Monitor(known, roots, environment, on_sample=on_sample, left_out=left_out)
+        known = MonitorSettings(expectation(settings, environment, Telemetry()), python, hosts=settings.hosts)
+        self._monitor = Monitor(known, roots, environment, show, on_sample, left_out=left_out)
 
     def read_first(self) -> None:
         """Take the first sample before the program starts, so that nothing in it can be the program's own work."""
