@@ -62,7 +62,9 @@ class Terminal:
                 return match
             left = until - time.monotonic()
             if left <= 0 or not self._read(left):
-                raise AssertionError(f"{pattern!r} is not in {self.output[self._seen :]!r} of {self.output!r}")
+                raise AssertionError(
+                    f"{pattern!r} is not in {self.output[self._seen :]!r} of {self.output!r}"
+                )
 
     def read_all(self) -> bytes:
         """Read until the terminal is closed, and return all output since the start."""
