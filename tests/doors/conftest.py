@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +31,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(
-    timeline: Timeline, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Machine]:
+def machine(timeline: Timeline, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """The machine of a timeline; the test has it as a parameter."""
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
@@ -48,4 +45,4 @@ def machine(
     elif count_gpus():
         pytest.skip("this machine has an NVIDIA driver")
     cli = CliSandbox(home, project, dict(environment))
-    yield Machine(cli, tmp_path, cli.write("train.py", timeline.program(tmp_path)), environment)
+    return Machine(cli, tmp_path, cli.write("train.py", timeline.program(tmp_path)), environment)
