@@ -120,6 +120,10 @@ class BadServer:
                 if reply.sends is not None:
                     self.close_connection = True
 
+            def do_PUT(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.do_GET()
+
             def log_message(self, *_: object) -> None:
                 pass
 

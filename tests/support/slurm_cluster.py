@@ -204,7 +204,8 @@ def _config(programs: SlurmPrograms, folder: Path, nodes: Sequence[str]) -> str:
     controller, *ports = free_ports(1 + len(nodes))
     user = getpass.getuser()
     lines = [
-        "ClusterName=test",
+        # Other clusters may run on this machine meanwhile.
+        f"ClusterName={folder.name}",
         "SlurmctldHost=localhost(127.0.0.1)",
         f"SlurmctldPort={controller}",
         f"SlurmUser={user}",

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("jobs.run", "run a job and report whether it used its GPU"),
     "watch": Command("jobs.watch", "run any command and prove what its GPUs did"),
+    "verdict": Command("jobs.verdict", "print the verdict on a job that was watched"),
     "ps": Command("jobs.ps", "list runs"),
     "show": Command("jobs.show", "show one run: its state, verdict and artifacts"),
     "logs": Command("jobs.logs", "print a run's output; -f follows it until the run ends"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.auth import SigV4Auth
+from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
@@ -99,6 +100,30 @@ def test_the_signature_is_that_of_the_sdk(token: str | None) -> None:
     request.headers["X-Amz-Date"] = signed["X-Amz-Date"]
     if token:
         request.headers["X-Amz-Security-Token"] = token
+    canonical = signer.canonical_request(request)
+    signature = signer.signature(signer.string_to_sign(request, canonical), request)
+    assert signed["Authorization"].endswith(f"Signature={signature}")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_the_signature_of_a_request_to_s3_is_that_of_the_sdk(method: str) -> None:
+    url = "https://bucket.s3.eu-west-1.amazonaws.com/a%20key/b%2Bc.json?list-type=2&prefix=a%2Fb"
+    body = b"{}" if method == "PUT" else b""
+    headers = {"Content-Type": "application/json"} if method == "PUT" else {}
+    signed = signed_headers(
+        Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG"),
+        "s3",
+        "eu-west-1",
+        url,
+        body,
+        headers,
+        method=method,
+    )
+    request = AWSRequest(method, url, headers=headers, data=body)
+    signer = S3SigV4Auth(BotocoreCredentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG"), "s3", "eu-west-1")
+    request.context["timestamp"] = signed["X-Amz-Date"]
+    request.headers["X-Amz-Date"] = signed["X-Amz-Date"]
+    request.headers["X-Amz-Content-SHA256"] = hashlib.sha256(body).hexdigest()
     canonical = signer.canonical_request(request)
     signature = signer.signature(signer.string_to_sign(request, canonical), request)
     assert signed["Authorization"].endswith(f"Signature={signature}")

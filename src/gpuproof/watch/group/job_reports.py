@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuproof.agent.verdict.hosts import HostReport, merge_hosts
 from gpuproof.watch.group.launcher import Member
-from gpuproof.watch.report import KIND, VERSION, WatchReport
+from gpuproof.watch.report import KIND, WatchReport
 
 STARTED_KIND = "watch-started"
 """A host that has begun and has no report yet."""
@@ -21,6 +21,7 @@ class HostDocument:
     """What one host has left for the others.
 
     Args:
+        began: when the host began this attempt of the job, in seconds since the epoch.
         report: `None` while the host works.
         local_size: processes of the job on this host; `size` those on all hosts, `None` if unknown.
         host_names: all hosts of the job, if they are known.
@@ -28,7 +29,7 @@ class HostDocument:
 
     host: str
     group: str
-    started: float
+    began: float
     report: WatchReport | None = None
     local_size: int | None = None
     size: int | None = None
@@ -36,12 +37,12 @@ class HostDocument:
     host_names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, member: Member, started: float, report: WatchReport | None = None) -> HostDocument:
+    def of(cls, member: Member, began: float, report: WatchReport | None = None) -> HostDocument:
         """That of the host on which a member of the job runs."""
         return cls(
             member.host,
             member.group,
-            started,
+            began,
             report,
             member.local_size,
             member.size,
@@ -51,12 +52,13 @@ class HostDocument:
 
     def to_bytes(self) -> bytes:
         """The document as JSON: the report, with what the other hosts need to know of this one."""
-        report = self.report or WatchReport({}, host=self.host, group=self.group, started=self.started)
-        document = report.to_json()
+        report = self.report or WatchReport({}, started=self.began)
+        document = {**report.to_json(), "host": self.host, "group": self.group}
         if self.report is None:
-            document = {"version": VERSION, "kind": STARTED_KIND, "started": document["started"]}
-            document.update(host=self.host, group=self.group)
+            kept = ("version", "host", "group", "started")
+            document = {"kind": STARTED_KIND, **{name: document[name] for name in kept}}
         members = {
+            "began": self.began,
             "local_size": self.local_size,
             "size": self.size,
             "hosts": self.hosts,
@@ -81,7 +83,7 @@ class HostDocument:
         return cls(
             read.host,
             read.group or "",
-            read.started,
+            float(members.get("began") or read.started),
             read if has_ended else None,
             _count(members.get("local_size")),
             _count(members.get("size")),
@@ -132,7 +134,7 @@ class Job:
     @property
     def digest(self) -> str:
         """A name for this attempt of the job: its hosts and when they began."""
-        text = json.dumps(sorted((document.host, document.started) for document in self.documents))
+        text = json.dumps(sorted((document.host, document.began) for document in self.documents))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def report(self) -> WatchReport:

@@ -40,7 +40,7 @@ class MemberSession:
             if attempt:
                 self.sleep(_PAUSE_S)  # the monitor process of an earlier job is just ending
             try:
-                self._client = MonitorClient(f"{self.member.group}@{self.member.host}")
+                self._client = MonitorClient(_key(self.member, self.environment))
                 self._client.register(
                     self.settings.to_json(),
                     self.environment,
@@ -86,3 +86,8 @@ class MemberSession:
         except MonitorLost as problem:
             self.problem = str(problem)
             return None
+
+
+def _key(member: Member, environment: Mapping[str, str]) -> str:
+    """What the processes of a job on this host share, and no others: each cluster counts its jobs from 1."""
+    return f"{member.group}@{member.host}.{environment.get('SLURM_CLUSTER_NAME', '')}"

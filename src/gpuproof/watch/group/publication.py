@@ -52,12 +52,24 @@ class Publisher:
     def announce(self) -> None:
         """Say that the host has begun; replaces its report of an earlier attempt. `publish` reports what is wrong."""
         with suppress(StoreError):
-            self._write(None)
+            self.write(None)
+
+    def write(self, report: WatchReport | None) -> None:
+        """Write the host's document.
+
+        Args:
+            report: `None` while the host works.
+
+        Raises:
+            StoreError: it was not written.
+        """
+        document = HostDocument.of(self.member, self.started, report)
+        self._store.write(f"host-{quote(self.member.host, safe='')}.json", document.to_bytes())
 
     def publish(self, report: WatchReport) -> Publication:
         """Write the report; with those of all other hosts there, merge them. Never raises."""
         try:
-            self._write(report)
+            self.write(report)
         except StoreError as problem:
             return Publication(notes=(f"The verdicts of the hosts are not merged: {problem}.",))
         try:
@@ -71,10 +83,6 @@ class Publisher:
         except StoreError as problem:
             return Publication(notes=(f"The verdicts of the hosts are not merged: {problem}.",))
         return Publication(merged if is_first else None)
-
-    def _write(self, report: WatchReport | None) -> None:
-        document = HostDocument.of(self.member, self.started, report)
-        self._store.write(f"host-{quote(self.member.host, safe='')}.json", document.to_bytes())
 
 
 def read_job(store: Store) -> Job:
