@@ -80,6 +80,7 @@ class Monitor:
         roots: process ids; they and their descendants are the script's processes.
         environment: the script's variables.
         left_out: processes among them that are not the script's.
+        age_s: seconds for which the script was running already; `None` if it starts later.
         show: receives a summary of the newest sample, once a second.
         on_sample: receives each sample, with the GPUs of this host.
     """
@@ -93,6 +94,7 @@ class Monitor:
         on_sample: Callable[[Sample], None] | None = None,
         *,
         left_out: Iterable[int] = (),
+        age_s: float | None = None,
     ) -> None:
         self._settings = settings
         self._show = show
@@ -107,6 +109,7 @@ class Monitor:
             on_sample=self._on_sample,
             left_out=left_out,
             visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
+            age_s=age_s,
         )
 
     def set_roots(self, roots: Iterable[int]) -> None:

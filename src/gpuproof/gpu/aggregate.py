@@ -31,6 +31,7 @@ class Aggregator:
     Args:
         cpu_count: how many cores the job may use.
         first_step_s: the first resolution of the series over time.
+        age_s: seconds for which the job was running before the first sample, and may have been using a GPU.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Aggregator:
         visible_devices: str | None = None,
         cpu_count: int = 1,
         first_step_s: float = 1.0,
+        age_s: float = 0.0,
     ) -> None:
         self._start = Telemetry(
             nvml=nvml,
@@ -52,7 +54,7 @@ class Aggregator:
             pids_comparable=pids_comparable,
             visible_devices=visible_devices,
         )
-        self._gpus = [_GpuAggregator(info, first_step_s) for info in gpus]
+        self._gpus = [_GpuAggregator(info, first_step_s, age_s) for info in gpus]
         self._waiting = _WaitingAggregator(cpu_count)
         self._tree: ProcessTelemetry | None = None
         self._shm: ShmReading | None = None
@@ -121,8 +123,9 @@ def idle_memory(*, driver_left_out: bool) -> int:
 class _GpuAggregator:
     """Totals of one GPU."""
 
-    def __init__(self, info: GpuInfo, first_step_s: float) -> None:
+    def __init__(self, info: GpuInfo, first_step_s: float, age_s: float) -> None:
         self._sum = GpuTelemetry(info)
+        self._age_s = age_s
         self._own = GpuStats(first_step_s)
         self._device = GpuStats(first_step_s)
         self._above_baseline = GpuStats(first_step_s)
@@ -247,7 +250,7 @@ class _GpuAggregator:
         self._begun = True
         self._sum = replace(
             self._sum,
-            baseline_s=t,
+            baseline_s=self._age_s + t,
             baseline_memory=reading.memory_used,
             baseline_utilization=reading.utilization,
             baseline_reserved=reading.memory_reserved is not None,

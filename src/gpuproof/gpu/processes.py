@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,14 +96,21 @@ class ProcessTree:
     Args:
         roots: the process at the top of each tree; may be changed between two readings, by `set_roots`.
         left_out: processes that do not count, such as one that monitors its own descendants; their children count.
+        keep_orphans: whether processes that were in a tree stay in it when their parents end, and after the root's end. For trees
+            without a subreaper, whose orphans go to process 1.
 
     `/proc/PID/task/*/children` costs a read per thread, and training processes have hundreds of threads. This reads
     `stat` of each process instead and remembers the processes outside the tree, which never join it: orphans are
-    adopted by an ancestor, and the root is expected to be a subreaper. Where it is not, orphans leave its tree.
+    adopted by an ancestor, and the root is expected to be a subreaper. Where it is not, orphans leave its tree, or are kept.
     """
 
     def __init__(
-        self, roots: int | Iterable[int], proc: str = "/proc", *, left_out: Iterable[int] = ()
+        self,
+        roots: int | Iterable[int],
+        proc: str = "/proc",
+        *,
+        left_out: Iterable[int] = (),
+        keep_orphans: bool = False,
     ) -> None:
         self._roots = frozenset([roots]) if isinstance(roots, int) else frozenset(roots)
         self._left_out = frozenset(left_out)
@@ -111,6 +118,8 @@ class ProcessTree:
         self._outside: set[int] = set()
         self._outside_of = self._roots
         self._looks = 0
+        self._keeps_orphans = keep_orphans
+        self._members: dict[int, int] = {}
 
     def set_roots(self, roots: Iterable[int]) -> None:
         """Replace the roots; any thread may do so."""
@@ -124,14 +133,14 @@ class ProcessTree:
             return None
         listed = {int(name) for name in names if name.isdigit()}
         known = self._roots
-        if not known & listed:
+        if not (known | self._members.keys()) & listed:
             return None
         self._looks += 1
         # Processes that were outside the trees of other roots may belong to these.
         is_known = self._outside_of is known and self._looks % _FORGET_AFTER != 0
         outside: set[int] = self._outside & listed if is_known else set()
         stats = {pid: stat for pid in listed - outside if (stat := self._stat(pid)) is not None}
-        roots = known & stats.keys()
+        roots = (known & stats.keys()) | self._orphans(stats)
         if not roots:
             return None
         children = _children(stats.values())
@@ -139,7 +148,15 @@ class ProcessTree:
         # A process whose parent ended between two reads has no place yet: it is read again, not put outside.
         outside |= _below({0, *outside}, children) & (stats.keys() - tree)
         self._outside, self._outside_of = outside, known
+        if self._keeps_orphans:
+            self._members = {pid: stats[pid].started for pid in tree}
         return self._sum([stats[pid] for pid in sorted(tree - self._left_out)])
+
+    def _orphans(self, stats: Mapping[int, _Stat]) -> set[int]:
+        """Members of the trees that are still running; an id may have been given to another process."""
+        return {
+            pid for pid, started in self._members.items() if pid in stats and stats[pid].started == started
+        }
 
     def _sum(self, stats: list[_Stat]) -> TreeReading:
         io = [counters for stat in stats if (counters := self._io(stat.pid)) is not None]
@@ -204,6 +221,7 @@ class _Stat:
     own_seconds: float
     children_seconds: float
     rss: int
+    started: int
 
 
 def _children(stats: Iterable[_Stat]) -> dict[int, list[int]]:
@@ -230,10 +248,10 @@ def _parse_stat(pid: int, text: bytes) -> _Stat | None:
         name = text[text.index(b"(") + 1 : text.rindex(b")")].decode(errors="replace")
         fields = text[text.rindex(b")") + 2 :].split()
         own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-        state, parent, pages = fields[0].decode(), int(fields[1]), int(fields[21])
+        state, parent, started, pages = fields[0].decode(), int(fields[1]), int(fields[19]), int(fields[21])
     except (ValueError, IndexError):
         return None
-    return _Stat(pid, parent, name, state, own / _TICKS, children / _TICKS, max(pages, 0) * _PAGE)
+    return _Stat(pid, parent, name, state, own / _TICKS, children / _TICKS, max(pages, 0) * _PAGE, started)
 
 
 def _parse_io(text: bytes) -> tuple[int, int] | None:

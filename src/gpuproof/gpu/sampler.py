@@ -47,6 +47,8 @@ class Sampler:
         clock: monotonic clock, in seconds.
         wait: waits for a number of seconds, or until `stop()`; replaced in tests.
         open_dcgm: finds the performance counters of GPUs for which NVML has none.
+        age_s: seconds for which the job was running already; `None` if it starts later. Of a running job, the first sample shows
+            what it may have been using before, and its orphans, which this process cannot adopt, stay in its trees.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
         open_dcgm: Callable[[], Dcgm | None] = open_dcgm,
+        age_s: float | None = None,
     ) -> None:
-        self._tree = ProcessTree(roots, left_out=left_out)
+        self._tree = ProcessTree(roots, left_out=left_out, keep_orphans=age_s is not None)
+        self._age_s = age_s or 0.0
         self._on_sample = on_sample
         self._interval = interval_s
         self._visible_devices = visible_devices
@@ -166,6 +170,7 @@ class Sampler:
             visible_devices=self._visible_devices,
             cpu_count=_cpu_count(),
             first_step_s=self._interval / 4,
+            age_s=self._age_s,
         )
         with self._lock:
             self._aggregator = aggregator

@@ -92,8 +92,9 @@ class GpuTelemetry:
         readable_s, unreadable_s: seconds with and without readings.
         lost_at_s: when it became unreadable for the rest of the run; `None` if it stayed readable.
         error: why the last failed reading failed.
-        baseline_memory: bytes in use at the first reading, at `baseline_s`; `baseline_reserved` is true if it does not
-            include the driver's own memory.
+        baseline_s: for how many seconds the job had been running at the first reading.
+        baseline_memory: bytes in use at the first reading; `baseline_reserved` is true if it does not include the driver's own
+            memory.
         baseline_utilization: percent at the first reading; None if unknown.
         last_memory: bytes in use at the last reading.
         memory_rise: the largest rise of the bytes in use, from a reading to a later one.

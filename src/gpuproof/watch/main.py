@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 from gpuproof.util.durations import parse_duration
 from gpuproof.util.process_tree import die_by_signal
@@ -27,6 +28,8 @@ NO_GROUP = (
     "start it with srun, mpirun, torchrun or as an indexed Kubernetes job, or name it with --group NAME."
 )
 NO_STALL_TIMEOUT = "--stall-timeout works for commands of one process, and this is one of several of its job."
+TERMINATION_LOG = "/dev/termination-log"
+"""Where Kubernetes reads a container's termination message, unless the container names another path."""
 _WIDEST = 100
 """Characters per line: longer lines are hard to read."""
 
@@ -41,6 +44,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="require_gpu",
         action="store_false",
         help="report only: no exit code 4 if the GPUs did no work",
+    )
+    parser.add_argument(
+        "--pid",
+        type=int,
+        action="append",
+        metavar="PID",
+        help="watch a running process and its descendants until it ends, or Ctrl-C; several count as one program",
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=_duration,
+        metavar="DURATION",
+        help="watch whatever uses a GPU of this machine for so long, as in 60s; with --pid, at most so long",
     )
     parser.add_argument(
         "--if-unused",
@@ -68,6 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report to a file, as JSON")
     parser.add_argument(
+        "--termination-message",
+        type=Path,
+        nargs="?",
+        const=Path(TERMINATION_LOG),
+        metavar="FILE",
+        help=f"append the verdict to the container's termination message in Kubernetes (default: {TERMINATION_LOG})",
+    )
+    parser.add_argument(
         "--group",
         metavar="NAME",
         help="the job that this process is a part of (default: the one of srun, mpirun, torchrun or Kubernetes)",
@@ -84,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "json"),
         default="text",
-        help="of the verdict on standard error (default: text)",
+        help="of the verdict, on standard error after a command, and else on standard output (default: text)",
     )
 
 
@@ -94,9 +119,15 @@ def run(arguments: argparse.Namespace) -> int:
     Args:
         arguments: those of `add_arguments`, and `script_arguments`: the words after `--`, `None` without it.
     """
+    command: list[str] | None = arguments.script_arguments
+    if arguments.pid or arguments.seconds is not None:
+        return _run_without_command(arguments)
+    if command and os.getpid() == 1:
+        from gpuproof.watch.init import run_as_init  # only containers need it
+
+        return run_as_init(lambda: run(arguments))
     from gpuproof.watch.command import watch_command  # not needed for --help
 
-    command: list[str] | None = arguments.script_arguments
     if not command:
         print(
             "gpuproof: Write the command after --, as in: gpuproof watch -- python train.py", file=sys.stderr
@@ -129,6 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The monitor process has brought that of a job with several processes where it belongs.
         own = report if is_one_of_many else publish(report, os.environ)
         show(own, arguments.format, arguments.report)
+        _write_termination_message(own, arguments.termination_message)
 
     code = watch_command(command, settings, end, member if is_one_of_many else None, live=arguments.live)
     if reports:
@@ -139,12 +171,40 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def show(report: WatchReport, form: str, file: Path | None) -> None:
-    """Print a report to standard error, and write it to a file.
+def _run_without_command(arguments: argparse.Namespace) -> int:
+    from gpuproof.watch.without_command import run_without_command  # most runs have a command
+
+    def end(report: WatchReport) -> None:
+        show(report, arguments.format, arguments.report, sys.stdout)
+        _write_termination_message(report, arguments.termination_message)
+
+    if (problem := _report_problem(arguments.report)) is not None:
+        print(f"gpuproof: {problem}", file=sys.stderr)
+        return 2
+    return run_without_command(
+        arguments, WatchSettings(gpus=arguments.gpus, require_gpu=arguments.require_gpu), end
+    )
+
+
+def _write_termination_message(report: WatchReport, file: Path | None) -> None:
+    if file is None:
+        return
+    from gpuproof.watch.termination_message import write_termination_message  # only in Kubernetes
+
+    try:
+        write_termination_message(report, file)
+    except OSError as error:
+        print(f"gpuproof: {file} could not be written: {error.strerror}.", file=sys.stderr)
+
+
+def show(report: WatchReport, form: str, file: Path | None, stream: TextIO | None = None) -> None:
+    """Print a report, and write it to a file.
 
     Args:
         form: `text` or `json`.
+        stream: where to print; standard error if `None`.
     """
+    stream = stream or sys.stderr
     document = json.dumps(report.to_json(), indent=2)
     if file is not None:
         try:
@@ -152,11 +212,11 @@ def show(report: WatchReport, form: str, file: Path | None) -> None:
         except OSError as error:
             print(f"gpuproof: {file} could not be written: {error.strerror}.", file=sys.stderr)
     if form == "json":
-        print(document, file=sys.stderr)
+        print(document, file=stream)
         return
     width = min(_WIDEST, shutil.get_terminal_size((_WIDEST, 0)).columns)
-    has_colour = "NO_COLOR" not in os.environ and sys.stderr.isatty()
-    print(report_text(report, width, has_colour), file=sys.stderr)
+    has_colour = "NO_COLOR" not in os.environ and stream.isatty()
+    print(report_text(report, width, has_colour), file=stream)
 
 
 def _report_problem(file: Path | None) -> str | None:

@@ -22,6 +22,7 @@ class WatchSession:
         on_sample: receives each sample, in the sampler's thread.
         show: receives a summary of each sample, likewise.
         python: the program's interpreter; empty if it has none, or if it is unknown.
+        age_s: seconds for which the program was running already; `None` if it starts later.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class WatchSession:
         on_sample: Callable[[Sample], None] | None = None,
         show: Callable[[dict[str, Any]], None] | None = None,
         python: str = "",
+        age_s: float | None = None,
     ) -> None:
         self._settings = settings
         self._environment = environment
         known = MonitorSettings(expectation(settings, environment, Telemetry()), python, hosts=settings.hosts)
-        self._monitor = Monitor(known, roots, environment, show, on_sample, left_out=left_out)
+        self._monitor = Monitor(known, roots, environment, show, on_sample, left_out=left_out, age_s=age_s)
 
     def read_first(self) -> None:
         """Take the first sample before the program starts, so that nothing in it can be the program's own work."""

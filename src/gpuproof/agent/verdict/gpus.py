@@ -130,7 +130,7 @@ def taken_before(gpu: GpuTelemetry) -> bool:
     """Whether other processes had a GPU, or memory on it, before the job."""
     limit = idle_memory(driver_left_out=gpu.baseline_reserved)
     # A process in a late first reading may be the job's own.
-    listed = gpu.others_at_baseline and gpu.baseline_s <= TOO_EARLY_FOR_CUDA_S
+    listed = gpu.others_at_baseline and not _began_before(gpu)
     return listed or _memory_without_job(gpu) > limit
 
 
@@ -228,7 +228,8 @@ def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
     if taken_before(gpu) and not gpu.visible_others_s and (decided := _against_first(gpu)) is not None:
         return Judgement(decided, BY_DEVICE)
     if taken_before(gpu):
-        why = "other processes used it when the job began, and process ids cannot be matched here"
+        why = "it was in use when monitoring began" if _began_before(gpu) else "other processes used it when the job began"
+        why += ", and process ids cannot be matched here"
         return Judgement(None, BY_DEVICE, why)
     if gpu.visible_others_s:
         why = "another process of this machine used it, and process ids cannot be matched here"
@@ -244,7 +245,7 @@ def _against_first(gpu: GpuTelemetry) -> bool | None:
     Opening a GPU takes memory: without a rise, the job did not. A desktop takes memory and a little time; a rise of both far
     above that is the job's, which is the only thing that has begun.
     """
-    if gpu.baseline_s > TOO_EARLY_FOR_CUDA_S or gpu.baseline_memory is None:
+    if _began_before(gpu) or gpu.baseline_memory is None:
         return None
     if gpu.memory_rise < MIN_MEMORY_GROWTH:
         return False
@@ -269,7 +270,15 @@ def _touched(gpu: GpuTelemetry, judgement: Judgement) -> bool | None:
         return True
     if judgement.worked is None:
         return None
-    return judgement.judged_by == BY_DEVICE and _memory_rose(gpu)
+    # A GPU that was in use when monitoring began may have been the job's already.
+    return judgement.judged_by == BY_DEVICE and (
+        _memory_rose(gpu) or (_began_before(gpu) and taken_before(gpu))
+    )
+
+
+def _began_before(gpu: GpuTelemetry) -> bool:
+    """Whether the job was running long enough before the first reading to have been using the GPU then."""
+    return gpu.baseline_s > TOO_EARLY_FOR_CUDA_S
 
 
 def _others_s(gpu: GpuTelemetry, telemetry: Telemetry) -> float:
@@ -287,7 +296,7 @@ def _memory_rose(gpu: GpuTelemetry) -> bool:
 def _memory_without_job(gpu: GpuTelemetry) -> int:
     """Bytes in use without the job: before it, or after it if the first sample came too late."""
     before = gpu.baseline_memory or 0
-    if gpu.baseline_s <= TOO_EARLY_FOR_CUDA_S or gpu.last_memory is None:
+    if not _began_before(gpu) or gpu.last_memory is None:
         return before
     return min(before, gpu.last_memory)
 

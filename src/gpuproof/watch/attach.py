@@ -1,0 +1,209 @@
+"""Watches processes that run already, with their descendants, until they end.
+
+Nothing is changed in the processes: their `/proc` files and NVML are read. Where the kernel has pidfds, nothing is polled either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import time
+from collections.abc import Generator, Mapping, Sequence
+from typing import Callable
+
+from gpuproof.util.humanize import format_duration
+from gpuproof.watch.expected import VISIBLE
+from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of
+from gpuproof.watch.report import WatchReport, read_environment
+from gpuproof.watch.session import WatchSession
+from gpuproof.watch.settings import WatchSettings
+
+_POLL_S = 0.5
+"""How often a process is looked for on kernels without pidfds: Linux before 5.3, and some sandboxes."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the watching, not the processes."""
+
+
+NO_PROCESS, ENDED = 2, 1
+"""Exit codes: the id is wrong, or the process ended in the meantime."""
+
+
+class NotAttached(Exception):
+    """A process cannot be watched.
+
+    Args:
+        code: `NO_PROCESS` or `ENDED`.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def watch_processes(
+    pids: Sequence[int],
+    settings: WatchSettings,
+    end: Callable[[WatchReport], None],
+    seconds: float | None = None,
+) -> None:
+    """Watch processes until the last of them ends, or for a time, or until a signal such as Ctrl-C.
+
+    Args:
+        end: receives the report.
+        seconds: for how long at most.
+
+    Raises:
+        NotAttached: there is no such process, or it ended before it was watched.
+    """
+    with contextlib.ExitStack() as files, _wake_up_on_signals() as signals:
+        targets = [_Target(pid) for pid in dict.fromkeys(pids)]
+        for target in targets:
+            files.callback(target.close)
+        environments = [read_environment(target.pid) for target in targets]
+        session = WatchSession(
+            settings,
+            [target.pid for target in targets],
+            common_environment(environments),
+            left_out=[os.getpid()],
+            age_s=max(target.facts.age for target in targets),
+        )
+        started = time.time()
+        session.start()
+        _wait(targets, signals, seconds)
+        verdict = session.stop()
+        notes = [_note(target, started, read) for target, read in zip(targets, environments)]
+    end(
+        WatchReport.of(
+            verdict,
+            pid=targets[0].pid,
+            started=started,
+            hosts=settings.hosts,
+            group=settings.group,
+            notes=tuple(notes),
+        )
+    )
+
+
+def common_environment(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The variables of several processes that count as one: the GPUs that any of them can see."""
+    common = dict(environments[0])
+    visible = [environment.get(VISIBLE) for environment in environments]
+    if any(value is None for value in visible):
+        common.pop(VISIBLE, None)
+    else:
+        words = (word.strip() for value in visible for word in (value or "").split(","))
+        common[VISIBLE] = ",".join(dict.fromkeys(word for word in words if word))
+    return common
+
+
+class _Target:
+    """A process to watch, whose id cannot come to stand for another one unnoticed."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        # First the descriptor, then the facts: they are those of this process if it is still running afterwards.
+        self.descriptor = _open_pidfd(pid)
+        facts = read_facts(pid)
+        if facts is None or (self.descriptor is not None and _is_readable(self.descriptor)):
+            hidden = self.descriptor is not None and not _is_readable(self.descriptor)
+            self.close()
+            raise _hidden(pid) if hidden else _ended(pid)
+        self.facts: ProcessFacts = facts
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended; a zombie has."""
+        if self.descriptor is not None:
+            return _is_readable(self.descriptor)
+        facts = read_facts(self.pid)
+        return facts is None or facts.start_ticks != self.facts.start_ticks
+
+    def close(self) -> None:
+        """Close the descriptor, which becomes readable when the process ends; kernels without pidfds have none."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+def _open_pidfd(pid: int) -> int | None:
+    if (process := thread_of(pid)) is not None:
+        raise NotAttached(
+            f"{pid} is a thread of process {process}. Type: gpuproof watch --pid {process}", NO_PROCESS
+        )
+    try:
+        return os.pidfd_open(pid)
+    except AttributeError:  # a Python that was built on an older kernel
+        return None
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OverflowError) or error.errno in (errno.ESRCH, errno.EINVAL):
+            raise NotAttached(
+                f"No process has the id {pid}. `gpuproof watch --for 10s` lists those that use a GPU.", NO_PROCESS
+            ) from None
+        return None
+
+
+def _ended(pid: int) -> NotAttached:
+    return NotAttached(f"Process {pid} ended before watching began.", ENDED)
+
+
+def _hidden(pid: int) -> NotAttached:
+    return NotAttached(
+        f"Process {pid} is hidden from this user. Type: sudo gpuproof watch --pid {pid}", ENDED
+    )
+
+
+def _wait(targets: Sequence[_Target], signals: int, seconds: float | None) -> None:
+    """Wait until all processes have ended, a signal has arrived, or the time is over."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    running = list(targets)
+    while running:
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        for target in running:
+            if target.descriptor is not None:
+                poll.register(target.descriptor, select.POLLIN)
+        is_polled = any(target.descriptor is None for target in running)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        waits = [value for value in (left, _POLL_S if is_polled else None) if value is not None]
+        ready = poll.poll(1000 * min(waits) if waits else None)
+        if any(descriptor == signals for descriptor, _ in ready) or left == 0.0:
+            return
+        running = [target for target in running if not target.has_ended()]
+
+
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _note(target: _Target, began: float, environment: Mapping[str, str]) -> str:
+    facts = target.facts
+    age = format_duration(max(0.0, began - facts.started))
+    until = "and has ended" if target.has_ended() else "and still running"
+    unread = "" if environment else "; only root and its user can read its variables"
+    return f"Process {target.pid} of {facts.user}, watched from {age} after its start {until}{unread}: {facts.command_line}"
+
+
+@contextlib.contextmanager
+def _wake_up_on_signals() -> Generator[int, None, None]:
+    """Context in which a signal ends the watching; yields a file descriptor that becomes readable then."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    earlier = {number: signal.signal(number, _do_nothing) for number in _ENDING}
+    earlier_fd = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    try:
+        yield readable
+    finally:
+        signal.set_wakeup_fd(earlier_fd)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+        os.close(readable)
+        os.close(writable)
+
+
+def _do_nothing(_number: int, _frame: object) -> None:
+    pass
