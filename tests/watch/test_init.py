@@ -130,9 +130,7 @@ def _children(pid: int) -> list[int]:
 
 @pytest.fixture
 def container(agent_file: Path) -> Iterator[Container]:
-    made = Container(
-        agent_file, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    )
+    made = Container(agent_file, {name: value for name, value in os.environ.items() if name != "PYTHONPATH"})
     yield made
     for watchdog in made.watchdogs:
         watchdog.cancel()

@@ -139,7 +139,8 @@ def _open_pidfd(pid: int) -> int | None:
     except (OSError, OverflowError) as error:
         if isinstance(error, OverflowError) or error.errno in (errno.ESRCH, errno.EINVAL):
             raise NotAttached(
-                f"No process has the id {pid}. `gpuproof watch --for 10s` lists those that use a GPU.", NO_PROCESS
+                f"No process has the id {pid}. `gpuproof watch --for 10s` lists those that use a GPU.",
+                NO_PROCESS,
             ) from None
         return None
 

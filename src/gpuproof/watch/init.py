@@ -81,7 +81,9 @@ def _forward_until_end(child: int, signals: frozenset[signal.Signals]) -> int:
         received = signal.sigwaitinfo(signals)
         if received.si_signo == signal.SIGCHLD:
             if (status := _collect(child)) is not None:
-                return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                return (
+                    os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                )
             continue
         if received.si_signo in _NOT_FORWARDED:
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Callable
 
@@ -28,7 +27,9 @@ def run_without_command(
     for name in _OF_COMMANDS:
         if getattr(arguments, name, None) is not None:
             flag = "--" + name.replace("_", "-")
-            return _refuse(f"{flag} works for a command that gpuproof starts, not with {option}: leave it out.")
+            return _refuse(
+                f"{flag} works for a command that gpuproof starts, not with {option}: leave it out."
+            )
     from gpuproof.watch.attach import NotAttached, watch_processes
 
     reports: list[WatchReport] = []

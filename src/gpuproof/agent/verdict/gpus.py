@@ -228,7 +228,11 @@ def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
     if taken_before(gpu) and not gpu.visible_others_s and (decided := _against_first(gpu)) is not None:
         return Judgement(decided, BY_DEVICE)
     if taken_before(gpu):
-        why = "it was in use when monitoring began" if _began_before(gpu) else "other processes used it when the job began"
+        why = (
+            "it was in use when monitoring began"
+            if _began_before(gpu)
+            else "other processes used it when the job began"
+        )
         why += ", and process ids cannot be matched here"
         return Judgement(None, BY_DEVICE, why)
     if gpu.visible_others_s:
