@@ -22,6 +22,7 @@ GPU_TESTS = (
     "tests/doctor/test_real_gpu.py",
     "tests/end_to_end/test_examples.py",
     "tests/bench/test_serve_gpu.py",
+    "tests/doors/test_real_gpu.py",
 )
 """The files with tests that need a GPU."""
 _ENDING_S = 5.0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import secrets
-import sys
+from pathlib import Path
 
 import pytest
 
-from support.aws_emulator import running_emulator
+from gpuproof.gpu.nvml import count_gpus
+from support.cli_sandbox import CliSandbox
 from support.door_timelines import LONG_TIMELINES, TIMELINES, Timeline
-from support.emulator_jobs import Account
-
-from .conftest import Machine
+from support.doors import DOORS, Watched, audit
+from support.nvml_stub import Scenario, build_library
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -23,40 +21,32 @@ EVERY_TIMELINE = pytest.mark.parametrize(
 )
 
 
-@EVERY_TIMELINE
-def test_run(machine: Machine, timeline: Timeline) -> None:
-    result = machine.cli.run_json("train.py", "--instance-type", timeline.instance_type)
-    assert result["verdict"]["outcome"] == timeline.outcome
+@pytest.fixture
+def watched(
+    timeline: Timeline, cli: CliSandbox, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Watched:
+    """The timeline's program, on a machine with its GPUs."""
+    environment: dict[str, str] = {}
+    if timeline.has_driver:
+        scenario = Scenario(tmp_path / "gpus.txt").seen(tmp_path / "looks")
+        # One build for all tests of this process.
+        environment = scenario.environment(build_library(tmp_path_factory.getbasetemp() / "stub"))
+        timeline.write(scenario, tmp_path)
+    elif count_gpus():
+        pytest.skip("this machine has an NVIDIA driver")
+    cli.environment.update(environment)
+    return Watched(cli, tmp_path, timeline.program(tmp_path), timeline.instance_type, environment)
 
 
 @EVERY_TIMELINE
-def test_watch(machine: Machine, timeline: Timeline) -> None:
-    verdict = _watched(machine, "--", sys.executable, str(machine.program))
-    assert verdict["outcome"] == timeline.outcome
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_has_the_same_verdict(door: str, watched: Watched, timeline: Timeline) -> None:
+    assert DOORS[door](watched) == timeline.outcome
 
 
 @EVERY_TIMELINE
-def test_audit(machine: Machine, timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulator's machine has the timeline's GPUs, and publishes what its job did with them."""
-    for name, value in machine.environment.items():
-        monkeypatch.setenv(name, value)
-    with running_emulator(machine.folder) as emulator:
-        name = f"d-{secrets.token_hex(4)}"
-        aws = Account(emulator, emulator.bucket(name), name)
-        resources = {"InstanceType": timeline.instance_type, "InstanceCount": 1, "VolumeSizeInGB": 30}
-        job = aws.trained(f"exec {sys.executable} {machine.program}", ResourceConfig=resources)
-        assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
-        machine.cli.environment.update(emulator.environment)
-        done = machine.cli.gpuproof(
-            "audit", job["TrainingJobName"], "--region", "us-east-1", "--format", "json"
-        )
-        assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["jobs"]
-    assert found["verdict"] in timeline.by_minute, found["reason"]
-
-
-def _watched(machine: Machine, *words: str) -> dict[str, object]:
-    """The verdict that `gpuproof watch` leaves in its report."""
-    report = machine.folder / "report.json"
-    machine.cli.gpuproof("watch", "--report", report, *words)
-    return json.loads(report.read_text())["verdict"]
+def test_an_audit_has_the_verdict_that_values_by_the_minute_allow(
+    watched: Watched, timeline: Timeline
+) -> None:
+    outcome, reason = audit(watched)
+    assert outcome in timeline.by_minute, reason

@@ -1,0 +1,88 @@
+"""The doors of GPUproof: each is a function that lets a program be watched, and returns the verdict's outcome."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from support.aws_emulator import running_emulator
+from support.cli_sandbox import CliSandbox
+from support.emulator_jobs import Account
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A program on a machine.
+
+    Args:
+        cli: runs commands there.
+        folder: for files of the test.
+        source: the program's; it only needs Python, and what it imports.
+        instance_type: has as many GPUs as the machine.
+        environment: the variables that show the machine's GPUs to a process; empty for real ones.
+    """
+
+    cli: CliSandbox
+    folder: Path
+    source: str
+    instance_type: str
+    environment: dict[str, str]
+
+    @property
+    def program(self) -> Path:
+        """The file of the program."""
+        return self.cli.write("train.py", self.source)
+
+
+Door = Callable[[Watched], str]
+
+
+def run(watched: Watched) -> str:
+    """`gpuproof run`."""
+    result = watched.cli.run_json(
+        watched.program.name, "--instance-type", watched.instance_type, "--python", sys.executable
+    )
+    return result["verdict"]["outcome"]
+
+
+def watch(watched: Watched) -> str:
+    """`gpuproof watch -- COMMAND`."""
+    report = watched.folder / "report.json"
+    done = watched.cli.gpuproof("watch", "--report", report, "--", sys.executable, watched.program)
+    assert report.exists(), done.stderr
+    return _outcome(report)
+
+
+DOORS: dict[str, Door] = {"run": run, "watch": watch}
+"""By name; all of them read the GPUs at least once a second."""
+
+
+def audit(watched: Watched) -> tuple[str, str]:
+    """`gpuproof audit JOB`, for a job that the emulator runs and measures on this machine; the outcome and the reason."""
+    with patch.dict("os.environ", watched.environment), _account(watched.folder) as aws:
+        resources = {"InstanceType": watched.instance_type, "InstanceCount": 1, "VolumeSizeInGB": 30}
+        job = aws.trained(f"exec {sys.executable} {watched.program}", ResourceConfig=resources)
+        assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
+        watched.cli.environment.update(aws.emulator.environment)
+        words = ("audit", job["TrainingJobName"], "--region", "us-east-1", "--format", "json")
+        done = watched.cli.gpuproof(*words)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["jobs"]
+    return found["verdict"], found["reason"]
+
+
+@contextmanager
+def _account(folder: Path) -> Iterator[Account]:
+    with running_emulator(folder) as emulator:
+        name = f"d-{secrets.token_hex(4)}"
+        yield Account(emulator, emulator.bucket(name), name)
+
+
+def _outcome(report: Path) -> str:
+    return json.loads(report.read_text())["verdict"]["outcome"]
