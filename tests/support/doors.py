@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +43,7 @@ class Watched:
 
 
 Door = Callable[[Watched], str]
+ATTACH = "--pid"
 
 
 def run(watched: Watched) -> str:
@@ -59,7 +62,20 @@ def watch(watched: Watched) -> str:
     return _outcome(report)
 
 
-DOORS: dict[str, Door] = {"run": run, "watch": watch}
+def attach(watched: Watched) -> str:
+    """`gpuproof watch --pid PID`, for a program that runs already."""
+    report = watched.folder / "report.json"
+    environment = {**os.environ, **watched.environment}
+    with subprocess.Popen([sys.executable, watched.program], env=environment) as process:
+        try:
+            done = watched.cli.gpuproof("watch", "--report", report, "--pid", str(process.pid))
+        finally:
+            process.kill()
+    assert report.exists(), done.stderr
+    return _outcome(report)
+
+
+DOORS: dict[str, Door] = {"run": run, "watch": watch, ATTACH: attach}
 """By name; all of them read the GPUs at least once a second."""
 
 
