@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from gpuproof_emulator.execution.host import Host
+from gpuproof_emulator.execution.network import Placement
+from gpuproof_emulator.execution.utilization import InstanceMonitor, Series
 from support.aws_emulator import running_emulator
 from support.cli_sandbox import until
 from support.emulator_jobs import TWO_HOSTS, Account
@@ -78,6 +83,25 @@ def test_an_instance_has_only_the_gpus_of_its_type(gpus: tuple[Account, Scenario
     job = aws.trained("sleep 0.5")
     values = _values(aws, "TrainingJobs", Host=f"{job['TrainingJobName']}/algo-1")
     assert set(values["GPUUtilization"]) == {40}
+
+
+def test_a_minute_is_published_when_it_is_over(aws: Account, tmp_path: Path) -> None:
+    now = [time.time()]
+    host = Host("algo-1", tmp_path / "algo-1", lambda: None)
+    host.start(["/bin/sleep", "600"], dict(os.environ), lambda output: output.read(), Placement())
+    series = Series.of_job(aws.client("cloudwatch"), "Training", aws.prefix, "algo-1")
+    monitor = InstanceMonitor(series, host, "ml.m5.xlarge", clock=lambda: now[0])
+    monitor.start()
+    try:
+        # The minute ends while the container runs, and is not over before.
+        until(lambda: monitor._minute.samples, "the first sample")
+        assert not _values(aws, "TrainingJobs", Host=f"{aws.prefix}/algo-1")
+        now[0] += 60
+        until(lambda: _values(aws, "TrainingJobs", Host=f"{aws.prefix}/algo-1"), "the first minute")
+    finally:
+        host.kill()
+        host.join()
+        monitor.stop()
 
 
 def test_instances_of_an_endpoint_are_measured_until_it_is_deleted(aws: Account) -> None:

@@ -15,7 +15,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,14 +91,24 @@ class InstanceMonitor:
         host: the instance, whose container runs.
         instance_type: such as `ml.g5.xlarge`. Types without GPUs have no GPU metrics.
         disk: bytes of the instance's disk; None to publish no DiskUtilization, as for batch transforms.
+        clock: returns seconds since the epoch.
     """
 
-    def __init__(self, series: Series, host: Host, instance_type: str, disk: int | None = None) -> None:
+    def __init__(
+        self,
+        series: Series,
+        host: Host,
+        instance_type: str,
+        disk: int | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._series = series
         self._folder = host.folder
         self._disk = disk
         self._machine = _instance(instance_type)
-        self._minute = _Minute.now()
+        self._clock = clock
+        self._minute = _Minute(self._now())
         self._lock = threading.Lock()
         self._sampler = Sampler(host.pid or 0, self._add, open_dcgm=lambda: None)
 
@@ -116,7 +126,7 @@ class InstanceMonitor:
         if sample.tree is None:
             return  # the container has ended
         with self._lock:
-            if self._minute.over:
+            if self._now() != self._minute.number:
                 self._publish()
             self._minute.add("CPUUtilization", 100 * sample.cpu.cores if sample.cpu else None, sample.dt)
             if self._machine is not None and self._machine.memory:
@@ -135,8 +145,12 @@ class InstanceMonitor:
     def _gpu_count(self) -> int:
         return self._machine.gpu_count if self._machine is not None else 0
 
+    def _now(self) -> int:
+        """The number of the present minute."""
+        return int(self._clock()) // _MINUTE_S
+
     def _publish(self) -> None:
-        minute, self._minute = self._minute, _Minute.now()
+        minute, self._minute = self._minute, _Minute(self._now())
         if not minute.samples:
             return
         values = dict(minute.values())
@@ -156,14 +170,6 @@ class _Minute:
         self.samples = 0
         self._sums: dict[str, tuple[float, float]] = {}
         self._largest: dict[str, float] = {}
-
-    @classmethod
-    def now(cls) -> _Minute:
-        return cls(int(time.time()) // _MINUTE_S)
-
-    @property
-    def over(self) -> bool:
-        return int(time.time()) // _MINUTE_S != self.number
 
     def add(self, metric: str, value: float | None, seconds: float) -> None:
         """Add a value that lasted for some seconds; the first sample's 0 s count where there is no other."""
