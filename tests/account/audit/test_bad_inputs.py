@@ -135,6 +135,28 @@ def test_a_stopped_instance_costs_for_the_time_in_which_its_cpu_has_values(
     assert rows[instance]["verdict"] == "not measured"
 
 
+def test_a_terminated_instance_is_known_by_the_metrics_of_its_agent(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    for name, more in (("i-0typed", {"InstanceType": "g5.xlarge"}), ("i-0untyped", {})):
+        agent = {"InstanceId": name, "index": "0", "name": "NVIDIA A10G", "arch": "Ampere", **more}
+        publish(account, "CWAgent", agent, {"nvidia_smi_utilization_gpu": [90.0] * 60}, ago=DAY)
+        cpu = {"CPUUtilization": [50.0] * 60}
+        publish(account, "AWS/EC2", {"InstanceId": name}, cpu, ago=DAY)
+    rows = audit(cli, "--days", "2")
+    assert {name: (row["status"], row["verdict"]) for name, row in rows.items()} == {
+        "i-0typed": ("terminated", "used"),
+        "i-0untyped": ("terminated", "used"),
+    }
+    assert rows["i-0typed"]["usd"] == pytest.approx(1.006, rel=0.1)
+    assert rows["i-0untyped"]["usd"] is None
+
+
+def test_a_run_of_gpuproof_is_called_one(account: EmulatedAccount, cli: CliSandbox) -> None:
+    ended_training(account, "bert", tags={"gpuproof:run": "bert-20261101-120000-00aa"})
+    assert "`gpuproof show bert-20261101-120000-00aa`" in audit(cli)["bert"]["notes"][0]
+
+
 def test_instances_that_a_warm_pool_kept_are_billed(account: EmulatedAccount, cli: CliSandbox) -> None:
     pool = {"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 1800}
     ended_training(account, "pooled", WarmPoolStatus=pool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof_emulator.operations.call import OperationCall
@@ -99,13 +99,14 @@ def page(member: str, found: list[dict[str, Any]], request: Mapping[str, Any]) -
 
 
 def parse_time(value: Any, default: float) -> float:
-    """A time in a request, in seconds since the epoch."""
+    """A time in a request, in seconds since the epoch; without a time zone, it is in UTC."""
     if value is None:
         return default
     if isinstance(value, int | float):
         return float(value)
     try:
-        return datetime.fromisoformat(str(value)).timestamp()
+        moment = datetime.fromisoformat(str(value))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except ValueError as error:
         raise AwsError("SerializationException", f"{value} is not a time.") from error
 

@@ -16,7 +16,7 @@ from gpuproof.account.audit.utilization import KEPT, period_of, read_utilization
 from gpuproof.account.audit.workload import Workload
 from gpuproof.account.cleanup.inventory.region import Region
 from gpuproof.account.cleanup.inventory.scan import Scan
-from gpuproof.account.cleanup.resource import Kind
+from gpuproof.account.cleanup.resource import RUN_TAG, Kind
 from gpuproof.util.humanize import format_duration
 
 Collector = Callable[[Region, float], list[Workload]]
@@ -95,7 +95,9 @@ def row_of(workload: Workload, hosts: tuple[HostUsage, ...] | None, now: float) 
         seconds = workload.active_seconds
         measured = max(len(host.gpu.values) * host.period for host in hosts)
         judgement = judge(hosts, measured if seconds is None else seconds, expected_hosts=expected)
-    notes = (*workload.notes, *_resolution_notes(workload, hosts or (), now))
+    run = (workload.tags or {}).get(RUN_TAG)
+    own = (f"a run of GPUproof: `gpuproof show {run}` has its verdict",) if run else ()
+    notes = (*workload.notes, *own, *_resolution_notes(workload, hosts or (), now))
     return AuditRow(replace(workload, notes=notes), hosts or (), judgement)
 
 

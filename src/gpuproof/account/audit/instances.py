@@ -77,7 +77,8 @@ def notebook_workload(region: Region, notebook: Mapping[str, Any], since: float)
 def collect_instances(region: Region, since: float) -> list[Workload]:
     """EC2 instances with GPUs, with the metrics of the CloudWatch agent where it runs.
 
-    EC2 describes terminated instances for about an hour; ListMetrics has metrics for two weeks after their last value.
+    EC2 describes terminated instances for about an hour; ListMetrics has metrics for two weeks after their last value, so that terminated
+    instances are known where the agent ran.
 
     Sources: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html,
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_ListMetrics.html
@@ -88,14 +89,20 @@ def collect_instances(region: Region, since: float) -> list[Workload]:
         for instance in listed or ()
         if may_have_gpu(region.catalogue, (Fleet(instance["InstanceType"], 1),))
     ]
-    if not found:
-        return []
-    published = region.read(
-        "utilization of EC2 instances",
-        "cloudwatch",
-        lambda: list(region.aws.published_dimensions(AGENT, AGENT_GPU)),
+    published = (
+        region.read(
+            "utilization of EC2 instances",
+            "cloudwatch",
+            lambda: list(region.aws.published_dimensions(AGENT, AGENT_GPU)),
+        )
+        or ()
     )
-    return [instance_workload(region, instance, published or (), since) for instance in found]
+    known = {instance["InstanceId"] for instance in listed or ()}
+    gone = {dimensions["InstanceId"] for dimensions in published if "InstanceId" in dimensions} - known
+    return [
+        *(instance_workload(region, instance, published, since) for instance in found),
+        *(terminated_workload(region, name, published, since) for name in sorted(gone) if listed is not None),
+    ]
 
 
 def instance_workload(
@@ -115,7 +122,8 @@ def instance_workload(
     seconds = max(0.0, region.now - start) if is_running else None
     cost = region.cost(fleets, market="spot" if is_spot else "on-demand")
     known = region.catalogue.instance(instance["InstanceType"])
-    sources = _agent_sources(instance, published, known.gpu_memory if known else 0)
+    host = instance.get("PrivateDnsName") or ""
+    sources = _agent_sources(identifier, host, published, known.gpu_memory if known else 0)
     cores = (known.vcpus if known else None) or 1
     dimensions = (("InstanceId", identifier),)
     return Workload(
@@ -144,19 +152,52 @@ def instance_workload(
     )
 
 
+def terminated_workload(
+    region: Region, identifier: str, published: Sequence[Mapping[str, str]], since: float
+) -> Workload:
+    """An instance that only CloudWatch knows; its type is known if the agent adds it as a dimension.
+
+    Args:
+        published: the dimensions of the agent's metrics in the region.
+        since: count from here, in seconds since the epoch.
+    """
+    dimensions = next(each for each in published if each.get("InstanceId") == identifier)
+    named = dimensions.get("InstanceType")
+    fleets = (Fleet(named, 1),) if named else ()
+    known = region.catalogue.instance(named) if named else None
+    cost = region.cost(fleets) if fleets else None
+    return Workload(
+        kind=Kind.INSTANCE,
+        region=region.name,
+        name=identifier,
+        status="terminated",
+        fleets=fleets,
+        gpus=gpus_of(region.catalogue, fleets),
+        gpu_name=gpu_name(region.catalogue, fleets) or dimensions.get("name"),
+        start=since,
+        end=region.now,
+        usd_per_hour=None if cost is None else cost.usd,
+        is_estimate=True,
+        tags={},
+        sources=_agent_sources(identifier, "", published, known.gpu_memory if known else 0),
+        uptime=Metric("AWS/EC2", "CPUUtilization", (("InstanceId", identifier),)),
+        notes=("it was terminated; the time is that for which EC2 has values of its CPU",),
+    )
+
+
 def _agent_sources(
-    instance: Mapping[str, Any], published: Sequence[Mapping[str, str]], memory: int
+    identifier: str, host: str, published: Sequence[Mapping[str, str]], memory: int
 ) -> tuple[Source, ...]:
     """A source for each GPU.
 
     Args:
+        host: the private name of the instance, which the agent publishes if it does not add the instance's id.
         memory: bytes of each GPU; 0 if unknown.
     """
-    host = instance.get("PrivateDnsName") or ""
     names = {host, host.partition(".")[0]} - {""}
     found: dict[str, Mapping[str, str]] = {}
     for dimensions in published:
-        if dimensions.get("InstanceId") == instance["InstanceId"] or (
+        if dimensions.get("InstanceId") == identifier or (
             "InstanceId" not in dimensions and dimensions.get("host") in names
         ):
             found[dimensions.get("index", "0")] = dimensions

@@ -142,7 +142,9 @@ class Workload:
     @property
     def hours(self) -> float | None:
         """Billed hours of all instances; None if unknown."""
-        return None if self.billed_seconds is None else self.billed_seconds * self.instance_count / 3600
+        if self.billed_seconds is None or not self.fleets:
+            return None
+        return self.billed_seconds * self.instance_count / 3600
 
     @property
     def user(self) -> str:

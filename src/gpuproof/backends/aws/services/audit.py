@@ -67,9 +67,10 @@ class AuditCalls(AwsSession):
         Args:
             since: seconds since the epoch.
 
-        Source: botocore's service model, `SearchRecord.TrainingJob`
+        Sources: botocore's service model, `SearchRecord.TrainingJob`; the form of times:
+        https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Filter.html
         """
-        moment = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         filters = [
             {"Name": "LastModifiedTime", "Operator": "GreaterThanOrEqualTo", "Value": moment},
             {"Name": "TrainingJobStatus", "Operator": "Equals", "Value": "InProgress"},
