@@ -136,10 +136,13 @@ class Sampler:
             self._take_sample()
             self._first_taken.set()
             self._started.wait()
-            while not self._stopping.is_set():
+            # Even a job that has ended already is sampled once after its start.
+            while True:
                 now = self._clock() - self._began
                 self._wait(next_sample_time(now, self._interval) - now)
                 self._take_sample()
+                if self._stopping.is_set():
+                    return
         finally:
             if self._dcgm is not None:
                 self._dcgm.close()

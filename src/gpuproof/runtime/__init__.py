@@ -19,6 +19,7 @@ from gpuproof.runtime.imported_frameworks import NoFramework
 from gpuproof.runtime.models.save_load import load, save
 from gpuproof.runtime.setup import Setup, setup
 from gpuproof.runtime.throughput import log_throughput
+from gpuproof.runtime.watch.watch import GpuUnused, Watch, watch
 
 __all__ = [
     "Accumulation",
@@ -26,10 +27,12 @@ __all__ = [
     "CheckpointMismatch",
     "Distributed",
     "GpuRequired",
+    "GpuUnused",
     "KerasFitUnsupported",
     "NoFramework",
     "NoSuchChannel",
     "Setup",
+    "Watch",
     "accumulation",
     "checkpoint",
     "checkpoint_requested",
@@ -48,6 +51,7 @@ __all__ = [
     "save",
     "setup",
     "strategy",
+    "watch",
 ]
 
 

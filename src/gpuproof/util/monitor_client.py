@@ -13,7 +13,7 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +93,28 @@ class MonitorClient:
         """End a part; the answer has its `report`."""
         return self.request({"do": "end", "label": label})
 
-    def request(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def report_if_killed(self, descriptor: int) -> None:
+        """Let the monitor process print the report if this process is killed before it calls `finish`.
+
+        Args:
+            descriptor: of the file for the text; the monitor process has it open until this process has ended.
+        """
+        self.request({"do": "output"}, [descriptor])
+
+    def request(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Send a request and return the answer.
+
+        Args:
+            descriptors: of files that the request hands over.
 
         Raises:
             MonitorLost: the monitor process has ended.
         """
         try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            packed = json.dumps(message).encode() + b"\n"
+            if descriptors:
+                packed = packed[socket.send_fds(self._socket, [packed], list(descriptors)) :]
+            self._socket.sendall(packed)
             answer = self._lines.readline()
         except OSError as error:
             raise MonitorLost(f"the monitor process has ended: {error.strerror}") from error

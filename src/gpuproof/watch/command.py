@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
 from gpuproof.gpu.nvml import library_present
+from gpuproof.util.launcher import Member
 from gpuproof.util.process_tree import adopt_orphans, descendants, end_descendants
-from gpuproof.watch.group.launcher import Member
+from gpuproof.util.watched import VARIABLE, WATCH
 from gpuproof.watch.group.member_session import MemberSession
 from gpuproof.watch.interpreter import find_interpreter
 from gpuproof.watch.launch import DirectLaunch, original_environment, reap_others
@@ -65,7 +66,7 @@ class _Watch:
         self._command = tuple(command)
         self._settings = settings
         self._signals = signals
-        environment = original_environment()
+        environment = {**original_environment(), VARIABLE: WATCH}
         # The command's process is forked before any thread is started.
         terminal: TerminalCommand | None = None
         if live and member is None and library_present():

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TextIO
 
 from gpuproof.util.durations import parse_duration
+from gpuproof.util.launcher import find_member
 from gpuproof.util.process_tree import die_by_signal
-from gpuproof.watch.group.launcher import find_member
 from gpuproof.watch.report import WatchReport, exit_code, report_text
 from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.settings import DEFAULT_GRACE_S, IF_UNUSED, WatchSettings

@@ -5,6 +5,7 @@ A thread of the watched program would wait for its GIL, and would end with it. S
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -13,12 +14,14 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from gpuproof.util.atomic import write_json
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.group.host_job import HostJob, member_from_json
-from gpuproof.watch.report import WatchReport
+from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 
@@ -75,7 +78,18 @@ class _Connection:
         self.lines = JsonLines()
         self.pid: int | None = None
         """Of a process that takes part in the job."""
+        self.file: str | None = None
+        """For the report on the job."""
+        self.output: int | None = None
+        """Descriptor for the text of the report if the process is killed."""
         self.parts: dict[str, Part] = {}
+
+    def close(self) -> None:
+        """Close what belongs to the connection."""
+        self.channel.close()
+        if self.output is not None:
+            os.close(self.output)
+            self.output = None
 
 
 class _Server:
@@ -116,9 +130,11 @@ class _Server:
 
     def _read(self, connection: _Connection) -> None:
         try:
-            received = connection.channel.recv(_CHUNK)
+            received, descriptors, _, _ = socket.recv_fds(connection.channel, _CHUNK, 1)
         except OSError:
-            received = b""
+            received, descriptors = b"", []
+        for descriptor in descriptors:
+            connection.output = descriptor
         if not received:
             self._close(connection)
             return
@@ -135,7 +151,12 @@ class _Server:
         if request == "register":
             return self._register(connection, message)
         if request == "finish":
-            return self._finish(connection, message.get("exit_code"))
+            return self._finish(connection, message.get("exit_code"), message.get("display"))
+        if request == "output":
+            return {}
+        if request == "withdraw":
+            self._withdraw(connection)
+            return {}
         if request == "gpu_used":
             return {"used": self._job.gpu_used() if self._job is not None else None}
         if request == "begin":
@@ -143,7 +164,8 @@ class _Server:
             connection.parts[message["label"]] = part
             return {}
         if request == "end":
-            return {"report": connection.parts.pop(message["label"]).end(pid=None).to_json()}
+            report = connection.parts.pop(message["label"]).end(pid=None)
+            return _answer(report, message.get("file"), message.get("display"))
         return {"error": f"unknown request {request}"}
 
     def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:
@@ -162,25 +184,56 @@ class _Server:
             member = member_from_json(described) if described is not None else None
             settings = WatchSettings.from_json(message["settings"])
             self._job = HostJob(settings, member, os.environ, left_out=[os.getpid()])
-        connection.pid = message["pid"]
+        connection.pid, connection.file = message["pid"], message.get("file")
         return {"members": self._job.join(message["pid"], message["environment"], facts)}
 
-    def _finish(self, connection: _Connection, code: int | None) -> dict[str, Any]:
+    def _finish(
+        self, connection: _Connection, code: int | None, display: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         pid, connection.pid = connection.pid, None
         if pid is None or self._job is None:
             return {"last": False}
         answer = self._job.leave(pid, code)
-        if answer["last"]:
+        if not answer["last"]:
+            return answer
+        self._job = None
+        report = WatchReport.from_json(answer["job"] or answer["report"])
+        return {**_answer(report, connection.file, display), **answer}
+
+    def _withdraw(self, connection: _Connection) -> None:
+        pid, connection.pid = connection.pid, None
+        if pid is not None and self._job is not None and not self._job.withdraw(pid):
             self._job = None
-        return answer
 
     def _close(self, connection: _Connection) -> None:
         if connection.channel not in self._connections:
             return
         self._selector.unregister(connection.channel)
         del self._connections[connection.channel]
-        connection.channel.close()
         for part in connection.parts.values():
             part.session.stop()
         if connection.pid is not None:
-            self._finish(connection, None)
+            # The process was killed, or ended without its handlers: it cannot print the report itself.
+            text = self._finish(connection, None).get("text")
+            if text is not None and connection.output is not None:
+                with contextlib.suppress(OSError):
+                    os.write(connection.output, f"{text}\n".encode())
+        connection.close()
+
+
+def _answer(report: WatchReport, file: str | None, display: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A report as an answer, and written to a file.
+
+    Args:
+        display: keywords of `report_text`.
+    """
+    if file is not None:
+        try:
+            write_json(Path(file), report.to_json())
+        except OSError as error:
+            report = replace(report, notes=(*report.notes, f"{file} could not be written: {error.strerror}."))
+    return {
+        "report": report.to_json(),
+        "text": report_text(report, **(display or {})),
+        "unused": report.requirement_met is False,
+    }

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.watch.group.host_list import expand_hosts
-from gpuproof.watch.group.launcher import Member, find_member
+from gpuproof.util.host_list import expand_hosts
+from gpuproof.util.launcher import Member, find_member
 from support.ports import free_port
 
 SRUN = {
@@ -125,9 +125,7 @@ def test_a_process_without_a_launcher_is_no_member():
 @pytest.mark.slow
 def test_the_variables_are_those_of_real_torchrun():
     pytest.importorskip("torch")
-    program = (
-        "import os; from gpuproof.watch.group.launcher import find_member; print(find_member(os.environ))"
-    )
+    program = "import os; from gpuproof.util.launcher import find_member; print(find_member(os.environ))"
     rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=cats"]
     script = ["--no-python", sys.executable, "-c", program]
     ended = subprocess.run(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.watch.group.launcher import Member
+from gpuproof.util.launcher import Member
 from gpuproof.watch.group.publication import Publisher, groups, read_job
 from gpuproof.watch.group.s3_client import S3Client
 from gpuproof.watch.group.store import FolderStore, StoreError, open_store

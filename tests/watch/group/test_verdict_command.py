@@ -12,7 +12,7 @@ import pytest
 from gpuproof.app.verdict import ReportsUnreadable, read_verdict
 from gpuproof.cli.main import main
 from gpuproof.errors import UsageError
-from gpuproof.watch.group.launcher import Member
+from gpuproof.util.launcher import Member
 from gpuproof.watch.group.publication import Publisher
 from gpuproof.watch.report import Instance, WatchReport
 from support.s3_server import CREDENTIALS, MotoServer

@@ -30,6 +30,7 @@ from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.ranks.rank_file import FOLDER_VARIABLE, HOST_VARIABLE
 from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
 from gpuproof.gpu.cuda_compat import with_folder
+from gpuproof.util import watched
 from gpuproof.util.cgroup import group_name
 
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -176,7 +177,7 @@ def _environment(
 def _runtime_variables(context: LaunchContext) -> dict[str, str]:
     """Variables that tell `gpuproof.runtime` and the ranks more about the job than SageMaker's contract does."""
     job = context.job
-    variables = {"GPUPROOF_THROUGHPUT": str(context.paths.throughput)}
+    variables = {"GPUPROOF_THROUGHPUT": str(context.paths.throughput), watched.VARIABLE: watched.RUN}
     if job.step_times and job.machine is None:
         variables["GPUPROOF_STEPS"] = str(context.paths.steps)
     if job.launcher != NONE:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Callable
 
+from gpuproof.util.launcher import Member
 from gpuproof.watch.expected import VISIBLE
-from gpuproof.watch.group.launcher import Member
 from gpuproof.watch.group.publication import Publisher
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.sagemaker import publish
@@ -90,6 +90,19 @@ class HostJob:
         if self.time_left() > 0:
             return {"last": False}
         return {"last": True, **self.end(process.pid, process.facts)}
+
+    def withdraw(self, pid: int) -> bool:
+        """Forget a process that never was the job's; returns whether any are left, else sampling has stopped."""
+        process = self._processes.pop(pid, None)
+        if process is not None:
+            self._visible.remove(process.visible)
+        if self._session is None:
+            return False
+        if self._processes:
+            self._session.set_roots(self._processes)
+        elif not self._codes:
+            self._session.stop()
+        return bool(self._processes or self._codes)
 
     def time_left(self) -> float:
         """Seconds that a job without processes still waits for those that have not begun yet; 0 if it is complete."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuproof.agent.verdict.hosts import HostReport, merge_hosts
-from gpuproof.watch.group.launcher import Member
+from gpuproof.util.launcher import Member
 from gpuproof.watch.report import KIND, WatchReport
 
 STARTED_KIND = "watch-started"

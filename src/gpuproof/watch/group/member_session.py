@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from gpuproof.util.launcher import Member
 from gpuproof.util.monitor_client import MonitorClient, MonitorLost
 from gpuproof.watch.group.host_job import member_to_json
-from gpuproof.watch.group.launcher import Member
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.settings import WatchSettings
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from gpuproof.util.launcher import Member
 from gpuproof.watch.group.job_reports import HostDocument, Job
-from gpuproof.watch.group.launcher import Member
 from gpuproof.watch.group.store import Store, StoreError, open_store
 from gpuproof.watch.report import WatchReport
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from gpuproof.util.host_list import expand_hosts
 from gpuproof.util.sagemaker_container import find_container
-from gpuproof.watch.group.host_list import expand_hosts
 
 SLURM, OPEN_MPI, HYDRA, TORCHRUN, KUBERNETES = "Slurm", "Open MPI", "Hydra", "torchrun", "Kubernetes"
 SAGEMAKER = "SageMaker"
