@@ -123,7 +123,7 @@ class _Watch:
 
     def _report(self, started: float, code: int) -> WatchReport | None:
         if isinstance(self._session, MemberSession):
-            report = self._session.finish(code)
+            report = self._session.finish(code, self._stopped_because)
             if self._session.problem is not None:
                 print(f"gpuproof: The command was not watched: {self._session.problem}.", file=sys.stderr)
             return report

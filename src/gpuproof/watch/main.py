@@ -30,6 +30,8 @@ NO_GROUP = (
 NO_STALL_TIMEOUT = "--stall-timeout works for commands of one process, and this is one of several of its job."
 TERMINATION_LOG = "/dev/termination-log"
 """Where Kubernetes reads a container's termination message, unless the container names another path."""
+_REMOTE_LAUNCHERS = ("srun", "sbatch")
+"""Commands whose processes are started by another one, also on this host."""
 _WIDEST = 100
 """Characters per line: longer lines are hard to read."""
 
@@ -133,6 +135,9 @@ def run(arguments: argparse.Namespace) -> int:
             "gpuproof: Write the command after --, as in: gpuproof watch -- python train.py", file=sys.stderr
         )
         return 2
+    if Path(command[0]).name in _REMOTE_LAUNCHERS:
+        print(f"gpuproof: {_not_seen(command)}", file=sys.stderr)
+        return 2
     member = find_member(os.environ, arguments.group, arguments.hosts)
     is_one_of_many = member is not None and (member.has_peers or arguments.to is not None)
     problem = _report_problem(arguments.report)
@@ -195,6 +200,17 @@ def _write_termination_message(report: WatchReport, file: Path | None) -> None:
         write_termination_message(report, file)
     except OSError as error:
         print(f"gpuproof: {file} could not be written: {error.strerror}.", file=sys.stderr)
+
+
+def _not_seen(command: Sequence[str]) -> str:
+    launcher = Path(command[0]).name
+    where = "srun gpuproof watch -- python train.py"
+    if launcher == "sbatch":
+        where = f"in the script that sbatch submits, {where}"
+    return (
+        f"{launcher} has its processes started by Slurm's daemons, where a watch of {launcher} does not see them. "
+        f"Watch each of them: {where}"
+    )
 
 
 def show(report: WatchReport, form: str, file: Path | None, stream: TextIO | None = None) -> None:

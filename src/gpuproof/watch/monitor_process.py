@@ -151,7 +151,7 @@ class _Server:
         if request == "register":
             return self._register(connection, message)
         if request == "finish":
-            return self._finish(connection, message.get("exit_code"), message.get("display"))
+            return self._finish(connection, message)
         if request == "output":
             return {}
         if request == "withdraw":
@@ -187,18 +187,16 @@ class _Server:
         connection.pid, connection.file = message["pid"], message.get("file")
         return {"members": self._job.join(message["pid"], message["environment"], facts)}
 
-    def _finish(
-        self, connection: _Connection, code: int | None, display: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def _finish(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
         pid, connection.pid = connection.pid, None
         if pid is None or self._job is None:
             return {"last": False}
-        answer = self._job.leave(pid, code)
+        answer = self._job.leave(pid, message.get("exit_code"), message.get("stopped_because"))
         if not answer["last"]:
             return answer
         self._job = None
         report = WatchReport.from_json(answer["job"] or answer["report"])
-        return {**_answer(report, connection.file, display), **answer}
+        return {**_answer(report, connection.file, message.get("display")), **answer}
 
     def _withdraw(self, connection: _Connection) -> None:
         pid, connection.pid = connection.pid, None
@@ -214,7 +212,7 @@ class _Server:
             part.session.stop()
         if connection.pid is not None:
             # The process was killed, or ended without its handlers: it cannot print the report itself.
-            text = self._finish(connection, None).get("text")
+            text = self._finish(connection, {}).get("text")
             if text is not None and connection.output is not None:
                 with contextlib.suppress(OSError):
                     os.write(connection.output, f"{text}\n".encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,29 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.cli_sandbox import until
-from support.nvml_stub import SCENARIO_VARIABLE, Scenario
+from support.ranked_jobs import RankedJob
 from support.slurm_cluster import SlurmCluster, slurm_cluster
 
 pytestmark = pytest.mark.slow
-
-# Each rank works on the GPU with its number until the monitor process of its node has seen that.
-RANK = """
-import os, signal, sys, time
-folder, fails = sys.argv[1], sys.argv[2:]
-rank = os.environ["SLURM_PROCID"]
-if rank in fails:
-    sys.exit(3)
-with open(f"{folder}/pid-{rank}", "w") as file:
-    file.write(str(os.getpid()))
-print(f"rank {rank} of node {os.environ['SLURMD_NODENAME']}", flush=True)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-looks = f"{folder}/looks"
-enough = os.path.getsize(looks) + 8
-while os.path.getsize(looks) < enough and not os.path.exists(f"{folder}/forever"):
-    time.sleep(0.02)
-while os.path.exists(f"{folder}/forever"):
-    time.sleep(0.02)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -42,30 +22,16 @@ def cluster() -> Iterator[SlurmCluster]:
         yield started
 
 
-class Machine:
-    """Four GPUs, of which each works while the rank with its number does."""
+class Machine(RankedJob):
+    """The machine of a cluster's nodes."""
 
     def __init__(self, folder: Path, cluster: SlurmCluster, nvml_home: Path) -> None:
-        self.folder = folder
+        super().__init__(folder, nvml_home)
         self.cluster = cluster
-        self.scenario = Scenario(folder / "gpus.txt").gpus(4).seen(folder / "looks")
-        self.variables = {
-            SCENARIO_VARIABLE: str(self.scenario.path),
-            "LD_LIBRARY_PATH": str(nvml_home),
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        }
-        self.script = folder / "rank.py"
-        self.script.write_text(RANK)
-
-    def works(self, *gpus: int) -> None:
-        for gpu in gpus:
-            self.scenario.when_registered(self.folder / f"pid-{gpu}", gpu)
-        self.scenario.write()
 
     def command(self, *flags: str, fails: str = "") -> list[str]:
         """`gpuproof watch` before the script."""
-        script = [sys.executable, str(self.script), str(self.folder), *([fails] if fails else [])]
-        return [sys.executable, "-m", "gpuproof", "watch", *flags, "--", *script]
+        return [*self.watch(*flags), *self.rank(*([fails] if fails else []))]
 
 
 @pytest.fixture
@@ -163,3 +129,9 @@ def test_a_command_keeps_the_files_that_its_launcher_has_opened(machine: Machine
     ]
     ended = machine.cluster.run("srun", "--mpi=pmi2", "-n2", *command, **machine.variables)
     assert ended.stdout.splitlines() == ["socket"] * 2, ended.stderr
+
+
+def test_a_watch_of_srun_itself_is_refused(machine: Machine):
+    ended = machine.run([*machine.watch(), "srun", "-N2", "train.sh"])
+    assert ended.returncode == 2
+    assert "Watch each of them: srun gpuproof watch -- python train.py" in ended.stderr

@@ -47,6 +47,7 @@ class HostJob:
     _processes: dict[int, _Process] = field(default_factory=dict)
     _visible: list[str | None] = field(default_factory=list)
     _codes: list[int | None] = field(default_factory=list)
+    _stopped_because: str | None = None
     _session: WatchSession | None = None
     _announcement: threading.Thread | None = None
     _begun: float = 0.0
@@ -71,11 +72,12 @@ class HostJob:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
         return self._session.gpu_used() if self._session is not None else None
 
-    def leave(self, pid: int, code: int | None) -> dict[str, Any]:
+    def leave(self, pid: int, code: int | None, stopped_because: str | None = None) -> dict[str, Any]:
         """Count a process as ended.
 
         Args:
             code: its exit code, or minus the number of the signal that ended it; `None` if it is unknown.
+            stopped_because: as in the report.
 
         Returns:
             `last`, and for the last process `report`, `job` and `notes` as in `end`.
@@ -84,6 +86,7 @@ class HostJob:
         if process is None or self._session is None:
             return {"last": False}
         self._codes.append(code)
+        self._stopped_because = self._stopped_because or stopped_because
         if self._processes:
             self._session.set_roots(self._processes)
             return {"last": False}
@@ -129,6 +132,7 @@ class HostJob:
             hosts=self.settings.hosts,
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
+            stopped_because=self._stopped_because,
             **(facts or {}),
         )
         if self.member is not None:
@@ -136,7 +140,7 @@ class HostJob:
                 report,
                 host=self.member.host,
                 group=self.member.group,
-                hosts=self.member.hosts or 1,
+                hosts=self.member.least_hosts,
                 notes=(*report.notes, *self._arrival_notes()),
             )
         report = publish(report, self.environ)

@@ -62,16 +62,17 @@ class MemberSession:
         answer = self._request({"do": "gpu_used"})
         return answer.get("used") if answer else None
 
-    def finish(self, code: int) -> WatchReport | None:
+    def finish(self, code: int, stopped_because: str | None = None) -> WatchReport | None:
         """Report the end of the command.
 
         Args:
             code: its exit code, or minus the number of the signal that ended it.
+            stopped_because: as in the report.
 
         Returns:
             For the last process of the job on this host, the report on the host; for the last one of all hosts, on the job.
         """
-        answer = self._request({"do": "finish", "exit_code": code})
+        answer = self._request({"do": "finish", "exit_code": code, "stopped_because": stopped_because})
         if self._client is not None:
             self._client.close()
         if not answer or not answer.get("last"):
