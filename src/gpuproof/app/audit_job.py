@@ -175,7 +175,10 @@ def _detail(found: Found, catalogue: Catalogue) -> JobDetail:
 def _explain_log(found: Found, catalogue: Catalogue) -> tuple[Report | None, str]:
     """What the log of a job explains, or why it is not known."""
     workload = found.row.workload
-    group, name = log_group(workload)
+    where = log_group(workload)
+    if where is None:
+        return None, "The log of an EC2 instance is not read."
+    group, name = where
     tails = found.region.read("log", "logs", lambda: read_tails(found.region.aws, group, name))
     if tails is None:
         return None, "The log could not be read."
@@ -197,7 +200,12 @@ def _check_code(found: Found) -> CodeCheck:
     """What `check` finds in the code of a job, as if it ran on the job's instance type."""
     workload = found.row.workload
     if workload.kind not in (Kind.TRAINING, Kind.PROCESSING):
-        return CodeCheck(None, problem="The code of a model is in the model's archive, which is not read.")
+        problem = (
+            "The code on an EC2 instance is not read."
+            if workload.kind is Kind.INSTANCE
+            else "The code of a model is in the model's archive, which is not read."
+        )
+        return CodeCheck(None, problem=problem)
     location = source_of(workload.kind, found.description)
     if location is None:
         return CodeCheck(None, problem="Its description names no code in S3: it is in the image.")

@@ -90,12 +90,27 @@ def test_a_job_whose_other_gpus_did_nothing_would_have_done_with_one(
     assert "would do" in cli.gpuproof("audit", "one", *ONE).stdout
 
 
+def test_an_ec2_instance_is_found_by_its_id_and_an_endpoint_by_its_arn(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    instance = account.instance()
+    found = detail(cli, instance, *ONE)
+    assert (found["kind"], found["verdict"], found["log"]) == ("instance", "not measured", None)
+    account.endpoint("chat", age=86_400.0)
+    dimensions = {"EndpointName": "chat", "VariantName": "main"}
+    publish(account, "/aws/sagemaker/Endpoints", dimensions, {"GPUUtilization": [70.0] * 60}, ago=7200.0)
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:endpoint/chat"
+    found = detail(cli, arn)
+    assert (found["kind"], found["variant"]) == ("endpoint", "main")
+    assert {value for _, value in found["utilization"][0]["gpu"]} == {70}
+
+
 def test_what_does_not_exist_and_flags_of_accounts_are_usage_errors(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:
     done = cli.gpuproof("audit", "nothing", *ONE)
     assert done.returncode == 2
-    assert "No job or endpoint is named nothing." in done.stderr
+    assert "No job, endpoint or EC2 instance is named nothing." in done.stderr
     done = cli.gpuproof("audit", "one", "--by", "user")
     assert done.returncode == 2
     assert "--by is for all jobs" in done.stderr

@@ -1,4 +1,4 @@
-"""Finds a job or an endpoint by its name in several regions, with what CloudWatch says about it."""
+"""Finds a job, an endpoint or an EC2 instance by its name in several regions, with what CloudWatch says about it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuproof.account.audit.collect import audit_region
 from gpuproof.account.audit.endpoints import endpoint_workload
+from gpuproof.account.audit.instances import AGENT, AGENT_GPU, instance_workload
 from gpuproof.account.audit.jobs import (
     processing_workload,
     training_workload,
@@ -26,9 +27,10 @@ from gpuproof.backends.aws.services.audit import MetricQuery
 from gpuproof.errors import UsageError
 
 _ARN = re.compile(r"arn:aws[\w-]*:sagemaker:(?P<region>[\w-]+):\d*:(?P<kind>[\w-]+)/(?P<name>.+)")
+_INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 _MEMORY_METRIC = "MemoryUtilization"
-_ENDPOINT_S = 14 * 86_400.0
-"""An endpoint is shown for the last two weeks, for which CloudWatch has values by the minute."""
+_RECENT_S = 14 * 86_400.0
+"""Endpoints and EC2 instances are shown for the last two weeks."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Target:
     """What to look for.
 
     Args:
-        name: of a job or an endpoint.
+        name: of a job or an endpoint, or the id of an EC2 instance.
         region: where; None for any of them.
     """
 
@@ -80,7 +82,7 @@ def find(scan: Scan, regions: Sequence[str], name: str, now: float) -> tuple[lis
     described = [(region, *one) for region, found in zip(read, results, strict=True) for one in found]
     if not described and not any(region.unread for region in read):
         raise UsageError(
-            f"No job or endpoint is named {name}.", remedy="gpuproof audit lists those of the last 30 days."
+            f"No job, endpoint or EC2 instance is named {name}.", remedy="gpuproof audit lists those of the last 30 days."
         )
     found: list[Found] = []
     for region, kind, description in described:
@@ -98,6 +100,9 @@ def find(scan: Scan, regions: Sequence[str], name: str, now: float) -> tuple[lis
 def _find_in(region: Region, name: str) -> list[tuple[Kind, Mapping[str, Any]]]:
     """All that a region has of a name."""
     aws = region.aws
+    if _INSTANCE_ID.fullmatch(name):
+        instances = region.read("EC2 instances", "ec2", partial(aws.instances, [name]))
+        return [(Kind.INSTANCE, instance) for instance in instances or ()]
     requests = {
         Kind.TRAINING: partial(aws.describe_job, "training", name),
         Kind.PROCESSING: partial(aws.describe_job, "processing", name),
@@ -116,11 +121,15 @@ def _workloads(region: Region, kind: Kind, description: Mapping[str, Any]) -> It
     if kind is Kind.TRANSFORM:
         hosts = transform_hosts(region, [description["TransformJobName"]])
         return [transform_workload(region, description, hosts)]
+    since = region.now - _RECENT_S
+    if kind is Kind.INSTANCE:
+        listed = partial(region.aws.published_dimensions, AGENT, AGENT_GPU)
+        published = region.read("utilization of EC2 instances", "cloudwatch", lambda: list(listed()))
+        return [instance_workload(region, description, published or (), since)]
     name = description.get("EndpointConfigName", "")
     config = region.read(
         "instances of endpoints", "sagemaker", partial(region.aws.describe_endpoint_config, name)
     )
-    since = region.now - _ENDPOINT_S
     return [
         endpoint_workload(region, description, variant, since)
         for variant in (config or {}).get("ProductionVariants") or ()
@@ -144,14 +153,15 @@ def _host_memory(region: Region, workload: Workload) -> float | None:
     return max(max(one.values) for one in values)
 
 
-def log_group(workload: Workload) -> tuple[str, str]:
-    """The log group of a job or an endpoint, and how the names of its streams begin.
+def log_group(workload: Workload) -> tuple[str, str] | None:
+    """The log group of a job or an endpoint, and how the names of its streams begin; None for an EC2 instance.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
     """
     if workload.kind in JOBS:
-        group = workload.sources[0].gpu.namespace if workload.sources else _GROUPS[workload.kind]
-        return group, workload.name
+        return _GROUPS[workload.kind], workload.name
+    if workload.kind is Kind.INSTANCE:
+        return None
     return f"/aws/sagemaker/Endpoints/{workload.name}", workload.variant
 
 
