@@ -44,7 +44,10 @@ def add_parser(commands: Subparsers) -> None:
         commands, "audit", "show what the GPUs of an account did, and what idle ones cost", __doc__, run
     )
     parser.add_argument(
-        "job", nargs="?", metavar="JOB", help="show one job, endpoint or EC2 instance, by its name, id or ARN (default: all)"
+        "job",
+        nargs="?",
+        metavar="JOB",
+        help="show one job, endpoint or EC2 instance, by its name, id or ARN (default: all)",
     )
     time = parser.add_mutually_exclusive_group()
     time.add_argument("--days", type=int, metavar="N", help="the last N days (default: 30)")

@@ -82,7 +82,8 @@ def find(scan: Scan, regions: Sequence[str], name: str, now: float) -> tuple[lis
     described = [(region, *one) for region, found in zip(read, results, strict=True) for one in found]
     if not described and not any(region.unread for region in read):
         raise UsageError(
-            f"No job, endpoint or EC2 instance is named {name}.", remedy="gpuproof audit lists those of the last 30 days."
+            f"No job, endpoint or EC2 instance is named {name}.",
+            remedy="gpuproof audit lists those of the last 30 days.",
         )
     found: list[Found] = []
     for region, kind, description in described:
