@@ -107,7 +107,7 @@ def jupyter_server(folder: Path) -> Generator[Server]:
     )
     server = Server(f"http://127.0.0.1:{port}/", TOKEN, Path(own["JUPYTER_RUNTIME_DIR"]), process.pid)
     try:
-        wait_until(lambda: _answers(server))
+        wait_until(lambda: server_answers(server))
         yield server
     finally:
         # The server ends its kernels.
@@ -127,7 +127,8 @@ def wait_until(condition: Callable[[], Any], limit_s: float = _LIMIT_S) -> None:
         time.sleep(0.05)
 
 
-def _answers(server: Server) -> bool:
+def server_answers(server: Server) -> bool:
+    """Whether it is ready."""
     try:
         server.request("GET", "api/status")
     except OSError:
