@@ -88,5 +88,20 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Add the magics `%%gpu` and `%gpu` to a notebook: `%load_ext gpuproof`."""
+    # Imported when a notebook loads it, as above.
+    from gpuproof.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Remove what `load_ipython_extension` has added, except for the names of the magics, which IPython keeps."""
+    from gpuproof.notebook.extension import unload  # as above
+
+    unload(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

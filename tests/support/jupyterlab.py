@@ -21,10 +21,10 @@ _IS_IDLE = """(() => {
   const panel = jupyterapp.shell.currentWidget, kernel = panel?.sessionContext?.session?.kernel;
   return !!kernel && panel.content.widgets.length > 0 && kernel.status === 'idle';
 })()"""
-_ALL_DONE = """(() => {
-  const cells = jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === 'code');
-  return cells.every(cell => !cell.promptNode.textContent.includes('*'));
-})()"""
+_IS_DONE = """(() => {{
+  const prompt = jupyterapp.shell.currentWidget.content.widgets[{index}].promptNode.textContent;
+  return /[0-9]/.test(prompt);
+}})()"""
 
 
 class Lab:
@@ -32,18 +32,12 @@ class Lab:
 
     Args:
         page: shows it.
-        server: the Jupyter server.
+        environment: further variables of its kernel.
     """
 
-    def __init__(self, page: Page, server: Server) -> None:
+    def __init__(self, page: Page, environment: Mapping[str, str]) -> None:
         self.page = page
-        self.server = server
-
-    def run_all(self) -> None:
-        """Run all cells, as the menu does, and wait until they have ended; a cell that raises ends the run."""
-        self.page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
-        self._wait_for_kernel()
-        self.page.wait_for(_ALL_DONE, "the cells did not end")
+        self.environment = environment
 
     def run_cell(self, index: int) -> None:
         """Select a cell and press Shift+Enter; does not wait."""
@@ -56,14 +50,16 @@ class Lab:
         )
         self.page.press("Enter", 13, shift=True)
 
-    def wait_until_done(self) -> None:
-        """Wait until no cell runs."""
-        self.page.wait_for(_ALL_DONE, "the cells did not end")
+    def wait_until_done(self, index: int) -> None:
+        """Wait until a cell that was started has ended."""
+        self.page.wait_for(_IS_DONE.format(index=index), f"cell {index} did not end")
         self._wait_for_kernel()
 
     def command(self, name: str, arguments: Mapping[str, object] = {}) -> None:
         """Execute a command of JupyterLab, such as `notebook:interrupt-kernel`."""
-        self.page.evaluate(f"jupyterapp.commands.execute({name!r}, {json.dumps(dict(arguments))}).then(() => true)")
+        self.page.evaluate(
+            f"jupyterapp.commands.execute({name!r}, {json.dumps(dict(arguments))}).then(() => true)"
+        )
 
     def use_theme(self, name: str) -> None:
         """Change to a theme, such as `JupyterLab Dark`."""
@@ -73,11 +69,15 @@ class Lab:
 
     def output_text(self, index: int) -> str:
         """What the output of a cell says."""
-        return self.page.evaluate(f"jupyterapp.shell.currentWidget.content.widgets[{index}].outputArea.node.innerText")
+        return self.page.evaluate(
+            f"jupyterapp.shell.currentWidget.content.widgets[{index}].outputArea.node.innerText"
+        )
 
     def output_html(self, index: int) -> str:
         """The elements of a cell's output."""
-        return self.page.evaluate(f"jupyterapp.shell.currentWidget.content.widgets[{index}].outputArea.node.innerHTML")
+        return self.page.evaluate(
+            f"jupyterapp.shell.currentWidget.content.widgets[{index}].outputArea.node.innerHTML"
+        )
 
     def show(self, index: int) -> None:
         """Scroll to a cell."""
@@ -109,8 +109,9 @@ def notebook_in_jupyterlab(
     profile.mkdir()
     with _jupyterlab(folder, files, environment) as server, browser_page(profile) as page:
         page.open(f"{server.url}lab/tree/training.ipynb?token={server.token}")
-        lab = Lab(page, server)
+        lab = Lab(page, environment)
         page.wait_for("typeof jupyterapp === 'object' && !!jupyterapp.shell", "JupyterLab did not start")
+        page.wait_for("!document.getElementById('jupyterlab-splash')", "JupyterLab did not show its page")
         lab._wait_for_kernel()
         yield lab
 
@@ -133,7 +134,10 @@ def _jupyterlab(folder: Path, files: Path, environment: Mapping[str, str]) -> Ge
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
     command += [f"--ServerApp.port={port}", "--ip=127.0.0.1", f"--ServerApp.root_dir={files}"]
     command += [f"--LabApp.user_settings_dir={lab_settings / 'user-settings'}"]
-    command += [f"--LabApp.workspaces_dir={lab_settings / 'workspaces'}", "--LabApp.extension_manager=readonly"]
+    command += [
+        f"--LabApp.workspaces_dir={lab_settings / 'workspaces'}",
+        "--LabApp.extension_manager=readonly",
+    ]
     process = subprocess.Popen(
         command,
         env={**os.environ, **own, "JUPYTER_TOKEN": TOKEN, **environment},

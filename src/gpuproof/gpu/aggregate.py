@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuproof.gpu.gpu_stats import GpuStats
 from gpuproof.gpu.intensity import IntensityStats
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
-from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading
+from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading, TreeReading
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, ProcessTelemetry, Sample, Telemetry, Waiting
 
 MIN_MEMORY_GROWTH = 64 * MIB
@@ -57,6 +57,7 @@ class Aggregator:
         self._gpus = [_GpuAggregator(info, first_step_s, age_s) for info in gpus]
         self._waiting = _WaitingAggregator(cpu_count)
         self._tree: ProcessTelemetry | None = None
+        self._tree_before: TreeReading | None = None
         self._shm: ShmReading | None = None
         self._seconds = 0.0
         self._samples = 0
@@ -98,15 +99,20 @@ class Aggregator:
         tree = sample.tree
         if tree is None:
             return
+        if self._tree_before is None:
+            # What processes did before they were watched does not count.
+            self._tree_before = tree
         before = self._tree or ProcessTelemetry(0, 0.0, 0.0, None, None, 0)
         # The counters of a process that was not waited for disappear with it: totals never decrease.
-        cpu_seconds = max(before.cpu_seconds, tree.cpu_seconds)
+        cpu_seconds = max(before.cpu_seconds, tree.cpu_seconds - self._tree_before.cpu_seconds)
         self._tree = ProcessTelemetry(
             peak_rss=max(before.peak_rss, tree.rss),
             cpu_seconds=cpu_seconds,
             mean_cores=cpu_seconds / sample.t if sample.t > 0 else 0.0,
-            read_bytes=_most(before.read_bytes, tree.read_bytes),
-            written_bytes=_most(before.written_bytes, tree.written_bytes),
+            read_bytes=_most(before.read_bytes, _since(self._tree_before.read_bytes, tree.read_bytes)),
+            written_bytes=_most(
+                before.written_bytes, _since(self._tree_before.written_bytes, tree.written_bytes)
+            ),
             peak_processes=max(before.peak_processes, len(tree.processes)),
         )
 
@@ -368,6 +374,10 @@ class _WaitingAggregator:
         if len(self._core_seconds) > 64:
             # Short-lived workers must not pile up: drop the one with the least time.
             del self._core_seconds[min(self._core_seconds, key=lambda second: self._core_seconds[second][0])]
+
+
+def _since(before: int | None, now: int | None) -> int | None:
+    return now if before is None or now is None else now - before
 
 
 def _most(a: int | None, b: int | None) -> int | None:

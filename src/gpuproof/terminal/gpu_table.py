@@ -57,7 +57,7 @@ def _gpu_row(gpu: GpuVerdict, measured: bool) -> Row:
         _percent(gpu.mean_utilization if was_busy else None),
         _percent(gpu.p90_utilization if was_busy else None),
         *((_percent(None if share is None else 100 * share),) if measured else ()),
-        _memory(gpu) if gpu.touched else "-",
+        memory_text(gpu) if gpu.touched else "-",
         _first_use(gpu),
     )
     return Row(cells, gpu.series.values, not was_busy)
@@ -76,7 +76,7 @@ def _host_row(host: HostVerdict, verdict: Verdict) -> Row:
         "",
         _percent(mean([gpu.mean_utilization for gpu in working])),
         _percent(mean([gpu.p90_utilization for gpu in working])),
-        _memory(fullest) if fullest else "-",
+        memory_text(fullest) if fullest else "-",
         f"{host.gpus_working} of {host.gpus_expected or host.gpus_present}" if host.outcome else "no verdict",
     )
     values = tuple(mean(column) for column in zip_longest(*(gpu.series.values for gpu in gpus)))
@@ -87,6 +87,17 @@ def mean(values: Sequence[float | None]) -> float | None:
     """The mean of the known values; `None` if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def memory_text(gpu: GpuVerdict) -> str:
+    """`9.0 of 22.5 GiB`: the peak, and all memory if it is known."""
+    if gpu.peak_memory is None:
+        return "-"
+    if gpu.memory_total is None:
+        return format_bytes(gpu.peak_memory)
+    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
+    number, unit = used.split()
+    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
 
 
 def _first_use(gpu: GpuVerdict) -> str:
@@ -101,16 +112,6 @@ def _first_use(gpu: GpuVerdict) -> str:
     if gpu.others_present and not gpu.touched:
         return "never, used by others"
     return "never, memory only" if gpu.touched else "never"
-
-
-def _memory(gpu: GpuVerdict) -> str:
-    if gpu.peak_memory is None:
-        return "-"
-    if gpu.memory_total is None:
-        return format_bytes(gpu.peak_memory)
-    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
-    number, unit = used.split()
-    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
 
 
 def _percent(value: float | None) -> str:

@@ -101,6 +101,10 @@ class MonitorClient:
         """
         self.request({"do": "output"}, [descriptor])
 
+    def gpus(self) -> dict[str, Any]:
+        """What this machine's GPUs do now; the answer has it as `machine` (`gpuproof.watch.gpu_state.GpuMachine`)."""
+        return self.request({"do": "gpus"})
+
     def request(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Send a request and return the answer.
 

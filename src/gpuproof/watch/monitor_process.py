@@ -21,6 +21,7 @@ from typing import Any
 from gpuproof.util.atomic import write_json
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.group.host_job import HostJob, member_from_json
+from gpuproof.watch.gpu_state import read_gpu_machine
 from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
@@ -68,7 +69,12 @@ class Part:
         """Stop the session and return its report."""
         verdict = self.session.stop()
         return WatchReport.of(
-            verdict, started=self.started, group=self.settings.group, hosts=self.settings.hosts, **facts
+            verdict,
+            started=self.started,
+            group=self.settings.group,
+            hosts=self.settings.hosts,
+            memory=self.session.memory(),
+            **facts,
         )
 
 
@@ -166,6 +172,8 @@ class _Server:
         if request == "end":
             report = connection.parts.pop(message["label"]).end(pid=None)
             return _answer(report, message.get("file"), message.get("display"))
+        if request == "gpus":
+            return {"machine": read_gpu_machine().to_json()}
         return {"error": f"unknown request {request}"}
 
     def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:

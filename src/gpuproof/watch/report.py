@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import socket
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from gpuproof.agent.verdict import Verdict
+from gpuproof.gpu.telemetry import Series
 
 VERSION = 1
 KIND = "watch"
@@ -47,6 +48,7 @@ class WatchReport:
         exit_code: `None` if it is unknown, or if a signal killed the program.
         stopped_because: `STOPPED_UNUSED` or `STALLED` if GPUproof ended the program.
         hosts: number of hosts of the job.
+        memory: bytes in use by all processes over time, by the index of the GPU; empty if they were not kept.
     """
 
     verdict: Mapping[str, Any]
@@ -63,6 +65,7 @@ class WatchReport:
     instance: Instance | None = None
     cost_usd: float | None = None
     notes: tuple[str, ...] = ()
+    memory: Mapping[int, Series] = field(default_factory=dict)
 
     @classmethod
     def of(cls, verdict: Verdict, **facts: Any) -> WatchReport:
@@ -72,7 +75,12 @@ class WatchReport:
     def to_json(self) -> dict[str, Any]:
         """The report as a JSON object; `started` in ISO 8601."""
         values = asdict(self)
-        verdict = values.pop("verdict")
+        verdict, memory = values.pop("verdict"), values.pop("memory")
+        if memory:
+            values["memory"] = [
+                {"index": index, "step_s": series.step_s, "values": _whole(series.values)}
+                for index, series in self.memory.items()
+            ]
         started = datetime.datetime.fromtimestamp(self.started, datetime.timezone.utc)
         values["started"] = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         values["seconds"] = round(self.seconds, 3)
@@ -89,12 +97,16 @@ class WatchReport:
             raise ValueError("it is no report of gpuproof watch")
         if document.get("version") != VERSION:
             raise ValueError(f"version {document.get('version')} is unknown")
-        known = {field.name for field in fields(cls)}
+        known = {attribute.name for attribute in fields(cls)}
         values = {key: value for key, value in document.items() if key in known}
         instance, command = values.get("instance"), values.get("command")
         values["instance"] = Instance(**instance) if isinstance(instance, dict) else None
         values["command"] = tuple(command) if isinstance(command, list) else None
         values["notes"] = tuple(values.get("notes") or ())
+        values["memory"] = {
+            series["index"]: Series(series["step_s"], tuple(series["values"]))
+            for series in values.get("memory") or ()
+        }
         text = str(values.get("started", "1970-01-01T00:00:00Z")).replace("Z", "+00:00")
         values["started"] = datetime.datetime.fromisoformat(text).timestamp()
         return cls(**values)
@@ -127,6 +139,10 @@ def report_text(report: WatchReport, width: int = 100, colour: bool = False, uni
         where = report.host or f"all {report.hosts} hosts"
         lines.insert(0, f"{'job':<{LABEL_WIDTH}}{report.group}, {where}")
     return "\n".join([*lines, *report.notes])
+
+
+def _whole(values: Iterable[float | None]) -> list[int | None]:
+    return [None if value is None else round(value) for value in values]
 
 
 def read_environment(pid: int) -> dict[str, str]:

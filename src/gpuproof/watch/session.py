@@ -7,7 +7,8 @@ from typing import Any, Callable
 
 from gpuproof.agent.monitor import Monitor, MonitorSettings
 from gpuproof.agent.verdict import Verdict
-from gpuproof.gpu.telemetry import Sample, Telemetry
+from gpuproof.gpu.memory_series import MemorySeries
+from gpuproof.gpu.telemetry import Sample, Series, Telemetry
 from gpuproof.watch.expected import VISIBLE, expectation
 from gpuproof.watch.settings import WatchSettings
 
@@ -40,7 +41,11 @@ class WatchSession:
         self._settings = settings
         self._environment = environment
         known = MonitorSettings(expectation(settings, environment, Telemetry()), python, hosts=settings.hosts)
-        self._monitor = Monitor(known, roots, environment, show, on_sample, left_out=left_out, age_s=age_s)
+        self._memory = MemorySeries()
+        self._observer = on_sample
+        self._monitor = Monitor(
+            known, roots, environment, show, self._on_sample, left_out=left_out, age_s=age_s
+        )
 
     def read_first(self) -> None:
         """Take the first sample before the program starts, so that nothing in it can be the program's own work."""
@@ -74,6 +79,15 @@ class WatchSession:
         telemetry = self._monitor.stop()
         self._monitor.expect(expectation(self._settings, self._environment, telemetry))
         return self._monitor.verdict(telemetry)
+
+    def memory(self) -> dict[int, Series]:
+        """The bytes in use by all processes over time, by the index of the GPU."""
+        return self._memory.series()
+
+    def _on_sample(self, sample: Sample) -> None:
+        self._memory.add(sample)
+        if self._observer is not None:
+            self._observer(sample)
 
     def _settle_expectation(self) -> None:
         # The number of GPUs is known once the sampler's thread has opened NVML.

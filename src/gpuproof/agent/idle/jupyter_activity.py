@@ -1,7 +1,7 @@
 """Asks a Jupyter server on this machine what its kernels and terminals do, over its REST API.
 
 Sources: https://jupyter-server.readthedocs.io/en/latest/developers/rest-api.html (`GET /api/kernels`, `GET /api/terminals`,
-`GET /api/status`); the classic notebook server has the same.
+`GET /api/sessions`, `GET /api/status`); the classic notebook server has the same.
 
 `last_activity` of `/api/status` is not used: an open browser tab asks for lists all the time, which counts there.
 """
@@ -32,10 +32,12 @@ class JupyterServer:
     Args:
         url: such as `http://127.0.0.1:8888/`; certificates of a server on this machine are not checked.
         token: sent with each request; empty for none.
+        timeout_s: for each request.
     """
 
     url: str
     token: str = ""
+    timeout_s: float = _TIMEOUT_S
 
     def answers(self) -> bool:
         """Whether it is ready and accepts the token."""
@@ -50,6 +52,11 @@ class JupyterServer:
         # A server without terminals answers 404.
         return read_activity(kernels, terminals if isinstance(terminals, list) else [])
 
+    def sessions(self) -> list[Any]:
+        """The answer of `GET /api/sessions`: each notebook and console with its kernel; empty if it does not answer."""
+        found = self._get("api/sessions")
+        return found if isinstance(found, list) else []
+
     def _get(self, path: str) -> Any:
         """The JSON at a path; `None` if there is none."""
         request = urllib.request.Request(  # noqa: S310 - the address is http or https: see `server_at`
@@ -61,7 +68,7 @@ class JupyterServer:
         if urlsplit(self.url).hostname in _LOOPBACK:
             handlers.append(urllib.request.HTTPSHandler(context=_without_certificates()))
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT_S) as answer:
+            with urllib.request.build_opener(*handlers).open(request, timeout=self.timeout_s) as answer:
                 return json.loads(answer.read())
         except (OSError, ValueError, urllib.error.HTTPError):
             return None
