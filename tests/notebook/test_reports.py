@@ -34,9 +34,13 @@ def gpu(index: int = 0, *, worked: bool = True) -> GpuVerdict:
     )
 
 
-def report(*gpus: GpuVerdict, outcome: str = USED, reason: str = "1 of 1 GPU worked.", seconds: float = 4.0) -> WatchReport:
+def report(
+    *gpus: GpuVerdict, outcome: str = USED, reason: str = "1 of 1 GPU worked.", seconds: float = 4.0
+) -> WatchReport:
     wait = Bottleneck("one-core", "One process kept a core busy <while> the GPU waited.", {})
-    verdict = Verdict(outcome, reason, gpus_expected=len(gpus), gpus=gpus, bottlenecks=(wait,), seconds=seconds)
+    verdict = Verdict(
+        outcome, reason, gpus_expected=len(gpus), gpus=gpus, bottlenecks=(wait,), seconds=seconds
+    )
     memory = {gpu.index: Series(1.0, (1.0 * GIB, 9.0 * GIB, 9.0 * GIB, 9.0 * GIB)) for gpu in gpus}
     return WatchReport.of(verdict, memory=memory)
 
@@ -119,14 +123,16 @@ def test_the_memory_over_time_survives_the_json() -> None:
 
 def test_unknown_values_leave_a_gap() -> None:
     plot = gpu_plot("GPU 0", 4.0, Series(1.0, (50.0, None, 100.0, 100.0)), None, None)
-    assert plot.count("Z\"") == 2
+    assert plot.count('Z"') == 2
     assert f"L{WIDTH:.1f}" in plot
     assert f'viewBox="0 0 {WIDTH} {HEIGHT}"' in plot
 
 
 def test_a_step_beyond_the_end_is_cut() -> None:
     plot = gpu_plot("GPU 0", 1.5, Series(1.0, (50.0, 50.0)), None, None)
-    xs = [float(word.split()[0]) for word in plot.partition('d="M0.0 50.0 L')[2].partition(" Z")[0].split(" L")]
+    xs = [
+        float(word.split()[0]) for word in plot.partition('d="M0.0 50.0 L')[2].partition(" Z")[0].split(" L")
+    ]
     assert max(xs) == WIDTH
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from gpuproof.util.atomic import write_json
 from gpuproof.util.process_guard import JsonLines
-from gpuproof.watch.group.host_job import HostJob, member_from_json
 from gpuproof.watch.gpu_state import read_gpu_machine
+from gpuproof.watch.group.host_job import HostJob, member_from_json
 from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
