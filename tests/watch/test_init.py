@@ -58,17 +58,17 @@ print("processes", len(states()), "zombies", states().count("Z"))
 DAEMONS = """
 import os, signal, sys, time
 folder = sys.argv[1]
-for name in ("obedient", "deaf"):
+for name in ("ends", "ignores"):
     if os.fork() == 0:
         os.setsid()
         def end(number, frame):
             open(f"{folder}/{name}-ended", "w").close()
             os._exit(0)
-        signal.signal(signal.SIGTERM, end if name == "obedient" else signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, end if name == "ends" else signal.SIG_IGN)
         open(f"{folder}/{name}", "w").close()
         while True:
             time.sleep(60)
-while not all(os.path.exists(f"{folder}/{name}") for name in ("obedient", "deaf")):
+while not all(os.path.exists(f"{folder}/{name}") for name in ("ends", "ignores")):
     time.sleep(0.02)
 sys.exit(3)
 """
@@ -199,8 +199,8 @@ def test_everything_ends_with_the_command(container: Container, tmp_path: Path):
     ended = container.run("--no-require-gpu", "--", PYTHON, "-c", DAEMONS, str(tmp_path))
     assert ended.returncode == 3, ended.stderr
     # SIGTERM first, which one of them takes; the other is killed, or else the namespace would not have ended.
-    assert (tmp_path / "obedient-ended").exists()
-    assert (tmp_path / "deaf").exists()
+    assert (tmp_path / "ends-ended").exists()
+    assert (tmp_path / "ignores").exists()
 
 
 def test_the_verdict_is_the_termination_message(container: Container, tmp_path: Path):

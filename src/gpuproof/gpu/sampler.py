@@ -171,7 +171,7 @@ class Sampler:
             driver_version=driver,
             pids_comparable=comparable,
             visible_devices=self._visible_devices,
-            cpu_count=_cpu_count(),
+            cpu_count=cpu_count(),
             first_step_s=self._interval / 4,
             age_s=self._age_s,
         )
@@ -212,9 +212,9 @@ class Sampler:
             gpus=readings,
             tree=tree,
             cpu=cpu_between(before, tree, dt) if before and tree else None,
-            read_rate=_read_rate(before, tree, dt),
+            read_rate=read_rate(before, tree, dt),
             shm=dev_shm(),
-            foreign_pids=_foreign_pids(readings, pids),
+            foreign_pids=foreign_pids(readings, pids),
         )
         self._last = sample
         return sample
@@ -253,7 +253,8 @@ def next_sample_time(now: float, interval_s: float) -> float:
     return (int(now / step + 0.01) + 1) * step
 
 
-def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: float) -> float | None:
+def read_rate(before: TreeReading | None, after: TreeReading | None, seconds: float) -> float | None:
+    """Bytes per second that a tree read from storage between two readings; `None` if unknown."""
     if before is None or after is None or seconds <= 0:
         return None
     if before.read_bytes is None or after.read_bytes is None:
@@ -261,13 +262,14 @@ def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: f
     return max(after.read_bytes - before.read_bytes, 0) / seconds
 
 
-def _foreign_pids(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
+def foreign_pids(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
     """Processes that use a GPU, are visible here and do not belong to the job."""
     listed = {pid for reading in readings for pid, _ in reading.processes or ()}
     return frozenset(pid for pid in listed - tree if Path(f"/proc/{pid}").exists())
 
 
-def _cpu_count() -> int:
+def cpu_count() -> int:
+    """How many cores this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

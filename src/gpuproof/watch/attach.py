@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Callable
 
 from gpuproof.util.humanize import format_duration
@@ -20,10 +20,11 @@ from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of
 from gpuproof.watch.report import WatchReport, read_environment
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
+from gpuproof.watch.signals import SignalQueue
 
 _POLL_S = 0.5
 """How often a process is looked for on kernels without pidfds: Linux before 5.3, and some sandboxes."""
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the watching, not the processes."""
 
 
@@ -58,7 +59,7 @@ def watch_processes(
     Raises:
         NotAttached: there is no such process, or it ended before it was watched.
     """
-    with contextlib.ExitStack() as files, _wake_up_on_signals() as signals:
+    with contextlib.ExitStack() as files, contextlib.closing(SignalQueue(ENDING)) as signals:
         targets = [_Target(pid) for pid in dict.fromkeys(pids)]
         for target in targets:
             files.callback(target.close)
@@ -72,7 +73,7 @@ def watch_processes(
         )
         started = time.time()
         session.start()
-        _wait(targets, signals, seconds)
+        _wait(targets, signals.fileno(), seconds)
         verdict = session.stop()
         notes = [_note(target, started, read) for target, read in zip(targets, environments)]
     end(
@@ -186,25 +187,3 @@ def _note(target: _Target, began: float, environment: Mapping[str, str]) -> str:
     until = "and has ended" if target.has_ended() else "and still running"
     unread = "" if environment else "; only root and its user can read its variables"
     return f"Process {target.pid} of {facts.user}, watched from {age} after its start {until}{unread}: {facts.command_line}"
-
-
-@contextlib.contextmanager
-def _wake_up_on_signals() -> Generator[int, None, None]:
-    """Context in which a signal ends the watching; yields a file descriptor that becomes readable then."""
-    readable, writable = os.pipe()
-    os.set_blocking(readable, False)
-    os.set_blocking(writable, False)
-    earlier = {number: signal.signal(number, _do_nothing) for number in _ENDING}
-    earlier_fd = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    try:
-        yield readable
-    finally:
-        signal.set_wakeup_fd(earlier_fd)
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
-        os.close(readable)
-        os.close(writable)
-
-
-def _do_nothing(_number: int, _frame: object) -> None:
-    pass

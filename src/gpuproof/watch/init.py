@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from typing import Callable
 
 GRACE_S = 5.0
@@ -59,7 +60,7 @@ def run_as_init(program: Callable[[], int]) -> int:
     return code
 
 
-def _run(program: Callable[[], int], mask: set[signal.Signals]) -> None:
+def _run(program: Callable[[], int], mask: Iterable[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     code = 1
     try:

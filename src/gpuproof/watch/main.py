@@ -220,7 +220,7 @@ def show(report: WatchReport, form: str, file: Path | None, stream: TextIO | Non
         form: `text` or `json`.
         stream: where to print; standard error if `None`.
     """
-    stream = stream or sys.stderr
+    target = sys.stderr if stream is None else stream
     document = json.dumps(report.to_json(), indent=2)
     if file is not None:
         try:
@@ -228,11 +228,11 @@ def show(report: WatchReport, form: str, file: Path | None, stream: TextIO | Non
         except OSError as error:
             print(f"gpuproof: {file} could not be written: {error.strerror}.", file=sys.stderr)
     if form == "json":
-        print(document, file=stream)
+        print(document, file=target)
         return
     width = min(_WIDEST, shutil.get_terminal_size((_WIDEST, 0)).columns)
-    has_colour = "NO_COLOR" not in os.environ and stream.isatty()
-    print(report_text(report, width, has_colour), file=stream)
+    has_colour = "NO_COLOR" not in os.environ and target.isatty()
+    print(report_text(report, width, has_colour), file=target)
 
 
 def _report_problem(file: Path | None) -> str | None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import shutil
+import socket
 import sys
+import time
+from dataclasses import replace
 from typing import Callable
 
 from gpuproof.watch.report import WatchReport, exit_code
 from gpuproof.watch.settings import WatchSettings
 
+UNDECIDED = 3
+"""Exit code if the GPUs cannot be read."""
 _OF_COMMANDS = ("group", "hosts", "to", "stall_timeout", "if_unused")
 """Options that change how a command is started or ended."""
 
@@ -30,7 +38,9 @@ def run_without_command(
             return _refuse(
                 f"{flag} works for a command that gpuproof starts, not with {option}: leave it out."
             )
-    from gpuproof.watch.attach import NotAttached, watch_processes
+    if not arguments.pid:
+        return _watch_machine(arguments)
+    from gpuproof.watch.attach import NotAttached, watch_processes  # each of the two is used alone
 
     reports: list[WatchReport] = []
     try:
@@ -40,6 +50,33 @@ def run_without_command(
         return error.code
     show(reports[0])
     return exit_code(0, reports[0])
+
+
+def _watch_machine(arguments: argparse.Namespace) -> int:
+    from gpuproof.gpu.nvml import NvmlUnavailable
+    from gpuproof.watch.machine import watch_machine
+    from gpuproof.watch.machine_report import MachineReport, machine_text
+
+    if arguments.gpus is not None or arguments.termination_message is not None:
+        return _refuse("--gpus and --termination-message need a command or --pid.")
+    try:
+        report = watch_machine(arguments.seconds)
+    except NvmlUnavailable as error:
+        report = MachineReport(socket.gethostname(), time.time(), problem=error.reason)
+    if report.problem is None and not report.gpus:
+        report = replace(report, problem="the NVIDIA driver is installed and finds no GPU")
+    document = json.dumps(report.to_json(), indent=2)
+    if arguments.report is not None:
+        arguments.report.write_text(document + "\n")
+    if arguments.format == "json":
+        print(document)
+    if report.problem is not None:
+        print(f"gpuproof: No GPU of this machine could be watched: {report.problem}.", file=sys.stderr)
+        return UNDECIDED
+    if arguments.format == "text":
+        has_colour = "NO_COLOR" not in os.environ and sys.stdout.isatty()
+        print(machine_text(report, shutil.get_terminal_size((0, 0)).columns, has_colour))
+    return 0
 
 
 def _refuse(message: str) -> int:

@@ -188,7 +188,8 @@ def test_it_holds_no_path_of_this_machine(agent: Path) -> None:
 
 
 def test_it_is_small_enough_to_travel(agent: Path) -> None:
-    assert agent.stat().st_size < 3 * 2**20
+    # With `watch`, the text of verdicts and the notebook extension, which serve images that install nothing else.
+    assert agent.stat().st_size < 3.5 * 2**20
 
 
 def test_all_of_it_is_python_3_9(agent: Path) -> None:

@@ -1,0 +1,243 @@
+"""Watches all programs that use a GPU of this machine: who they are, and what their GPUs wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from dataclasses import dataclass, field, replace
+from typing import Callable
+
+from gpuproof.agent.verdict import Expectation, judge
+from gpuproof.gpu.aggregate import Aggregator, idle_memory
+from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
+from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_pids
+from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
+from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, Sample
+from gpuproof.watch.attach import ENDING
+from gpuproof.watch.launchers import find_launcher
+from gpuproof.watch.machine_report import GpuUse, MachineReport, Program
+from gpuproof.watch.process_facts import ProcessFacts, read_facts, workload_of
+from gpuproof.watch.signals import SignalQueue
+
+MOST_PROGRAMS = 16
+"""Programs with a verdict of their own; more are counted."""
+_INTERVAL_S = 1.0
+
+
+def watch_machine(seconds: float) -> MachineReport:
+    """Watch for a time, or until a signal such as Ctrl-C.
+
+    Raises:
+        NvmlUnavailable: the GPUs of this machine cannot be read.
+    """
+    with contextlib.closing(SignalQueue(ENDING)) as signals, contextlib.closing(MachineWatch()) as watch:
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        while True:
+            watch.sample()
+            left = deadline - time.monotonic()
+            if left <= 0 or poll.poll(1000 * min(watch.next_wait(), left)):
+                break
+        return watch.report()
+
+
+class MachineWatch:
+    """Samples the GPUs once a second, and judges each program that uses them.
+
+    NVML is read once for all programs; of each program, its processes are.
+
+    Args:
+        clock: monotonic clock, in seconds.
+
+    Raises:
+        NvmlUnavailable: the GPUs of this machine cannot be read.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        if not library_present():
+            raise NvmlUnavailable("the NVIDIA driver is not installed", LIBRARY_NOT_FOUND)
+        self._nvml = Nvml.open()
+        self._gpus = self._nvml.gpus()
+        self._driver = self._nvml.driver_version()
+        self._comparable = sees_host_pids()
+        self._own_workload = workload_of(os.getpid())
+        self._clock = clock
+        self._began = clock()
+        self._started = time.time()
+        self._last_t: float | None = None
+        self._programs: dict[str, _WatchedProgram] = {}
+        self._known: dict[int, str] = {}
+        self._uncounted: set[int] = set()
+        self._device = self._aggregator(age_s=0.0)
+        self._readings: tuple[GpuReading, ...] = ()
+
+    def next_wait(self) -> float:
+        """Seconds until the next sample is due."""
+        now = self._clock() - self._began
+        return next_sample_time(now, _INTERVAL_S) - now
+
+    def sample(self) -> None:
+        """Take a sample."""
+        t = self._clock() - self._began
+        dt = 0.0 if self._last_t is None else t - self._last_t
+        readings = tuple(self._read(gpu.index, dt) for gpu in self._gpus)
+        self._find_programs(readings, t)
+        for program in self._programs.values():
+            program.add(t, readings)
+        self._device.add(Sample(t, dt, readings, foreign_pids=foreign_pids(readings, frozenset())))
+        self._readings, self._last_t = readings, t
+
+    def report(self) -> MachineReport:
+        """Judge what has been sampled."""
+        telemetry = self._device.telemetry()
+        programs = [program.judged() for program in self._programs.values()]
+        return MachineReport(
+            host=socket.gethostname(),
+            started=self._started,
+            seconds=telemetry.seconds,
+            driver_version=self._driver,
+            gpus=tuple(self._use(gpu) for gpu in telemetry.gpus),
+            programs=tuple(sorted(programs, key=lambda program: (program.gpus, program.pid))),
+            more_processes=len(self._uncounted),
+        )
+
+    def close(self) -> None:
+        """Close NVML."""
+        self._nvml.close()
+
+    def _read(self, index: int, dt: float) -> GpuReading:
+        reading = self._nvml.read(index)
+        pids = frozenset(pid for pid, _ in reading.processes or ())
+        reading = self._nvml.with_counters(reading, pids)
+        if len(pids) > 1:
+            since = int((time.time() - max(dt, _INTERVAL_S)) * 1e6)
+            reading = self._nvml.with_process_utilization(reading, since)
+        return reading
+
+    def _find_programs(self, readings: tuple[GpuReading, ...], t: float) -> None:
+        listed = {pid for reading in readings for pid, _ in reading.processes or ()}
+        for pid in sorted(listed - self._known.keys()):
+            if any(pid in program.members for program in self._programs.values()):
+                continue
+            root = find_launcher(pid)
+            if root is None:  # of another container, or it has just ended
+                continue
+            workload = workload_of(root.pid)
+            workload = None if workload == self._own_workload else workload
+            key = workload or f"{root.pid} {root.start_ticks}"
+            if key in self._programs:
+                self._programs[key].add_root(root)
+            elif len(self._programs) < MOST_PROGRAMS:
+                aggregator = self._aggregator(age_s=root.age)
+                self._programs[key] = _WatchedProgram(root, workload, aggregator, len(self._gpus), t)
+            else:
+                self._uncounted.add(pid)
+            self._known[pid] = key
+        # An id that is listed no more may come to stand for another process.
+        self._known = {pid: key for pid, key in self._known.items() if pid in listed}
+
+    def _aggregator(self, age_s: float) -> Aggregator:
+        return Aggregator(
+            self._gpus,
+            nvml=NvmlState.AVAILABLE,
+            driver_version=self._driver,
+            pids_comparable=self._comparable,
+            cpu_count=cpu_count(),
+            first_step_s=_INTERVAL_S / 4,
+            age_s=age_s,
+        )
+
+    def _use(self, gpu: GpuTelemetry) -> GpuUse:
+        reading = self._readings[gpu.info.index] if self._readings else GpuReading(gpu.info.index)
+        listed = [pid for pid, _ in reading.processes or ()]
+        hidden = [pid for pid in listed if read_facts(pid) is None]
+        used = reading.memory_used or 0
+        is_used = gpu.device.busy_s > 0 or used > idle_memory(driver_left_out=reading.memory_reserved is not None)
+        return GpuUse(
+            index=gpu.info.index,
+            name=gpu.info.name,
+            uuid=gpu.info.uuid,
+            utilization=100 * gpu.device.busy_s / gpu.readable_s
+            if gpu.readable_s and gpu.utilization_known
+            else None,
+            memory_used=reading.memory_used,
+            memory_total=gpu.info.memory_total,
+            hidden_processes=len(hidden),
+            used_by_unknown=bool(hidden) or (is_used and not gpu.visible_others_s),
+            error=reading.error,
+        )
+
+
+@dataclass
+class _WatchedProgram:
+    """A program whose samples are added up.
+
+    Args:
+        began: when it was found, in seconds since the watch began.
+    """
+
+    root: ProcessFacts
+    workload: str | None
+    aggregator: Aggregator
+    gpu_count: int
+    began: float
+    members: frozenset[int] = frozenset()
+    _last: Sample | None = None
+    _memory: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._roots = {self.root.pid}
+        self._tree = ProcessTree(self._roots, left_out=[os.getpid()], keep_orphans=True)
+
+    def add_root(self, root: ProcessFacts) -> None:
+        """Count another process and its descendants as the program's."""
+        self._roots.add(root.pid)
+        self._tree.set_roots(self._roots)
+
+    def add(self, t: float, readings: tuple[GpuReading, ...]) -> None:
+        """Add a sample of all GPUs."""
+        tree = self._tree.read()
+        last = self._last
+        before = last.tree if last else None
+        dt = t - self.began - last.t if last else 0.0
+        pids = tree.pids if tree else frozenset[int]()
+        sample = Sample(
+            t=t - self.began,
+            dt=dt,
+            gpus=readings,
+            tree=tree,
+            cpu=cpu_between(before, tree, dt) if before and tree else None,
+            read_rate=read_rate(before, tree, dt),
+            shm=dev_shm(),
+            foreign_pids=foreign_pids(readings, pids),
+        )
+        self.aggregator.add(sample)
+        self.members, self._last = pids, sample
+        for reading in readings:
+            own = [(pid, memory) for pid, memory in reading.processes or () if pid in pids]
+            if own:
+                self._memory[reading.index] = sum(memory or 0 for _, memory in own)
+
+    def judged(self) -> Program:
+        """The verdict, on the GPUs that the program has used."""
+        telemetry = self.aggregator.telemetry()
+        held = tuple(gpu for gpu in telemetry.gpus if gpu.own_seen)
+        expectation = Expectation(len(held), because="the GPUs that it has opened", required=False)
+        verdict = judge(expectation, replace(telemetry, gpus=held))
+        held_s = sum(gpu.own.held_s - gpu.own.unclear_s for gpu in held)
+        return Program(
+            pid=self.root.pid,
+            user=self.root.user,
+            command=self.root.command,
+            workload=self.workload,
+            since=self.root.started,
+            has_ended=not self.members,
+            gpus=tuple(gpu.info.index for gpu in held),
+            utilization=100 * sum(gpu.own.busy_s for gpu in held) / held_s if held_s > 0 else None,
+            memory=sum(self._memory.values()) or None,
+            verdict=verdict.to_json(),
+        )
