@@ -14,7 +14,16 @@ _SERVICES = (
     *("sshd", "login", "su", "cron", "crond", "atd", "tmux", "screen", "dtach", "mosh-server"),
     *("containerd-shim", "conmon", "dockerd", "crun", "runc", "pause", "kubelet"),
     *("slurmstepd", "slurmd", "pbs_mom", "sge_shepherd", "condor_starter", "raylet"),
-    *("jupyter", "jupyterhub", "code-server", "code", "rstudio", "airflow", "actions-runner", "Runner.Worker"),
+    *(
+        "jupyter",
+        "jupyterhub",
+        "code-server",
+        "code",
+        "rstudio",
+        "airflow",
+        "actions-runner",
+        "Runner.Worker",
+    ),
 )
 """Beginnings of the short names of programs that start others for their users, each of which is a program of its own."""
 

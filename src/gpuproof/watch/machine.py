@@ -156,7 +156,9 @@ class MachineWatch:
         listed = [pid for pid, _ in reading.processes or ()]
         hidden = [pid for pid in listed if read_facts(pid) is None]
         used = reading.memory_used or 0
-        is_used = gpu.device.busy_s > 0 or used > idle_memory(driver_left_out=reading.memory_reserved is not None)
+        is_used = gpu.device.busy_s > 0 or used > idle_memory(
+            driver_left_out=reading.memory_reserved is not None
+        )
         return GpuUse(
             index=gpu.info.index,
             name=gpu.info.name,

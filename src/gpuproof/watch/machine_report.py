@@ -188,7 +188,9 @@ def _details(program: Program) -> str | None:
     verdict = program.verdict
     if program.is_idle:
         age = format_duration(max(0.0, time.time() - program.since))
-        held = f"holds {format_bytes(program.memory)}" if program.memory else f"holds {gpu_list(program.gpus)}"
+        held = (
+            f"holds {format_bytes(program.memory)}" if program.memory else f"holds {gpu_list(program.gpus)}"
+        )
         return f"{held} and did no work while it was watched; it runs since {_local(program.since)} ({age})."
     if program.outcome == UNKNOWN:
         return str(verdict["reason"])
