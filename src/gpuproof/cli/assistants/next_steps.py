@@ -145,10 +145,10 @@ def _after_verdict(answer: Answer) -> Iterator[Step]:
 
 
 def _after_audit(answer: Answer) -> Iterator[Step]:
-    wasteful = [row for row in answer.document["rows"] if row["wasted_usd"]]
+    wasteful = [row for row in answer.document.get("rows", ()) if row["wasted_usd"]]
     for row in wasteful[:1]:
-        command = f"gpuproof audit {row['name']} --region {row['region']}"
-        yield Step(None, {}, "to see the largest waste in detail", command)
+        arguments = {"job": row["name"], "region": [row["region"]]}
+        yield Step("audit", arguments, "to see the largest waste in detail")
     if not wasteful:
         yield Step("cleanup", _given(answer, "region"), "to see what costs money now")
 

@@ -104,8 +104,8 @@ TOOLS = (
     Tool(
         "audit",
         "audit",
-        ("days", "since", "region", "by"),
-        "Only reads. `by` user, type, week or tag:KEY adds sums; CloudWatch bills $0.01 for 1,000 metrics, three for each host of a job.",
+        ("job", "days", "since", "region", "by"),
+        "Only reads. `job` shows one in detail; `by` user, type, week or tag:KEY adds sums; CloudWatch bills $0.01 for 1,000 metrics, three for each host of a job.",
     ),
     Tool(
         "cleanup",

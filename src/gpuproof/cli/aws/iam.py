@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 _USER_NOTE = "for users who start and view jobs: exactly the calls that GPUproof makes.\n{attach}"
 _CLEANUP_NOTE = "for users of `gpuproof cleanup` and `gpuproof cost`; without the statement CleanupDelete, it only reads.\n{attach}"
-_AUDIT_NOTE = "for users of `gpuproof audit`: exactly the calls that it makes, which only read.\n{attach}"
+_AUDIT_NOTE = (
+    "for users of `gpuproof audit`: exactly the calls that it makes, which only read; without the statement AuditCode, `gpuproof audit JOB` "
+    "reads no code in S3.\n{attach}"
+)
 _SETUP_NOTE = "for the person who runs `gpuproof setup`: it creates and removes roles, as an administrator may.\n{attach}"
 _ATTACH = (
     'aws iam attach-user-policy --user-name YOU --policy-arn "$(aws iam create-policy --policy-name {name} '
