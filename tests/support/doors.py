@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +76,38 @@ def attach(watched: Watched) -> str:
     return _outcome(report)
 
 
-DOORS: dict[str, Door] = {"run": run, "watch": watch, ATTACH: attach}
+def call(watched: Watched) -> str:
+    """`rt.watch()` as the first line of the program."""
+    report = watched.folder / "report.json"
+    first = f"import gpuproof.runtime as rt\nrt.watch(report={str(report)!r})\n"
+    program = watched.cli.write("watched.py", first + watched.source)
+    environment = {**os.environ, **watched.environment}
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    assert report.exists(), done.stderr
+    return _outcome(report)
+
+
+def block(watched: Watched) -> str:
+    """`with rt.watch():` around the program, as a part of another one."""
+    report = watched.folder / "report.json"
+    program = watched.cli.write(
+        "part.py",
+        f"import gpuproof.runtime as rt\nwith rt.watch(report={str(report)!r}, require_gpu=False):\n"
+        + textwrap.indent(watched.source, "    "),
+    )
+    environment = {**os.environ, **watched.environment}
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True)
+    assert report.exists(), done.stderr
+    return _outcome(report)
+
+
+DOORS: dict[str, Door] = {
+    "run": run,
+    "watch": watch,
+    ATTACH: attach,
+    "rt.watch()": call,
+    "with rt.watch()": block,
+}
 """By name; all of them read the GPUs at least once a second."""
 
 
