@@ -17,7 +17,7 @@ from gpuproof.account.audit.summary import AuditSum, check_grouping, headline, s
 from gpuproof.account.cleanup.iam_policy import lacks_permission
 from gpuproof.account.cleanup.inventory.scan import Scan
 from gpuproof.account.cleanup.resource import Kind, Unread
-from gpuproof.agent.verdict import PARTLY_USED
+from gpuproof.agent.verdict import PARTLY_USED, UNKNOWN
 from gpuproof.backends.display import Printed
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.names import reject_unknown_region
@@ -264,6 +264,8 @@ def _verdict(row: AuditRow) -> str:
     if found.outcome == PARTLY_USED:
         bound = "" if found.is_certain else "up to "
         return f"{found.outcome}: {bound}{found.idle} of {found.gpus} idle{running}"
+    if found.outcome == UNKNOWN and found.working and found.gpus:
+        return f"{found.outcome}: {found.working} to {found.gpus} of {found.gpus} worked{running}"
     return f"{found.outcome}{running}"
 
 

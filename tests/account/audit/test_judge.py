@@ -74,6 +74,8 @@ def test_the_thresholds_are_those_of_a_run(values: list[float], outcome: str) ->
         ([395.0] * 30, 8, PARTLY_USED, 4),
         ([95.0] * 30, 4, PARTLY_USED, 3),
         ([101.5] * 30, 4, PARTLY_USED, 3),  # a rounded sum
+        ([690.0] * 30, 8, UNKNOWN, 1),  # eight GPUs at 86 %, or seven at 99 %
+        ([370.0] * 30, 8, UNKNOWN, 4),
         ([250.0, 120.0] * 15, 8, UNKNOWN, 5),
         ([50.0] * 30, 4, UNKNOWN, 3),
     ],

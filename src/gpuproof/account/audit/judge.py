@@ -6,8 +6,9 @@ SageMaker publishes one value a minute for each host: the utilization of its GPU
 - how many worked at least: a sum of 250 % needs three GPUs;
 - never how many worked at most: a sum of 400 % may be four GPUs of eight, or eight that wait half of the time.
 
-So a host of whose GPUs some may have been idle is `partly used` only where the sum stays just below a multiple of 100 %, and `is_certain`
-is False: the number of idle GPUs is then an upper bound. A spinning kernel that does no work (`occupied` in a run) counts as work here.
+So a host of whose GPUs some may have been idle is `partly used` only where the sum stays just below a multiple of 100 % that half of its
+GPUs can have, and `is_certain` is False: the number of idle GPUs is then an upper bound. A spinning kernel that does no work (`occupied` in a
+run) counts as work here.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ A CUDA context takes 200 MiB at least, which is 0.25 % of 80 GB; a GPU that no p
 SEEN_ENOUGH = 0.9
 """A host that was idle for this share of the time counts as idle, whatever it did while no values arrived: as in a run."""
 
-SATURATED = 80.0
-"""Percent of k GPUs that the median of busy minutes must reach, while none exceeds 100 %, for `probably only k GPUs worked`."""
+UNSATURATED = 20.0
+"""Percent by which the median of busy minutes may be below k times 100 %, while none is above it, for `probably only k GPUs worked`.
+
+Only for at most half of the GPUs: eight GPUs that are busy for 85 % of the time look like seven that always are, and are far more
+common. Half of a host's GPUs could have done the work in any case.
+"""
 
 ROUNDING = 2.0
 """Percent by which a sum may exceed what its GPUs can have: rounded values, and periods that do not match."""
@@ -145,7 +150,8 @@ def probably_working(host: HostUsage) -> int | None:
     at_least = working_at_least(host)
     if host.gpus is None or at_least >= host.gpus:
         return host.gpus
-    return at_least if (host.typical or 0.0) >= SATURATED * at_least else None
+    is_saturated = (host.typical or 0.0) >= 100 * at_least - UNSATURATED
+    return at_least if is_saturated and 2 * at_least <= host.gpus else None
 
 
 def _of_working(
