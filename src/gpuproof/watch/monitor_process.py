@@ -25,6 +25,7 @@ from gpuproof.watch.group.host_job import HostJob, member_from_json
 from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
+from gpuproof.watch.usage import usage
 
 _CHUNK = 1 << 16
 
@@ -165,6 +166,10 @@ class _Server:
             return {}
         if request == "gpu_used":
             return {"used": self._job.gpu_used() if self._job is not None else None}
+        if request == "usage":
+            label = message.get("label")
+            measured = self._job if label is None else connection.parts[label].session
+            return {"gpus": usage(measured.telemetry()) if measured is not None else []}
         if request == "begin":
             part = self._part(message, [message["pid"]])
             connection.parts[message["label"]] = part

@@ -69,6 +69,10 @@ class WatchSession:
         """Whether a GPU has done work for the program so far; `None` if unknown."""
         return self._monitor.gpu_used()
 
+    def telemetry(self) -> Telemetry:
+        """What was measured so far."""
+        return self._monitor.telemetry()
+
     def so_far(self) -> Verdict:
         """The verdict so far."""
         self._settle_expectation()

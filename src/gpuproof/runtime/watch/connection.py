@@ -139,6 +139,19 @@ class Connection:
             self._client.begin(label, options.settings(None), dict(os.environ))
             return label
 
+    def begin_measuring(self) -> str:
+        """Begin to sample for `usage` in a process that is no member of a job; returns the label."""
+        return self.begin(WatchOptions(require_gpu=False))
+
+    def usage(self, label: str | None = None) -> list[dict[str, Any]]:
+        """What each GPU has done so far: `index`, `name`, `seconds` with readings, `busy_s` of those, and memory in bytes.
+
+        Args:
+            label: of a part; `None` for the job.
+        """
+        with self._lock:
+            return self._client.request({"do": "usage", "label": label})["gpus"]
+
     def end(self, label: str, options: WatchOptions) -> Judgement | None:
         """End a part; returns what the GPUs did meanwhile."""
         file = _absolute(options.report)

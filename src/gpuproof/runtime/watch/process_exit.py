@@ -6,7 +6,6 @@ returned, or an exception has left it.
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import contextlib
 import functools
@@ -58,16 +57,32 @@ class ProcessExit:
         return record
 
 
-def end_process(code: int) -> None:
-    """End this process with an exit code, in a handler of `atexit`: runs the other handlers before."""
-    run_handlers: Callable[[], None] = getattr(atexit, "_run_exitfuncs")  # noqa: B009 - a private name of all versions
-    with contextlib.suppress(Exception, SystemExit):
-        run_handlers()
-    for stream in (sys.stdout, sys.stderr):
-        # A closed pipe must not prevent the exit code.
-        with contextlib.suppress(Exception):
-            stream.flush()
-    os._exit(code)
+def replace_exit_code(code: int) -> None:
+    """Let this process, which is about to end, end with an exit code; all handlers run, and all files are flushed before.
+
+    After those, CPython first deletes some attributes of `sys`, of which one is for interactive interpreters only.
+    Source: `finalize_modules_delete_special` in https://github.com/python/cpython/blob/3.13/Python/pylifecycle.c
+    """
+    sys.ps2 = _Ending(code)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class _Ending:
+    """Ends the process when it is deleted."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self._exit = os._exit
+        self._flush_c: Callable[[None], int] | None = None
+        # Some interpreters are built without ctypes; libraries in C have buffers of their own.
+        with contextlib.suppress(ImportError, OSError, AttributeError):
+            import ctypes  # only at the end of a script that fails
+
+            self._flush_c = ctypes.CDLL(None).fflush
+
+    def __del__(self) -> None:
+        if self._flush_c is not None:
+            self._flush_c(None)
+        self._exit(self._code)
 
 
 def _number(code: Any) -> int:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import os
-import sys
-import threading
-from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Callable, TypeVar, overload
 
-from gpuproof.runtime.ranks import local_rank
 from gpuproof.runtime.watch.connection import Connection, Judgement, WatchOptions
-from gpuproof.runtime.watch.process_exit import ProcessExit, end_process
-from gpuproof.util.monitor_client import MonitorLost
-from gpuproof.util.watched import RUNTIME, VARIABLE, watched_by
+from gpuproof.runtime.watch.process_exit import ProcessExit, replace_exit_code
+from gpuproof.runtime.watch.shared_connection import (
+    connect,
+    current_connection,
+    is_interactive,
+    monitor_may_be_lost,
+    note,
+    print_text,
+)
+from gpuproof.runtime.watch.usage import GpuUsage, UsageMeter
 
 GPU_UNUSED_EXIT = 4
 """Exit code if the script ended well and a required GPU did no work; `gpuproof run` has the same."""
@@ -33,9 +35,11 @@ class Watch:
 
     def __init__(self, options: WatchOptions) -> None:
         self._options = options
+        self._pid = os.getpid()
         self._exit: ProcessExit | None = None
         self._is_whole_process = False
         self._labels: list[str | None] = []
+        self._meter = UsageMeter()
 
     def __enter__(self) -> Watch:
         if self._is_whole_process:
@@ -43,7 +47,7 @@ class Watch:
             self._release()
             self._labels.append(None)
             return self
-        connection = _connect(self._options)
+        connection = connect(self._options)
         self._labels.append(_begin(connection, self._options) if connection is not None else "")
         return self
 
@@ -53,7 +57,7 @@ class Watch:
         judgement = _end(self._labels.pop(), self._options)
         if judgement is None:
             return
-        _print(judgement.text)
+        print_text(judgement.text)
         if judgement.unused and kind is None:
             raise GpuUnused(judgement.reason)
 
@@ -62,9 +66,10 @@ class Watch:
         if self._is_whole_process:
             # The call that began to watch the process was meant for this function.
             self._release()
-            if _state.connection is not None:
-                with _monitor_may_be_lost():
-                    _state.connection.withdraw()
+            connection = current_connection()
+            if connection is not None:
+                with monitor_may_be_lost():
+                    connection.withdraw()
 
         @functools.wraps(function)
         def watched(*arguments: Any, **named: Any) -> Any:
@@ -73,16 +78,20 @@ class Watch:
 
         return watched  # pyright: ignore[reportReturnType]
 
+    def usage(self) -> tuple[GpuUsage, ...]:
+        """Utilization and memory of each GPU since the last call, for a progress bar or a logger; empty if nothing is measured."""
+        return self._meter.read()
+
     def start(self) -> None:
         """Watch from here to the end of the process; does nothing if it is watched already."""
-        connection = _connect(self._options)
+        connection = connect(self._options)
         if connection is None or connection.registered:
             return
-        with _monitor_may_be_lost():
+        with monitor_may_be_lost():
             connection.register(self._options)
             self._is_whole_process = True
-            if _is_interactive():
-                _note(
+            if is_interactive():
+                note(
                     "In a notebook or an interactive interpreter, rt.watch() reports when it ends. Use `with rt.watch():` "
                     "for a part of it, or %%gpu after %load_ext gpuproof for a cell."
                 )
@@ -97,16 +106,15 @@ class Watch:
             self._exit.stop()
 
     def _end_of_process(self) -> None:
-        if _state.process != os.getpid():
-            return
+        if os.getpid() != self._pid:
+            return  # a fork that ends as its parent would
         code = self._exit.code() if self._exit is not None else None
         judgement = _end(None, self._options, code)
         if judgement is None:
             return
-        _print(judgement.text)
+        print_text(judgement.text)
         if judgement.unused and self._exit is not None and code in (0, None):
-            atexit.unregister(self._end_of_process)
-            end_process(GPU_UNUSED_EXIT)
+            replace_exit_code(GPU_UNUSED_EXIT)
 
 
 @overload
@@ -159,43 +167,9 @@ def watch(
     return handle
 
 
-class _State:
-    """The one connection of this process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.connection: Connection | None = None
-        self.process: int | None = None
-        self.has_noted = False
-        self.is_fork = False
-
-
-_state = _State()
-
-
-def _connect(options: WatchOptions) -> Connection | None:
-    """The connection of this process; `None`, after a note, if something else watches it or there is no monitor process."""
-    with _state.lock:
-        if _state.connection is not None:
-            return _state.connection
-        watcher = watched_by(os.environ)
-        if watcher is not None or _is_worker():
-            if watcher is not None and not _is_worker():
-                _note(f"{watcher} watches this process already, so rt.watch() does nothing.", once=True)
-            return None
-        try:
-            _state.connection = Connection(options)
-        except MonitorLost as error:
-            _note(f"No verdict on the GPUs: {error}. The script is not affected.", once=True)
-            return None
-        _state.process = os.getpid()
-        os.environ[VARIABLE] = RUNTIME
-        return _state.connection
-
-
 def _begin(connection: Connection, options: WatchOptions) -> str | None:
     """Begin a block; `None` if it is the job, and an empty label if nothing can be measured."""
-    with _monitor_may_be_lost():
+    with monitor_may_be_lost():
         if connection.registered:
             return connection.begin(options)
         connection.register(options)
@@ -204,54 +178,9 @@ def _begin(connection: Connection, options: WatchOptions) -> str | None:
 
 
 def _end(label: str | None, options: WatchOptions, code: int | None = None) -> Judgement | None:
-    connection = _state.connection
+    connection = current_connection()
     if connection is None or label == "":
         return None
-    with _monitor_may_be_lost():
+    with monitor_may_be_lost():
         return connection.finish(code) if label is None else connection.end(label, options)
     return None
-
-
-@contextlib.contextmanager
-def _monitor_may_be_lost() -> Generator[None, None, None]:
-    try:
-        yield
-    except MonitorLost as error:
-        _note(f"No verdict on the GPUs: {error}. The script is not affected.", once=True)
-
-
-def _is_worker() -> bool:
-    """Whether a watched process, or one that could be, has started this process as a part of itself."""
-    multiprocessing = sys.modules.get("multiprocessing.process")
-    is_child = multiprocessing is not None and multiprocessing.parent_process() is not None
-    return is_child or _state.is_fork
-
-
-def _is_interactive() -> bool:
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
-
-
-def _note(text: str, once: bool = False) -> None:
-    if (once and _state.has_noted) or local_rank() not in (None, 0):
-        return
-    _state.has_noted = _state.has_noted or once
-    _print(f"gpuproof: {text}")
-
-
-def _print(text: str) -> None:
-    # Standard error may be closed, or of an encoding without these characters.
-    with contextlib.suppress(Exception):
-        print(text, file=sys.stderr, flush=True)
-
-
-def _forget() -> None:
-    """In a forked child: the parent's connection is not the child's."""
-    connection = _state.connection
-    if connection is not None:
-        connection.close()
-        _state.__init__()
-        _state.is_fork = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

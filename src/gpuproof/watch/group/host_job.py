@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Callable
 
+from gpuproof.gpu.telemetry import Telemetry
 from gpuproof.util.launcher import Member
 from gpuproof.watch.expected import VISIBLE
 from gpuproof.watch.group.publication import Publisher
@@ -71,6 +72,10 @@ class HostJob:
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the job so far; `None` if unknown."""
         return self._session.gpu_used() if self._session is not None else None
+
+    def telemetry(self) -> Telemetry:
+        """What was measured so far."""
+        return self._session.telemetry() if self._session is not None else Telemetry()
 
     def leave(self, pid: int, code: int | None, stopped_because: str | None = None) -> dict[str, Any]:
         """Count a process as ended.
