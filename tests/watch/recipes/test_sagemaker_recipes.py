@@ -119,6 +119,25 @@ def test_pipelines(recipes: Recipes, uses_gpu: bool) -> None:
     assert ("[gpu-unused] " in step.get("FailureReason", "")) is not uses_gpu
 
 
+UNCHANGED = {
+    "v2": ('entry_point="train.py",', 'entry_point="watch.sh",'),
+    "v3": ('entry_script="train.py",', 'command="python gpuproof-agent.pyz watch -- python train.py",'),
+}
+"""For each SDK the line before the change, and after it."""
+
+
+@both
+@pytest.mark.parametrize("sdk", ["v2", "v3"])
+def test_the_line_in_the_script(recipes: Recipes, sdk: str, uses_gpu: bool) -> None:
+    recipes.write_script(uses_gpu=uses_gpu, before=recipes.block("A line in the script", "python"))
+    unchanged, replaced = UNCHANGED[sdk]
+    code = recipes.block(f"SageMaker SDK {sdk}", "python")
+    assert replaced in code
+    done = recipes.run_python(code.replace(replaced, unchanged), f"sagemaker-{sdk}")
+    assert (done.returncode == 0) is uses_gpu, done.stderr
+    recipes.check(uses_gpu=uses_gpu, exit_code=1 if sdk == "v2" else 4)
+
+
 def steps_of_newest_execution(aws: Account) -> list[dict[str, Any]]:
     client = aws.client("sagemaker")
     newest = client.list_pipeline_executions(PipelineName="digits")["PipelineExecutionSummaries"][0]
