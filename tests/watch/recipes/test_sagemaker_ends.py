@@ -30,7 +30,9 @@ def test_the_toolkit_still_finds_the_error_of_a_script(recipes: Recipes) -> None
     recipes.run_python(recipes.block("SageMaker SDK v2", "python"), "sagemaker-v2")
     reason = recipes.job()["FailureReason"]
     assert reason.startswith("AlgorithmError: ExecuteUserScriptError:")
-    assert "ValueError: no data" in reason
+    # The toolkit reads in pieces, and may break a line.
+    assert "ValueError" in reason
+    assert "no data" in reason
     assert "gpu-unused" not in reason
     assert json.loads(recipes.report())["exit_code"] == 1
 
