@@ -31,6 +31,16 @@ def test_the_dockerfile_lines_are_the_only_output(
     assert "--model-dir" in done.stdout
 
 
+def test_with_watch_the_image_watches_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["agent", "--watch", "-o", str(tmp_path / "agent.pyz")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "COPY agent.pyz /opt/gpuproof-agent.pyz",
+        'ENTRYPOINT ["python3", "/opt/gpuproof-agent.pyz", "watch", "--"]',
+    ]
+
+
 def test_the_file_can_go_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "new" / "agent.pyz"
     assert main(["agent", "-o", str(target), "--format", "json"]) == 0

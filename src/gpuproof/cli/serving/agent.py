@@ -1,7 +1,7 @@
 """Write the agent file, with which any image that has Python 3.9 and your framework serves models as SageMaker expects.
 
-Standard output has the lines for the Dockerfile: gpuproof agent >> Dockerfile. Build the agent file again after an
-upgrade of GPUproof.
+Standard output has the lines for the Dockerfile: gpuproof agent >> Dockerfile. With --watch, they are those of an image whose
+command is watched, and its GPUs judged. Build the agent file again after an upgrade of GPUproof.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLACE = f"/opt/{_NAME}"
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof agent` to the command line."""
     parser = add_command(
-        commands, "agent", "write the agent file, which serves models in a container", __doc__
+        commands, "agent", "write the agent file, which serves models or watches a command in a container", __doc__
     )
     parser.add_argument(
         "-o",
@@ -36,6 +36,11 @@ def add_parser(commands: Subparsers) -> None:
         default=Path(_NAME),
         metavar="FILE",
         help=f"the file to write (default: {_NAME})",
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="print the lines of an image whose command is watched: gpuproof watch",
     )
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -55,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{output} cannot be written: {error.strerror}.", remedy="Use another -o FILE."
         ) from error
-    lines = dockerfile_lines(output)
+    lines = dockerfile_lines(output, watch=arguments.watch)
     size = output.stat().st_size
     if arguments.format == "json":
         digest = hashlib.sha256(output.read_bytes()).hexdigest()
@@ -67,14 +72,16 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def dockerfile_lines(file: Path) -> list[str]:
-    """The lines that put the agent file into an image and serve `/opt/ml/model`.
+def dockerfile_lines(file: Path, *, watch: bool = False) -> list[str]:
+    """The lines that put the agent file into an image and serve `/opt/ml/model`, or watch the image's command.
 
     Args:
         file: the agent file; relative to the build context, unless it is an absolute path.
     """
+    # Images without a framework of their own, such as nvidia/cuda, have no `python`.
+    entry = ["python3", _PLACE, "watch", "--"] if watch else ["python", _PLACE, "serve"]
     source = file.name if file.is_absolute() else file.as_posix()
     return [
         f"COPY {json.dumps([source, _PLACE])}" if " " in source else f"COPY {source} {_PLACE}",
-        f"ENTRYPOINT {json.dumps(['python', _PLACE, 'serve'])}",
+        f"ENTRYPOINT {json.dumps(entry)}",
     ]
