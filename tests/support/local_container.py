@@ -16,7 +16,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "shm")
 # Builds the root folder and becomes the command, as process 1.
 _ENTER = """
 import json, os, subprocess, sys
-root, mounts, folder, command = json.loads(sys.argv[1])
+root, mounts, devices, folder, command = json.loads(sys.argv[1])
 def mount(*words):
     subprocess.run(["mount", *words], check=True)
 def bind(source, target):
@@ -36,7 +36,7 @@ for name in os.listdir("/"):
         mount("--rbind", "/" + name, root + "/" + name)
 os.mkdir(root + "/proc")
 mount("-t", "proc", "proc", root + "/proc")
-for name in %r:
+for name in devices:
     if os.path.exists("/dev/" + name):
         bind("/dev/" + name, "/dev/" + name)
 for target, source in mounts.items():
@@ -44,7 +44,7 @@ for target, source in mounts.items():
 os.chroot(root)
 os.chdir(folder)
 os.execvpe(command[0], command, os.environ)
-""" % (_DEVICES,)
+"""
 
 
 def skip_without_namespaces() -> None:
@@ -69,7 +69,7 @@ def start_container(
         folder: the working folder.
     """
     shown = {target: str(source) for target, source in mounts.items()}
-    parameters = json.dumps([str(root), shown, str(folder), list(command)])
+    parameters = json.dumps([str(root), shown, _DEVICES, str(folder), list(command)])
     return subprocess.Popen(
         [*_prefix(), sys.executable, "-c", _ENTER, parameters],
         env=dict(environment),
