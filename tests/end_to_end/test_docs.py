@@ -150,7 +150,9 @@ def test_python_blocks_run(sandbox: CliSandbox, block: str) -> None:
         assert "Completed no-gpu-expected" in done.stdout
 
 
-CI_PAGES = "".join((ROOT / "docs" / name).read_text() for name in ("check.md", "compare.md", "watch-images.md"))
+CI_PAGES = "".join(
+    (ROOT / "docs" / name).read_text() for name in ("check.md", "compare.md", "watch-images.md")
+)
 """Their YAML is for CI services, of which `tests/check/test_integrations.py` runs what they call, and for Kubernetes, which
 `tests/watch/test_image_recipes.py` runs."""
 

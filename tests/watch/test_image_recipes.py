@@ -88,9 +88,7 @@ class Images:
     def start(self, argv: Sequence[str], mounts: Mapping[str, Path]) -> subprocess.Popen[str]:
         root = self.folder / f"root-{len(self.processes)}"
         root.mkdir()
-        process = start_container(
-            argv, root, mounts=mounts, folder=self.work, environment=self.environment
-        )
+        process = start_container(argv, root, mounts=mounts, folder=self.work, environment=self.environment)
         self.processes.append(process)
         return process
 

@@ -62,7 +62,9 @@ COMMANDS = {
         "endpoints.deploy", "deploy a model to a SageMaker endpoint, and prove that it is on the GPU"
     ),
     "delete": Command("endpoints.delete", "delete endpoints with everything that belongs to them"),
-    "agent": Command("serving.agent", "write the agent file, which serves models or watches a command in a container"),
+    "agent": Command(
+        "serving.agent", "write the agent file, which serves models or watches a command in a container"
+    ),
     "predict": Command(
         "endpoints.predict", "send data to an endpoint or a local server, and print the response"
     ),

@@ -31,9 +31,7 @@ def test_the_dockerfile_lines_are_the_only_output(
     assert "--model-dir" in done.stdout
 
 
-def test_with_watch_the_image_watches_its_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_watch_the_image_watches_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["agent", "--watch", "-o", str(tmp_path / "agent.pyz")]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "COPY agent.pyz /opt/gpuproof-agent.pyz",

@@ -27,7 +27,10 @@ _PLACE = f"/opt/{_NAME}"
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof agent` to the command line."""
     parser = add_command(
-        commands, "agent", "write the agent file, which serves models or watches a command in a container", __doc__
+        commands,
+        "agent",
+        "write the agent file, which serves models or watches a command in a container",
+        __doc__,
     )
     parser.add_argument(
         "-o",
