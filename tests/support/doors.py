@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+from gpuproof.agent.verdict import CPU_ONLY
 from support.aws_emulator import running_emulator
 from support.cli_sandbox import CliSandbox
 from support.emulator_jobs import Account
+from support.notebook_kernel import notebook_kernel
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Watched:
 
 Door = Callable[[Watched], str]
 ATTACH = "--pid"
+_ONE_LINE = "GPUproof: no usable GPU: the NVIDIA driver is not installed."
+"""What a notebook shows in place of a report with the verdict `cpu-only` for this reason."""
 
 
 def run(watched: Watched) -> str:
@@ -101,12 +105,27 @@ def block(watched: Watched) -> str:
     return _outcome(report)
 
 
+def cell(watched: Watched) -> str:
+    """`%%gpu` above the program, in a cell of a real kernel."""
+    folder = watched.folder / "notebook"
+    folder.mkdir()
+    with notebook_kernel(folder, watched.environment) as kernel:
+        kernel.run("%load_ext gpuproof")
+        (shown,) = kernel.run(f"%%gpu\n{watched.source}").shown()
+    if shown.startswith(_ONE_LINE):
+        return CPU_ONLY
+    label, outcome = shown.partition(":")[0].split(maxsplit=1)
+    assert label == "verdict", shown
+    return outcome
+
+
 DOORS: dict[str, Door] = {
     "run": run,
     "watch": watch,
     ATTACH: attach,
     "rt.watch()": call,
     "with rt.watch()": block,
+    "%%gpu": cell,
 }
 """By name; all of them read the GPUs at least once a second."""
 
