@@ -48,7 +48,9 @@ class Member:
 
     @property
     def has_peers(self) -> bool:
-        """Whether there are, or may be, other processes of the job."""
+        """Whether there are, or may be, other processes of the job that share its verdict."""
+        if self.launcher == SAGEMAKER:
+            return False  # one process on each host, which has a verdict and an exit code of its own
         return self.size != 1 or (self.hosts or 1) > 1
 
     @property

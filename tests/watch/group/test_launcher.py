@@ -102,7 +102,9 @@ def test_a_host_of_a_sagemaker_job(tmp_path: Path):
     hosts = ["algo-1", "algo-2"]
     (config / "resourceconfig.json").write_text(json.dumps({"current_host": "algo-2", "hosts": hosts}))
     container = {"SAGEMAKER_BASE_DIR": str(tmp_path), "TRAINING_JOB_NAME": "digits"}
-    assert find_member(container) == Member("sagemaker-digits", "algo-2", "SageMaker", 1, 2, 2, tuple(hosts))
+    member = find_member(container)
+    assert member == Member("sagemaker-digits", "algo-2", "SageMaker", 1, 2, 2, tuple(hosts))
+    assert not member.has_peers
     worker = find_member({**container, **TORCHRUN})
     assert worker is not None
     assert worker.launcher == "torchrun"

@@ -169,8 +169,10 @@ def test_each_host_of_a_job_has_a_report(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=False)
     recipes.upload_source()
     code = recipes.block("boto3", "python").replace("digits-1", recipes.aws.name())
+    code = code.replace('"watch", "--",', '"watch", "--stall-timeout", "1h", "--",')
     assert recipes.run_python(code.replace('"InstanceCount": 1', '"InstanceCount": 2')).returncode == 0
     assert "exit code: 4, host: algo-" in recipes.job()["FailureReason"]
     reports = [json.loads(recipes.report(host)) for host in ("algo-1", "algo-2")]
     assert [report["host"] for report in reports] == ["algo-1", "algo-2"]
+    assert {report["hosts"] for report in reports} == {2}
     assert {report["instance"]["type"] for report in reports} == {"ml.g5.xlarge"}
