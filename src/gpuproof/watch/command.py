@@ -200,8 +200,8 @@ class _Watch:
 
     def _handle(self, event: Event) -> None:
         self._print(event.text)
+        self._notes.append(event.text)
         if not event.stop:
-            self._notes.append(event.text)
             return
         self._stopped_because = event.stop
         self._launch.send(signal.SIGTERM)

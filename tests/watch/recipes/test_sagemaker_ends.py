@@ -51,6 +51,23 @@ def test_a_stopped_job_has_its_report(recipes: Recipes) -> None:
     assert json.loads(recipes.report())["signal"] == 15
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--if-unused", "stop", "--grace", "3s"], "[gpu-unused] No process of the job opened a GPU."),
+        (["--stall-timeout", "3s"], "(--stall-timeout): the command is ended"),
+    ],
+)
+def test_a_job_that_is_ended_fails_with_the_reason(recipes: Recipes, options: list[str], reason: str) -> None:
+    recipes.write_script(uses_gpu=False)
+    (recipes.source / "train.py").write_text(ENDLESS)
+    code = recipes.block("boto3", "python")
+    words = ", ".join(f'"{word}"' for word in ["watch", *options, "--"])
+    start_with_boto3(recipes, code.replace('"watch", "--",', f"{words},"))
+    assert reason in recipes.job()["FailureReason"]
+    assert json.loads(recipes.report())["stopped_because"] is not None
+
+
 def test_the_hosts_of_a_job_bring_their_verdicts_together(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=False)
     aws = recipes.aws
