@@ -151,10 +151,11 @@ def test_python_blocks_run(sandbox: CliSandbox, block: str) -> None:
 
 
 CI_PAGES = "".join(
-    (ROOT / "docs" / name).read_text() for name in ("check.md", "compare.md", "watch-images.md")
+    (ROOT / "docs" / name).read_text()
+    for name in ("check.md", "compare.md", "watch-images.md", "watch-clusters.md")
 )
 """Their YAML is for CI services, of which `tests/check/test_integrations.py` runs what they call, and for Kubernetes, which
-`tests/watch/test_image_recipes.py` runs."""
+`tests/watch/test_image_recipes.py` and `tests/watch/group/test_cluster_docs.py` run."""
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("yaml") if block not in CI_PAGES])

