@@ -81,6 +81,7 @@ class Monitor:
         environment: the script's variables.
         left_out: processes among them that are not the script's.
         age_s: seconds for which the script was running already; `None` if it starts later.
+        settles: whether only a part of the script is watched, and work of the part before may still show in the first second.
         show: receives a summary of the newest sample, once a second.
         on_sample: receives each sample, with the GPUs of this host.
     """
@@ -95,6 +96,7 @@ class Monitor:
         *,
         left_out: Iterable[int] = (),
         age_s: float | None = None,
+        settles: bool = False,
     ) -> None:
         self._settings = settings
         self._show = show
@@ -110,6 +112,7 @@ class Monitor:
             left_out=left_out,
             visible_devices=environment.get("CUDA_VISIBLE_DEVICES"),
             age_s=age_s,
+            settles=settles,
         )
 
     def set_roots(self, roots: Iterable[int]) -> None:

@@ -15,6 +15,8 @@ MIN_MEMORY_GROWTH = 64 * MIB
 TOO_EARLY_FOR_CUDA_S = 1.0
 """Seconds after its start in which a script cannot have a CUDA context yet: importing torch takes longer. Opening NVML may
 take seconds itself if the driver's persistence mode is off."""
+SETTLE_S = 1.0
+"""NVML's utilization is a mean over a sample period of up to a second. Source: NVML, nvmlUtilization_t."""
 DESKTOP_UTILIZATION = 15
 """Percent that a desktop takes of a GPU without a game or a video: what is above it is work of another kind."""
 _UNSHARED = 0.9
@@ -32,6 +34,8 @@ class Aggregator:
         cpu_count: how many cores the job may use.
         first_step_s: the first resolution of the series over time.
         age_s: seconds for which the job was running before the first sample, and may have been using a GPU.
+        settles: whether this is a part of a job, and the part before it may still show: the first second of a GPU that was
+            busy at the first sample is not counted.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Aggregator:
         cpu_count: int = 1,
         first_step_s: float = 1.0,
         age_s: float = 0.0,
+        settles: bool = False,
     ) -> None:
         self._start = Telemetry(
             nvml=nvml,
@@ -54,7 +59,7 @@ class Aggregator:
             pids_comparable=pids_comparable,
             visible_devices=visible_devices,
         )
-        self._gpus = [_GpuAggregator(info, first_step_s, age_s) for info in gpus]
+        self._gpus = [_GpuAggregator(info, first_step_s, age_s, settles) for info in gpus]
         self._waiting = _WaitingAggregator(cpu_count)
         self._tree: ProcessTelemetry | None = None
         self._tree_before: TreeReading | None = None
@@ -129,8 +134,9 @@ def idle_memory(*, driver_left_out: bool) -> int:
 class _GpuAggregator:
     """Totals of one GPU."""
 
-    def __init__(self, info: GpuInfo, first_step_s: float, age_s: float) -> None:
+    def __init__(self, info: GpuInfo, first_step_s: float, age_s: float, settles: bool) -> None:
         self._sum = GpuTelemetry(info)
+        self._settles = settles
         self._age_s = age_s
         self._own = GpuStats(first_step_s)
         self._device = GpuStats(first_step_s)
@@ -189,8 +195,14 @@ class _GpuAggregator:
         self.own_seen = self.own_seen or bool(own)
         self.own_now = bool(own)
         self.in_use = bool(listed) or self._memory_taken(reading)
-        self.utilization_now = reading.utilization
         self._own_pids = own
+        self._settles = self._settles and t <= SETTLE_S and bool(reading.utilization)
+        if self._settles:
+            self.utilization_now = None
+            for stats in (self._device, self._above_baseline, self._own):
+                stats.skip(dt)
+            return
+        self.utilization_now = reading.utilization
         self._device.add(
             t,
             dt,

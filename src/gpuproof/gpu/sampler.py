@@ -49,6 +49,7 @@ class Sampler:
         open_dcgm: finds the performance counters of GPUs for which NVML has none.
         age_s: seconds for which the job was running already; `None` if it starts later. Of a running job, the first sample shows
             what it may have been using before, and its orphans, which this process cannot adopt, stay in its trees.
+        settles: see `Aggregator`.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Sampler:
         wait: Callable[[float], object] | None = None,
         open_dcgm: Callable[[], Dcgm | None] = open_dcgm,
         age_s: float | None = None,
+        settles: bool = False,
     ) -> None:
         self._tree = ProcessTree(roots, left_out=left_out, keep_orphans=age_s is not None)
         self._age_s = age_s or 0.0
+        self._settles = settles
         self._on_sample = on_sample
         self._interval = interval_s
         self._visible_devices = visible_devices
@@ -174,6 +177,7 @@ class Sampler:
             cpu_count=cpu_count(),
             first_step_s=self._interval / 4,
             age_s=self._age_s,
+            settles=self._settles,
         )
         with self._lock:
             self._aggregator = aggregator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gpuproof.agent.verdict import (
     CPU_ONLY,
@@ -16,6 +17,7 @@ from gpuproof.agent.verdict import (
     GpuVerdict,
     Verdict,
 )
+from gpuproof.gpu.aggregate import SETTLE_S
 from gpuproof.notebook.plot import gpu_plot, legend
 from gpuproof.terminal.gpu_table import memory_text
 from gpuproof.terminal.verdict import paragraphs_and_table, render
@@ -34,6 +36,8 @@ _COLOURS = {
 _OTHER_COLOUR = "#808080"
 SHORTEST_MEASURED_S = 1.0
 """NVML's utilization is a mean of up to a second (nvmlUtilization_t), which for a shorter cell is that of other cells too."""
+_LEAST_COUNTED_S = 0.5
+"""Of a GPU that was still busy with the cell before, the first second does not count."""
 _MOST_PLOTS = 8
 """More GPUs are shown when the list is opened."""
 _FOLDED = ("steps", "throughput", "energy", "mfu", "processes")
@@ -97,7 +101,7 @@ class CellReport:
         """What is said instead of a verdict; `None` if there is one."""
         if not self.has_gpus:
             return _absence(self.report)
-        if self.report.seconds < SHORTEST_MEASURED_S:
+        if self.report.seconds < SHORTEST_MEASURED_S or _counted_s(self.report) < _LEAST_COUNTED_S:
             return (
                 f"this cell took {format_seconds(self.report.seconds)}, too short to measure: "
                 "the driver averages over up to a second."
@@ -112,6 +116,16 @@ def _absence(report: WatchReport) -> str:
     """What is missing on a machine without a GPU, and nothing about the cell."""
     reason = str(report.verdict.get("reason")).partition(". ")[0].rstrip(".")
     return f"{reason[:1].lower()}{reason[1:]}."
+
+
+def _counted_s(report: WatchReport) -> float:
+    """How long the GPUs were measured, after what did not count at the beginning."""
+    skipped = [
+        (gpu.get("series") or {}).get("step_s", 0.0)
+        * sum(1 for _ in takewhile(lambda value: value is None, (gpu.get("series") or {}).get("values", ())))
+        for gpu in report.verdict.get("gpus") or ()
+    ]
+    return report.seconds - max((seconds for seconds in skipped if seconds <= SETTLE_S), default=0.0)
 
 
 def _headline(text: str, outcome: str) -> str:

@@ -17,10 +17,11 @@ from contextlib import suppress
 from typing import Any, Callable, Protocol
 
 from gpuproof.notebook.cell_report import CellReport
-from gpuproof.notebook.kernels import command_line, connection_file, find_kernels, runtime_folders
+from gpuproof.notebook.kernels import connection_file, find_kernels, runtime_folders
 from gpuproof.notebook.machine_report import MachineReport
 from gpuproof.util.monitor_client import MonitorClient, MonitorLost
 from gpuproof.watch.gpu_state import GpuMachine
+from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.settings import WatchSettings
 
@@ -206,7 +207,8 @@ class GpuExtension:
             self.disconnect()
             raise
         holders = {holder.pid for gpu in machine.gpus for holder in gpu.holders or ()}
-        own = connection_file(command_line(os.getpid()))
+        facts = read_facts(os.getpid())
+        own = connection_file(facts.command) if facts is not None else None
         return machine, find_kernels(holders, os.getpid(), runtime_folders(own, os.environ))
 
     def _connected(self) -> MonitorClient:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.agent.idle.jupyter_activity import JupyterServer, server_at
+from gpuproof.watch.process_facts import ProcessFacts, read_facts
 from gpuproof.watch.report import read_environment
 
 _CONNECTION_FILE = re.compile(r"kernel-(?P<id>[^/\\]+)\.json$")
@@ -77,36 +77,23 @@ def connection_file(arguments: Sequence[str]) -> str | None:
     return next((word.rpartition("=")[2] for word in arguments if _CONNECTION_FILE.search(word)), None)
 
 
-def command_line(pid: int) -> tuple[str, ...]:
-    """The command line of a process; empty if it is not visible here."""
-    try:
-        words = (Path("/proc") / str(pid) / "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ()
-    return tuple(os.fsdecode(word) for word in words if word)
-
-
 def _kernel_above(pid: int, own_pid: int) -> Kernel | None:
     for process in _with_parents(pid):
-        file = connection_file(command_line(process))
+        file = connection_file(process.command)
         if file is not None and (match := _CONNECTION_FILE.search(file)) is not None:
-            return Kernel(match["id"], process)
-        if process == own_pid:
-            return Kernel(None, process)
+            return Kernel(match["id"], process.pid)
+        if process.pid == own_pid:
+            return Kernel(None, process.pid)
     return None
 
 
-def _with_parents(pid: int) -> Iterator[int]:
+def _with_parents(pid: int) -> Iterator[ProcessFacts]:
     for _ in range(_MOST_PARENTS):
-        if pid <= 1:
+        facts = read_facts(pid) if pid > 1 else None
+        if facts is None:
             return
-        yield pid
-        try:
-            stat = (Path("/proc") / str(pid) / "stat").read_text(errors="replace")
-        except OSError:
-            return
-        # The name in parentheses may contain blanks: proc_pid_stat(5).
-        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+        yield facts
+        pid = facts.parent
 
 
 def _notebooks(folders: Sequence[Path]) -> dict[str, str]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuInfo, Nvml, NvmlUnavailable, library_present
-
-_LONGEST_COMMAND = 400
-"""Bytes of a command line that are read."""
+from gpuproof.watch.process_facts import read_facts
 
 
 @dataclass(frozen=True)
@@ -21,13 +17,13 @@ class GpuHolder:
         pid: as NVML numbers it, which in a container may be the host's number.
         memory: bytes; `None` if unknown.
         command: its command line; empty if the process is not visible here.
-        user: number of its user; `None` if it is not visible here.
+        user: as whom it runs; `None` if the process is not visible here.
     """
 
     pid: int
     memory: int | None = None
     command: tuple[str, ...] = ()
-    user: int | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,15 +104,8 @@ def _read(nvml: Nvml, info: GpuInfo) -> GpuState:
 
 
 def _holder(pid: int, memory: int | None) -> GpuHolder:
-    try:
-        folder = Path("/proc") / str(pid)
-        with (folder / "cmdline").open("rb") as file:
-            words = file.read(_LONGEST_COMMAND).split(b"\0")
-        return GpuHolder(
-            pid, memory, tuple(os.fsdecode(word) for word in words if word), folder.stat().st_uid
-        )
-    except OSError:
-        return GpuHolder(pid, memory)
+    facts = read_facts(pid)
+    return GpuHolder(pid, memory) if facts is None else GpuHolder(pid, memory, facts.command, facts.user)
 
 
 def _state_from(document: dict[str, Any]) -> GpuState:

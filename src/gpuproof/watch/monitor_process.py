@@ -22,6 +22,7 @@ from gpuproof.util.atomic import write_json
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.gpu_state import read_gpu_machine
 from gpuproof.watch.group.host_job import HostJob, member_from_json
+from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
@@ -171,7 +172,7 @@ class _Server:
             measured = self._job if label is None else connection.parts[label].session
             return {"gpus": usage(measured.telemetry()) if measured is not None else []}
         if request == "begin":
-            part = self._part(message, [message["pid"]])
+            part = self._part(message, message["pid"])
             connection.parts[message["label"]] = part
             return {}
         if request == "end":
@@ -181,10 +182,17 @@ class _Server:
             return {"machine": read_gpu_machine().to_json()}
         return {"error": f"unknown request {request}"}
 
-    def _part(self, message: Mapping[str, Any], roots: list[int]) -> Part:
+    def _part(self, message: Mapping[str, Any], pid: int) -> Part:
         settings = WatchSettings.from_json(message["settings"])
+        facts = read_facts(pid)
         session = WatchSession(
-            settings, roots, message["environment"], left_out=[os.getpid()], python=sys.executable
+            settings,
+            pid,
+            message["environment"],
+            left_out=[os.getpid()],
+            python=sys.executable,
+            age_s=facts.age if facts is not None else 0.0,
+            settles=True,
         )
         session.read_first()
         session.start()

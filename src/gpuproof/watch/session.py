@@ -24,6 +24,7 @@ class WatchSession:
         show: receives a summary of each sample, likewise.
         python: the program's interpreter; empty if it has none, or if it is unknown.
         age_s: seconds for which the program was running already; `None` if it starts later.
+        settles: whether only a part of it is watched, and work of the part before may still show in the first second.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class WatchSession:
         show: Callable[[dict[str, Any]], None] | None = None,
         python: str = "",
         age_s: float | None = None,
+        settles: bool = False,
     ) -> None:
         self._settings = settings
         self._environment = environment
@@ -44,7 +46,14 @@ class WatchSession:
         self._memory = MemorySeries()
         self._observer = on_sample
         self._monitor = Monitor(
-            known, roots, environment, show, self._on_sample, left_out=left_out, age_s=age_s
+            known,
+            roots,
+            environment,
+            show,
+            self._on_sample,
+            left_out=left_out,
+            age_s=age_s,
+            settles=settles,
         )
 
     def read_first(self) -> None:
