@@ -31,7 +31,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PROGRAMS = PROJECT / "bench" / "activity"
 RESULTS = PROJECT / "bench" / "results"
 VERSION = 1
-SECONDS = 480.0
+SECONDS = 600.0
 _NO_GPU = 3
 _SITE = "GPUPROOF_ACTIVITY_SITE"
 """Names the folder with the installed wheels, in the process that has them on its path."""

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from gpuproof.agent.verdict import CPU_ONLY
-from support.aws_emulator import running_emulator
 from support.cli_sandbox import CliSandbox
-from support.emulator_jobs import Account
-from support.notebook_kernel import notebook_kernel
+
+if TYPE_CHECKING:
+    from support.emulator_jobs import Account
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Watched:
 
 
 Door = Callable[[Watched], str]
-ATTACH = "--pid"
+ATTACH, CELL = "--pid", "%%gpu"
 _ONE_LINE = "GPUproof: no usable GPU: the NVIDIA driver is not installed."
 """What a notebook shows in place of a report with the verdict `cpu-only` for this reason."""
 
@@ -107,6 +108,8 @@ def block(watched: Watched) -> str:
 
 def cell(watched: Watched) -> str:
     """`%%gpu` above the program, in a cell of a real kernel."""
+    from support.notebook_kernel import notebook_kernel  # a machine with a GPU may lack Jupyter
+
     folder = watched.folder / "notebook"
     folder.mkdir()
     with notebook_kernel(folder, watched.environment) as kernel:
@@ -125,7 +128,7 @@ DOORS: dict[str, Door] = {
     ATTACH: attach,
     "rt.watch()": call,
     "with rt.watch()": block,
-    "%%gpu": cell,
+    CELL: cell,
 }
 """By name; all of them read the GPUs at least once a second."""
 
@@ -146,6 +149,9 @@ def audit(watched: Watched) -> tuple[str, str]:
 
 @contextmanager
 def _account(folder: Path) -> Iterator[Account]:
+    from support.aws_emulator import running_emulator  # a machine with a GPU may lack what the emulator needs
+    from support.emulator_jobs import Account
+
     with running_emulator(folder) as emulator:
         name = f"d-{secrets.token_hex(4)}"
         yield Account(emulator, emulator.bucket(name), name)
