@@ -100,3 +100,11 @@ def test_metrics_without_a_value_in_the_last_two_weeks_are_not_listed(aws: Accou
 def test_more_than_500_metrics_in_one_request_are_refused(aws: Account) -> None:
     with pytest.raises(ClientError, match="500"):
         values(aws.client("cloudwatch"), 1, *(query("x", number=number) for number in range(501)))
+
+
+def test_a_request_for_more_values_than_the_quota_of_a_second_is_throttled(aws: Account) -> None:
+    cloudwatch = aws.client("cloudwatch")
+    # 20 metrics of 14 days by the minute are 403,200 values, by their time: there are none.
+    with pytest.raises(ClientError, match="Throttling"):
+        values(cloudwatch, 14, *(query("x", number=number) for number in range(20)))
+    assert len(values(cloudwatch, 14, *(query("x", number=number) for number in range(19)))) == 19

@@ -140,6 +140,20 @@ def test_csv_has_a_line_for_each_row(account: EmulatedAccount, cli: CliSandbox) 
     assert [(row["name"], row["verdict"]) for row in table] == [("cpu", "cpu-only")]
 
 
+def test_jobs_of_two_weeks_are_read_within_the_quota_of_cloudwatch(
+    account: EmulatedAccount, cli: CliSandbox
+) -> None:
+    for day in range(1, 15):
+        for number in range(3):
+            name = f"job-{day}-{number}"
+            ago = ended_training(account, name, hours_ago=24 * day + 3 * number)
+            publish_host(account, name, [90.0] * 30, ago=ago)
+    found = rows(audit(cli, *ONE))
+    assert len(found) == 42
+    assert {row["verdict"] for row in found.values()} == {"used"}
+    assert account.requests("GetMetricData") < 10
+
+
 def test_nothing_is_changed_and_all_regions_are_read_by_default(
     account: EmulatedAccount, cli: CliSandbox
 ) -> None:

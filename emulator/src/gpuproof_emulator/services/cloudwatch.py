@@ -1,10 +1,12 @@
-"""`GetMetricData` and `ListMetrics`: moto's, with CloudWatch's retention, and in a time that grows with the data and not with its square.
+"""`GetMetricData` and `ListMetrics`: moto's, with CloudWatch's retention and its quota of values, and in a time that grows with the data and not with its square.
 
 CloudWatch keeps values by the minute for 15 days, by 5 minutes for 63 days and by the hour for 455 days, and lists metrics that had a value
-in the last two weeks. Moto keeps all, and compares every value with every period of every query, and every other value.
+in the last two weeks. It estimates the values of a request from its time and periods, and throttles one that exceeds the quota of a
+second, which no repetition changes. Moto keeps all, and compares every value with every period of every query, and every other value.
 
 Sources: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html,
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_ListMetrics.html
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_ListMetrics.html,
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ _DAY = 86_400.0
 _KEPT = ((60, 15 * _DAY), (300, 63 * _DAY), (3600, 455 * _DAY))
 _LISTED_S = 14 * _DAY
 _QUERIES = 500
+_RECENT_S = 3 * 3600.0
+_QUOTA_OF_RECENT, _QUOTA = 180_000, 396_000
+"""Values a second, if the time begins in the last three hours, and before."""
+
 _STATISTICS = frozenset({"Average", "Maximum", "Minimum", "SampleCount", "Sum"})
 
 _Key = tuple[str, str, frozenset[tuple[str, str]]]
@@ -52,6 +58,7 @@ def _install() -> None:
     ) -> list[dict[str, Any]]:
         if len(queries) > _QUERIES:
             raise AwsError("ValidationError", f"At most {_QUERIES} MetricDataQueries are allowed.")
+        _check_quota(queries, _seconds(start_time), _seconds(end_time))
         if not all(_is_simple(query) for query in queries) or start_time >= end_time:
             return original(self, queries, start_time, end_time, scan_by)
         return _metric_data(
@@ -76,6 +83,14 @@ def _install() -> None:
 
     CloudWatchBackend.get_metric_data = get_metric_data
     CloudWatchBackend.get_filtered_metrics = get_filtered_metrics
+
+
+def _check_quota(queries: Iterable[Mapping[str, Any]], start: float, end: float) -> None:
+    """Raise AwsError for a request whose estimated values exceed the quota of a second."""
+    periods = [int(query["MetricStat"]["Period"]) for query in queries if "MetricStat" in query]
+    estimate = sum(max(0.0, end - start) / period for period in periods if period > 0)
+    if estimate > (_QUOTA_OF_RECENT if time.time() - start <= _RECENT_S else _QUOTA):
+        raise AwsError("Throttling", "Rate exceeded")
 
 
 def _is_simple(query: Mapping[str, Any]) -> bool:

@@ -21,6 +21,14 @@ Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Get
 _LONGEST = ((60, 1 * _DAY), (300, 5 * _DAY), (3600, 455 * _DAY))
 """For how long each period is read: at most 1,440 values of a metric up to 60 days."""
 
+_ESTIMATE = 90_000
+"""Values that a request may have: half of the quota for a second and region, and no more than a page has.
+
+CloudWatch estimates them from the requested time and period, however few there are, so that a request beyond the quota is always throttled.
+
+Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html
+"""
+
 _MARGIN_S = 3600.0
 """Values that are about to expire are not asked for."""
 
@@ -126,10 +134,22 @@ def _batches(wanted: Sequence[_Wanted]) -> Iterator[list[_Wanted]]:
     by_period: dict[int, list[_Wanted]] = defaultdict(list)
     for query in wanted:
         by_period[query.query.period].append(query)
-    for queries in by_period.values():
-        queries.sort(key=lambda query: query.start)
-        for first in range(0, len(queries), QUERIES):
-            yield queries[first : first + QUERIES]
+    for period, queries in by_period.items():
+        batch: list[_Wanted] = []
+        end = 0.0
+        for query in sorted(queries, key=lambda query: query.start):
+            latest = max(end, query.end)
+            if batch and not _fits(len(batch) + 1, latest - batch[0].start, period):
+                yield batch
+                batch, latest = [], query.end
+            batch.append(query)
+            end = latest
+        yield batch
+
+
+def _fits(metrics: int, seconds: float, period: int) -> bool:
+    """Whether a request may have so many metrics over a time."""
+    return metrics <= QUERIES and metrics * (seconds / period + 2) <= _ESTIMATE
 
 
 def _values(region: Region, batch: Sequence[_Wanted]) -> list[MetricValues]:
