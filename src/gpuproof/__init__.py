@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpuproof.jobs.models.script_jobs import ProcessingJob, TrainingJob
     from gpuproof.jobs.models.transform import TransformJob
     from gpuproof.planning.model_step import plan_step
+    from gpuproof.watch.report import WatchReport
 
 __all__ = [
     "ChecksFailed",
@@ -93,7 +94,7 @@ def load_ipython_extension(shell: Any) -> None:
     # Imported when a notebook loads it, as above.
     from gpuproof.notebook.extension import load
 
-    load(shell)
+    load(shell, _cost)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -101,6 +102,18 @@ def unload_ipython_extension(shell: Any) -> None:
     from gpuproof.notebook.extension import unload  # as above
 
     unload(shell)
+
+
+def _cost(report: WatchReport) -> float | None:
+    """What the machine of a notebook costs during a report, in USD; `None` if it is unknown."""
+    if report.instance is None:
+        return None
+    try:
+        from gpuproof.app.watch_cost import with_cost  # not needed on other machines
+        from gpuproof.catalogue import Catalogue
+    except ImportError:
+        return None  # the agent's file, which is host code only
+    return with_cost(report, Catalogue.load()).cost_usd
 
 
 def __dir__() -> list[str]:

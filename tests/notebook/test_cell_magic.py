@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.aws_loopback import MetadataService
+from support.jupyter import wait_until
 from support.notebook_kernel import GpuMachine, NotebookKernel, notebook_kernel
 
 pytestmark = pytest.mark.slow
@@ -124,6 +126,23 @@ def test_a_short_cell_is_not_judged(kernel: NotebookKernel) -> None:
 def test_an_unknown_word_is_a_usage_error(kernel: NotebookKernel) -> None:
     assert kernel.run("%%gpu now\n1").printed.startswith("UsageError: usage: %gpu, %gpu watch on")
     assert kernel.run("%gpu watch").printed.startswith("UsageError: usage: %gpu")
+
+
+def test_the_cost_of_the_instance_is_shown(tmp_path: Path, nvml_home: Path) -> None:
+    machine = GpuMachine(tmp_path, nvml_home)
+    instance = {
+        "meta-data/instance-type": "g5.xlarge",
+        "meta-data/placement/region": "us-east-1",
+        "meta-data/instance-life-cycle": "on-demand",
+    }
+    with MetadataService(instance) as service:
+        environment = {**machine.environment, "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url}
+        with notebook_kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext gpuproof")
+            # The instance is looked up meanwhile, which may take longer than the first cell.
+            wait_until(lambda: "g5.xlarge" in kernel.run(f"%%gpu\n{machine.work()}").shown()[0])
+            text = kernel.run(f"%%gpu\n{machine.work()}").shown()[0]
+    assert " on g5.xlarge in us-east-1 (on-demand), $0.00" in text
 
 
 def test_the_stop_button_stops_the_cell_and_the_report_follows(tmp_path: Path, nvml_home: Path) -> None:

@@ -22,6 +22,7 @@ from gpuproof.util.atomic import write_json
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.gpu_state import read_gpu_machine
 from gpuproof.watch.group.host_job import HostJob, member_from_json
+from gpuproof.watch.instance import InstanceLookup
 from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport, report_text
 from gpuproof.watch.session import WatchSession
@@ -107,6 +108,7 @@ class _Server:
         self._selector.register(listening, selectors.EVENT_READ)
         self._connections: dict[socket.socket, _Connection] = {}
         self._job: HostJob | None = None
+        self._instance = InstanceLookup(os.environ)
 
     def run(self) -> None:
         """Serve until the last connection is closed, and the job has no process to wait for."""
@@ -176,7 +178,7 @@ class _Server:
             connection.parts[message["label"]] = part
             return {}
         if request == "end":
-            report = connection.parts.pop(message["label"]).end(pid=None)
+            report = connection.parts.pop(message["label"]).end(instance=self._instance.found())
             return _answer(report, message.get("file"), message.get("display"))
         if request == "gpus":
             return {"machine": read_gpu_machine().to_json()}
