@@ -169,7 +169,9 @@ def test_a_gpu_that_was_in_use_before_is_unknown_if_nvml_lists_no_process(
         time.sleep(0.1)
     watch = watching(nvml_home, scenario, "--pid", str(target.pid), "--for", "2s", "--format", "json")
     started.append(watch)
-    verdict = report_of(watch)["verdict"]
+    report = report_of(watch)
+    verdict = report["verdict"]
+    assert "GPU 0 was 90% busy on average while it was used" in report["notes"][1]
     # Not "no work": the GPU worked, and it is unknown for whom.
     assert verdict["outcome"] == "unknown"
     assert "it was in use when monitoring began" in verdict["reason"]

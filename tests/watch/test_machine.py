@@ -191,7 +191,7 @@ def test_processes_of_other_containers_are_said_to_be_invisible(machine: Machine
     assert report["gpus"][0]["hidden_processes"] == 1
     output, _ = machine.watch("--for", "1s").communicate(timeout=60)
     assert "GPU 0 is used by processes that are not visible here" in output
-    assert "(88% busy, 19.5 GiB in use)" in output
+    assert "(88% busy, 19.5 GiB)" in output
 
 
 def test_more_programs_than_are_judged_are_counted(machine: Machine):

@@ -61,7 +61,11 @@ class NvmlUnavailable(Exception):
 
 @dataclass(frozen=True)
 class GpuInfo:
-    """Constant properties of a GPU. Memory in bytes, power in watts; `None` if unknown to NVML."""
+    """Constant properties of a GPU. Memory in bytes, power in watts; `None` if unknown to NVML.
+
+    Args:
+        minor: N of its device file, `/dev/nvidiaN`; containers keep the host's numbers, while indexes begin with 0.
+    """
 
     index: int
     uuid: str | None = None
@@ -73,6 +77,7 @@ class GpuInfo:
     max_sm_clock_mhz: int | None = None
     mig: bool | None = None
     multiprocessors: int | None = None
+    minor: int | None = None
 
 
 @dataclass(frozen=True)
@@ -351,6 +356,7 @@ class Nvml:
             multiprocessors=_multiprocessors(
                 read_field("cores", lambda: p.nvmlDeviceGetNumGpuCores(handle)), capability
             ),
+            minor=read_field("minor", lambda: int(p.nvmlDeviceGetMinorNumber(handle))),
         )
 
 

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Callable
 
+from gpuproof.agent.verdict import Verdict
+from gpuproof.agent.verdict.schema import BY_DEVICE
 from gpuproof.util.humanize import format_duration
 from gpuproof.watch.expected import VISIBLE
 from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of
@@ -76,6 +78,7 @@ def watch_processes(
         _wait(targets, signals.fileno(), seconds)
         verdict = session.stop()
         notes = [_note(target, started, read) for target, read in zip(targets, environments)]
+        notes += _unmatched(verdict)
     end(
         WatchReport.of(
             verdict,
@@ -179,6 +182,15 @@ def _is_readable(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _unmatched(verdict: Verdict) -> list[str]:
+    """How busy GPUs were of which it is unknown for which process they worked."""
+    return [
+        f"GPU {gpu.index} was {gpu.mean_utilization:.0f}% busy on average while it was used, by this process or by others."
+        for gpu in verdict.gpus
+        if gpu.worked is None and gpu.judged_by == BY_DEVICE and gpu.mean_utilization
+    ]
 
 
 def _note(target: _Target, began: float, environment: Mapping[str, str]) -> str:

@@ -7,11 +7,13 @@ import os
 import select
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from gpuproof.agent.verdict import Expectation, judge
-from gpuproof.gpu.aggregate import Aggregator, idle_memory
+from gpuproof.gpu.aggregate import TOO_EARLY_FOR_CUDA_S, Aggregator, idle_memory
+from gpuproof.gpu.device_files import find_device_users
 from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
 from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_pids
 from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
@@ -25,6 +27,8 @@ from gpuproof.watch.signals import SignalQueue
 MOST_PROGRAMS = 16
 """Programs with a verdict of their own; more are counted."""
 _INTERVAL_S = 1.0
+_DEVICE_FILES_EVERY = 4
+"""In containers, the open files of all processes are looked at in one of so many samples."""
 
 
 def watch_machine(seconds: float) -> MachineReport:
@@ -74,6 +78,8 @@ class MachineWatch:
         self._uncounted: set[int] = set()
         self._device = self._aggregator(age_s=0.0)
         self._readings: tuple[GpuReading, ...] = ()
+        self._users: Mapping[int, frozenset[int]] = {}
+        self._samples = 0
 
     def next_wait(self) -> float:
         """Seconds until the next sample is due."""
@@ -84,12 +90,15 @@ class MachineWatch:
         """Take a sample."""
         t = self._clock() - self._began
         dt = 0.0 if self._last_t is None else t - self._last_t
+        if not self._comparable and self._samples % _DEVICE_FILES_EVERY == 0:
+            self._users = find_device_users()
         readings = tuple(self._read(gpu.index, dt) for gpu in self._gpus)
         self._find_programs(readings, t)
         for program in self._programs.values():
             program.add(t, readings)
         self._device.add(Sample(t, dt, readings, foreign_pids=foreign_pids(readings, frozenset())))
         self._readings, self._last_t = readings, t
+        self._samples += 1
 
     def report(self) -> MachineReport:
         """Judge what has been sampled."""
@@ -111,6 +120,11 @@ class MachineWatch:
 
     def _read(self, index: int, dt: float) -> GpuReading:
         reading = self._nvml.read(index)
+        if not self._comparable and reading.processes:
+            # The ids may be the host's, and stand for other processes here.
+            minor = self._gpus[index].minor
+            own = tuple(item for item in reading.processes if minor in self._users.get(item[0], ()))
+            reading = replace(reading, processes=own)
         pids = frozenset(pid for pid, _ in reading.processes or ())
         reading = self._nvml.with_counters(reading, pids)
         if len(pids) > 1:
@@ -120,6 +134,8 @@ class MachineWatch:
 
     def _find_programs(self, readings: tuple[GpuReading, ...], t: float) -> None:
         listed = {pid for reading in readings for pid, _ in reading.processes or ()}
+        if not self._comparable:
+            listed = set(self._users)
         for pid in sorted(listed - self._known.keys()):
             if any(pid in program.members for program in self._programs.values()):
                 continue
@@ -132,11 +148,14 @@ class MachineWatch:
             if key in self._programs:
                 self._programs[key].add_root(root)
             elif len(self._programs) < MOST_PROGRAMS:
-                aggregator = self._aggregator(age_s=root.age)
+                # It has opened a GPU already, which takes longer than the shortest time that counts.
+                aggregator = self._aggregator(age_s=max(root.age, 2 * TOO_EARLY_FOR_CUDA_S))
                 self._programs[key] = _WatchedProgram(root, workload, aggregator, len(self._gpus), t)
             else:
                 self._uncounted.add(pid)
             self._known[pid] = key
+            if key in self._programs:
+                self._programs[key].opened |= self._users.get(pid, frozenset())
         # An id that is listed no more may come to stand for another process.
         self._known = {pid: key for pid, key in self._known.items() if pid in listed}
 
@@ -159,6 +178,7 @@ class MachineWatch:
         is_used = gpu.device.busy_s > 0 or used > idle_memory(
             driver_left_out=reading.memory_reserved is not None
         )
+        is_listed = self._comparable or gpu.visible_others_s > 0
         return GpuUse(
             index=gpu.info.index,
             name=gpu.info.name,
@@ -169,6 +189,7 @@ class MachineWatch:
             memory_used=reading.memory_used,
             memory_total=gpu.info.memory_total,
             hidden_processes=len(hidden),
+            processes_listed=is_listed,
             used_by_unknown=bool(hidden) or (is_used and not gpu.visible_others_s),
             error=reading.error,
         )
@@ -180,6 +201,8 @@ class _WatchedProgram:
 
     Args:
         began: when it was found, in seconds since the watch began.
+        members: its processes.
+        opened: the minor numbers of the GPUs that it has opened, where NVML's list of processes cannot be read.
     """
 
     root: ProcessFacts
@@ -188,6 +211,7 @@ class _WatchedProgram:
     gpu_count: int
     began: float
     members: frozenset[int] = frozenset()
+    opened: frozenset[int] = frozenset()
     _last: Sample | None = None
     _memory: dict[int, int] = field(default_factory=dict)
 
@@ -227,7 +251,7 @@ class _WatchedProgram:
     def judged(self) -> Program:
         """The verdict, on the GPUs that the program has used."""
         telemetry = self.aggregator.telemetry()
-        held = tuple(gpu for gpu in telemetry.gpus if gpu.own_seen)
+        held = tuple(gpu for gpu in telemetry.gpus if gpu.own_seen or gpu.info.minor in self.opened)
         expectation = Expectation(len(held), because="the GPUs that it has opened", required=False)
         verdict = judge(expectation, replace(telemetry, gpus=held))
         held_s = sum(gpu.own.held_s - gpu.own.unclear_s for gpu in held)

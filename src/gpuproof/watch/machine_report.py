@@ -39,7 +39,8 @@ class GpuUse:
         utilization: mean, in percent, of all processes; `None` if NVML does not report it.
         memory_used, memory_total: bytes, at the end.
         hidden_processes: processes of other containers, or of the host, that use it.
-        used_by_unknown: whether something used it that is not visible here.
+        processes_listed: whether NVML lists its processes with the ids that they have here; in a container, it does not.
+        used_by_unknown: whether something used it that is not visible here, or may not be.
         error: why it could not be read.
     """
 
@@ -50,6 +51,7 @@ class GpuUse:
     memory_used: int | None
     memory_total: int | None
     hidden_processes: int = 0
+    processes_listed: bool = True
     used_by_unknown: bool = False
     error: str | None = None
 
@@ -193,7 +195,8 @@ def _details(program: Program) -> str | None:
         )
         return f"{held} and did no work while it was watched; it runs since {_local(program.since)} ({age})."
     if program.outcome == UNKNOWN:
-        return str(verdict["reason"])
+        reason = str(verdict["reason"])
+        return reason[:1].lower() + reason[1:]
     bottlenecks = verdict.get("bottlenecks") or ()
     if bottlenecks:
         return str(bottlenecks[0]["sentence"])
@@ -211,7 +214,11 @@ def _notes(report: MachineReport) -> Iterator[str]:
             yield f"GPU {gpu.index} could not be read: {gpu.error}."
         elif gpu.used_by_unknown:
             busy = "" if gpu.utilization is None else f"{gpu.utilization:.0f}% busy, "
-            memory = "" if gpu.memory_used is None else f" ({busy}{format_bytes(gpu.memory_used)} in use)"
+            memory = "" if gpu.memory_used is None else f" ({busy}{format_bytes(gpu.memory_used)})"
+            if not gpu.processes_listed:
+                shown = "the programs above have opened it" if gpu.index in held else "no process here has opened it"
+                yield f"GPU {gpu.index} is in use{memory}; a container does not see by whom, and {shown}."
+                continue
             also = "also " if gpu.index in held else ""
             yield f"GPU {gpu.index} is {also}used by processes that are not visible here, of another container or of the host{memory}."
     if report.more_processes:

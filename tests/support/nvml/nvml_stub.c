@@ -130,6 +130,13 @@ EXPORT int nvmlDeviceGetUUID(void *gpu, char *out, unsigned size) {
     return code;
 }
 
+EXPORT int nvmlDeviceGetMinorNumber(void *gpu, unsigned *out) {
+    const Row *row;
+    int code = begin_gpu(__func__, gpu, &row);
+    if (!code) *out = (unsigned)index_of(gpu);
+    return code;
+}
+
 EXPORT int nvmlDeviceGetPciInfo_v3(void *gpu, PciInfo *out) {
     const Row *row;
     int code = begin_gpu(__func__, gpu, &row);
