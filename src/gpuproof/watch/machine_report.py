@@ -216,7 +216,11 @@ def _notes(report: MachineReport) -> Iterator[str]:
             busy = "" if gpu.utilization is None else f"{gpu.utilization:.0f}% busy, "
             memory = "" if gpu.memory_used is None else f" ({busy}{format_bytes(gpu.memory_used)})"
             if not gpu.processes_listed:
-                shown = "the programs above have opened it" if gpu.index in held else "no process here has opened it"
+                shown = (
+                    "the programs above have opened it"
+                    if gpu.index in held
+                    else "no process here has opened it"
+                )
                 yield f"GPU {gpu.index} is in use{memory}; a container does not see by whom, and {shown}."
                 continue
             also = "also " if gpu.index in held else ""
