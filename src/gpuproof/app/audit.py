@@ -266,6 +266,8 @@ def _verdict(row: AuditRow) -> str:
         return f"{found.outcome}: {bound}{found.idle} of {found.gpus} idle{running}"
     if found.outcome == UNKNOWN and found.working and found.gpus:
         return f"{found.outcome}: {found.working} to {found.gpus} of {found.gpus} worked{running}"
+    if found.outcome == NOT_MEASURED and found.cpu_cores is not None:
+        return f"{found.outcome}, {found.cpu_cores:.1f} CPU cores busy{running}"
     return f"{found.outcome}{running}"
 
 

@@ -133,6 +133,7 @@ def test_a_stopped_instance_costs_for_the_time_in_which_its_cpu_has_values(
     assert rows[instance]["instance_hours"] == 2
     assert rows[instance]["usd"] == pytest.approx(2 * 1.006)
     assert rows[instance]["verdict"] == "not measured"
+    assert rows[instance]["cpu_cores"] == 2  # of the four of a g5.xlarge
 
 
 def test_a_terminated_instance_is_known_by_the_metrics_of_its_agent(

@@ -68,22 +68,25 @@ def audit_region(region: Region, workloads: Sequence[Workload]) -> tuple[list[Au
         if known.tags is None and tags is not None:
             known = replace(known, tags=tags.get(known.arn, {}))
         if not known.is_running and uptime is not None:
-            known = replace(known, billed_seconds=uptime, active_seconds=uptime)
+            known = replace(known, billed_seconds=uptime.seconds, active_seconds=uptime.seconds)
         if not _is_gone(known, hosts):
-            rows.append(row_of(known, hosts, region.now))
+            rows.append(row_of(known, hosts, region.now, None if uptime is None else uptime.cpu_cores))
     return rows, reading.metrics
 
 
-def row_of(workload: Workload, hosts: tuple[HostUsage, ...] | None, now: float) -> AuditRow:
+def row_of(
+    workload: Workload, hosts: tuple[HostUsage, ...] | None, now: float, cpu_cores: float | None = None
+) -> AuditRow:
     """The row of one thing that was billed.
 
     Args:
         hosts: the usage of its hosts; None if CloudWatch could not be read.
         now: seconds since the epoch.
+        cpu_cores: mean number of busy CPU cores, of an instance whose hosts do not have it.
     """
     hosts = None if hosts is None else _without_cpu_hosts(workload, _with_known_time(workload, hosts))
     if workload.unmeasured:
-        judgement = Judgement(NOT_MEASURED, workload.unmeasured, gpus=workload.gpus)
+        judgement = Judgement(NOT_MEASURED, workload.unmeasured, gpus=workload.gpus, cpu_cores=cpu_cores)
     elif hosts is None:
         judgement = Judgement(
             NOT_MEASURED, "CloudWatch could not be read in this region.", gpus=workload.gpus

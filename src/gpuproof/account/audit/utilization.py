@@ -33,17 +33,29 @@ _MARGIN_S = 3600.0
 """Values that are about to expire are not asked for."""
 
 
+class Uptime(NamedTuple):
+    """When something was billed, by a metric that has values meanwhile.
+
+    Attributes:
+        seconds: for which there are values.
+        cpu_cores: mean number of busy CPU cores; None without a value.
+    """
+
+    seconds: float
+    cpu_cores: float | None
+
+
 class Reading(NamedTuple):
     """What CloudWatch has of the things that were billed.
 
     Attributes:
         hosts: for each of them, the usage of its hosts; None if it could not be read.
-        uptimes: for each of them, seconds for which it had values of its uptime; None without such a metric.
+        uptimes: for each of them, its uptime; None without such a metric.
         metrics: how many metrics were requested.
     """
 
     hosts: list[tuple[HostUsage, ...] | None]
-    uptimes: list[float | None]
+    uptimes: list[Uptime | None]
     metrics: int
 
 
@@ -95,7 +107,7 @@ def read_utilization(region: Region, workloads: Sequence[Workload]) -> Reading:
             samples = Samples(found.times, found.values).within(query.start - query.query.period, query.end)
             values[query.workload][query.source, query.part] = samples
     hosts: list[tuple[HostUsage, ...] | None] = []
-    uptimes: list[float | None] = []
+    uptimes: list[Uptime | None] = []
     for index, workload in enumerate(workloads):
         uptimes.append(_uptime(workload, values[index], region.now))
         hosts.append(None if index in failed else tuple(_usages(workload, values[index], region.now)))
@@ -180,12 +192,15 @@ def _usages(workload: Workload, values: Mapping[tuple[int, str], Samples], now: 
         yield host_usage(source.host, source.gpus, period, known, gpu, largest, found["memory"], cpu)
 
 
-def _uptime(workload: Workload, values: Mapping[tuple[int, str], Samples], now: float) -> float | None:
+def _uptime(workload: Workload, values: Mapping[tuple[int, str], Samples], now: float) -> Uptime | None:
     if workload.uptime is None or (0, "uptime") not in values:
         return None
     window = window_of(workload, now)
     period = None if window is None else period_of(*window, now)
-    return None if period is None else float(len(values[0, "uptime"].values) * max(300, period))
+    if period is None:
+        return None
+    cpu = _scaled(values[0, "uptime"], workload.uptime).values
+    return Uptime(float(len(cpu) * max(300, period)), sum(cpu) / len(cpu) / 100 if cpu else None)
 
 
 def _scaled(samples: Samples, metric: Metric | None) -> Samples:
