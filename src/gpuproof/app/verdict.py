@@ -14,9 +14,10 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.settings import boto3_session
 from gpuproof.watch.group.job_reports import Job
+from gpuproof.watch.group.location import S3_SCHEME
 from gpuproof.watch.group.publication import groups, read_job
 from gpuproof.watch.group.s3_client import S3Client
-from gpuproof.watch.group.store import S3_SCHEME, FolderStore, Store, StoreError, open_store
+from gpuproof.watch.group.store import FolderStore, Store, StoreError, open_store
 from gpuproof.watch.report import KIND, WatchReport
 
 

@@ -139,8 +139,11 @@ def _hydra(environ: Mapping[str, str]) -> Iterator[Member]:
 
 def _slurm(environ: Mapping[str, str]) -> Iterator[Member]:
     job, step = environ.get("SLURM_JOB_ID"), environ.get("SLURM_STEP_ID")
-    if not job or step is None or environ.get("SLURM_PROCID") is None:
-        return  # the script of sbatch, or a shell of salloc: one process, whatever the job's tasks are
+    if not job or environ.get("SLURM_PROCID") is None:
+        return  # a shell of salloc
+    if step is None:  # the script of sbatch: one process, whatever the job's tasks are
+        yield Member(f"slurm-{job}.batch", _host(environ), SLURM, 1, 1, 1, (_host(environ),))
+        return
     node = _count(environ, "SLURM_NODEID", smallest=0)
     names: list[str] = []
     with suppress(ValueError):
@@ -182,8 +185,10 @@ def _kubernetes(environ: Mapping[str, str]) -> Iterator[Member]:
         return
     host = environ.get("HOSTNAME") or socket.gethostname()
     # A pod of an indexed Job has the host name JOB-INDEX.
-    job = host[: -len(index) - 1] if host.endswith(f"-{index}") else host
-    yield Member(f"job-{job}", host, KUBERNETES, local_size=1)
+    if host.endswith(f"-{index}"):
+        yield Member(f"job-{host[: -len(index) - 1]}", host, KUBERNETES, local_size=1)
+    else:  # in the node's network, whose name it has: only the user knows the job's
+        yield Member(f"job-of-{host}", f"{host}-{index}", KUBERNETES, local_size=1)
 
 
 def _count(environ: Mapping[str, str], name: str, smallest: int = 1) -> int | None:

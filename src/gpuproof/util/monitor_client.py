@@ -7,10 +7,12 @@ They talk over an abstract Unix socket, which leaves no file behind, in JSON, on
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import secrets
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,10 @@ _PACKAGES = str(Path(__file__).parents[2])
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from gpuproof.watch.main import main; sys.exit(main())"
 )
+_ANSWER_S = 180.0
+"""The last verdict may wait for the driver, and for S3."""
+_PEER = struct.Struct("3i")
+"""Process, user and group at the other end of a socket: SO_PEERCRED of unix(7)."""
 _BACKLOG = 1024
 """Ranks of a host that may connect at the same time."""
 
@@ -120,6 +126,8 @@ class MonitorClient:
                 packed = packed[socket.send_fds(self._socket, [packed], list(descriptors)) :]
             self._socket.sendall(packed)
             answer = self._lines.readline()
+        except socket.timeout as error:  # Python 3.9 has no other name for it
+            raise MonitorLost(f"the monitor process has not answered within {_ANSWER_S:g} s") from error
         except OSError as error:
             raise MonitorLost(f"the monitor process has ended: {error.strerror}") from error
         if not answer:
@@ -132,10 +140,18 @@ class MonitorClient:
         self._socket.close()
 
 
+def is_own(connection: socket.socket) -> bool:
+    """Whether a process of this user is at the other end of a Unix socket."""
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return _PEER.unpack(peer)[1] == os.getuid()
+
+
 def _address(key: str) -> str:
     """The name of the socket: by user and PID namespace, so that containers in one network do not meet."""
     namespace = Path("/proc/self/ns/pid").stat().st_ino
-    return f"\0gpuproof-watch-{os.getuid()}-{namespace}-{key}"
+    # Names of jobs and hosts may be longer than an address, which has 108 bytes.
+    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
+    return f"\0gpuproof-watch-{os.getuid()}-{namespace}-{digest}"
 
 
 def _connect(address: str) -> socket.socket:
@@ -149,8 +165,12 @@ def _connect(address: str) -> socket.socket:
         if error.errno != errno.EADDRINUSE:
             raise MonitorLost(f"the monitor process could not be started: {error}") from error
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(_ANSWER_S)
     try:
         connection.connect(address)
+        # Any user may take any name, and the requests contain variables of this one.
+        if not is_own(connection):
+            raise PermissionError(errno.EPERM, "it belongs to another user")
     except OSError as error:
         connection.close()
         raise MonitorLost(f"the monitor process cannot be reached: {error}") from error

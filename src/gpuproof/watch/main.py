@@ -19,6 +19,7 @@ from typing import TextIO
 from gpuproof.util.durations import parse_duration
 from gpuproof.util.launcher import find_member
 from gpuproof.util.process_tree import die_by_signal
+from gpuproof.watch.group.location import S3_SCHEME, bucket_of
 from gpuproof.watch.report import WatchReport, exit_code, report_text
 from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.settings import DEFAULT_GRACE_S, IF_UNUSED, WatchSettings
@@ -141,8 +142,12 @@ def run(arguments: argparse.Namespace) -> int:
     member = find_member(os.environ, arguments.group, arguments.hosts)
     is_one_of_many = member is not None and (member.has_peers or arguments.to is not None)
     problem = _report_problem(arguments.report)
-    if member is None and arguments.to is not None:
+    if arguments.hosts is not None and arguments.hosts < 1:
+        problem = f"--hosts {arguments.hosts}: a job has at least one host."
+    elif member is None and arguments.to is not None:
         problem = NO_GROUP
+    elif arguments.to is not None and arguments.to.startswith(S3_SCHEME) and not bucket_of(arguments.to):
+        problem = f"--to {arguments.to} names no bucket. Write s3://BUCKET/PREFIX."
     elif is_one_of_many and arguments.stall_timeout is not None:
         problem = NO_STALL_TIMEOUT
     if problem is not None:

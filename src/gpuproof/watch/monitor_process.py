@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.util.atomic import write_json
+from gpuproof.util.monitor_client import is_own
 from gpuproof.util.process_guard import JsonLines
 from gpuproof.watch.gpu_state import read_gpu_machine
 from gpuproof.watch.group.host_job import HostJob, member_from_json
@@ -135,6 +136,9 @@ class _Server:
 
     def _accept(self) -> None:
         channel, _ = self._listening.accept()
+        if not is_own(channel):
+            channel.close()
+            return
         self._connections[channel] = _Connection(channel)
         self._selector.register(channel, selectors.EVENT_READ)
 

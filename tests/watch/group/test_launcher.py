@@ -71,9 +71,16 @@ def test_a_task_of_srun():
     assert find_member(SRUN) == Member("slurm-17.0", "n2", "Slurm", 2, 5, 2, ("n1", "n2"))
 
 
-def test_the_script_of_sbatch_is_no_member():
+def test_the_script_of_sbatch_is_one_process_whatever_the_jobs_tasks_are():
     script = {name: value for name, value in SRUN.items() if name != "SLURM_STEP_ID"}
-    assert find_member(script) is None
+    member = find_member(script)
+    assert member == Member("slurm-17.batch", "n2", "Slurm", 1, 1, 1, ("n2",))
+    assert member is not None
+    assert not member.has_peers
+
+
+def test_a_shell_of_salloc_is_no_member():
+    assert find_member({"SLURM_JOB_ID": "17", "SLURM_NNODES": "2"}) is None
 
 
 def test_a_worker_of_torchrun_under_srun_belongs_to_torchruns_job():
@@ -104,10 +111,17 @@ def test_a_host_of_a_sagemaker_job(tmp_path: Path):
     container = {"SAGEMAKER_BASE_DIR": str(tmp_path), "TRAINING_JOB_NAME": "digits"}
     member = find_member(container)
     assert member == Member("sagemaker-digits", "algo-2", "SageMaker", 1, 2, 2, tuple(hosts))
+    assert member is not None
     assert not member.has_peers
     worker = find_member({**container, **TORCHRUN})
     assert worker is not None
     assert worker.launcher == "torchrun"
+
+
+def test_a_pod_in_its_nodes_network_has_a_host_name_of_its_own():
+    member = find_member({**POD, "HOSTNAME": "ip-10-0-0-4"}, group="cats")
+    assert member is not None
+    assert (member.group, member.host) == ("cats", "ip-10-0-0-4-3")
 
 
 def test_a_name_of_the_user_stands_for_the_launchers():

@@ -102,6 +102,13 @@ def test_processes_that_are_missing_are_a_host_without_a_name(place: Place):
     assert (job.missing, job.is_complete) == (("missing-1",), False)
 
 
+def test_without_the_number_of_hosts_none_is_the_last_one(tmp_path: Path):
+    pod = Member("job-train", "train-0", "Kubernetes", 1)
+    published = Publisher(pod, str(tmp_path), {}, 0.0).publish(report("train-0"))
+    assert published.job is None
+    assert published.notes[0].endswith(f"add --hosts N, or type gpuproof verdict {tmp_path}/job-train")
+
+
 def test_a_job_costs_what_its_hosts_cost_and_failed_where_one_failed(tmp_path: Path):
     hosts = publishers(MEMBERS, (str(tmp_path), {}))
     instance = Instance("p4d.24xlarge", "us-east-1", "on-demand")

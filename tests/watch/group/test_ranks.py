@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.cli_sandbox import until
+from support.nvml_stub import SCENARIO_VARIABLE
 from support.ports import free_port
 from support.ranked_jobs import RankedJob
 from support.s3_server import CREDENTIALS, MotoServer
@@ -65,6 +66,23 @@ def end(job: RankedJob, rank: int) -> None:
     """End a rank that the watch left behind when it was killed."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(int((job.folder / f"pid-{rank}").read_text()), signal.SIGKILL)
+
+
+def monitors() -> list[int]:
+    """The monitor processes of this machine."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"gpuproof.watch.main" in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def reads(pid: int, scenario: Path) -> bool:
+    """Whether a process sees the GPUs of a scenario."""
+    with contextlib.suppress(OSError):
+        return f"{SCENARIO_VARIABLE}={scenario}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    return False
 
 
 @needs_mpi
@@ -160,6 +178,27 @@ def test_a_report_that_cannot_be_written_changes_no_exit_code(job: RankedJob):
     ended = job.run([*watch, *job.rank()], TEST_RANK="0")
     assert (ended.returncode, reasons(ended.stderr)) == (0, ["used: 1 of 1 GPU worked"])
     assert "The verdicts of the hosts are not merged" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("--hosts", "0"), ("--to", "s3://"), ("--to", "s3:///jobs")])
+def test_a_job_that_cannot_be_is_refused_before_the_command_starts(job: RankedJob, words: tuple[str, str]):
+    ended = job.run([*job.watch("--group", NAME, *words), "touch", "started"])
+    assert (ended.returncode, ended.stderr.count(" ".join(words))) == (2, 1), ended.stderr
+    assert not (job.folder / "started").exists()
+
+
+def test_a_monitor_process_that_is_killed_changes_no_exit_code(job: RankedJob):
+    job.works(0)
+    (job.folder / "forever").touch()
+    rank = job.start([*job.watch("--group", NAME, "--gpus", "1"), *job.rank()], TEST_RANK="0")
+    until((job.folder / "pid-0").exists, "the start of the rank")
+    (monitor,) = [pid for pid in monitors() if reads(pid, job.scenario.path)]
+    os.kill(monitor, signal.SIGKILL)
+    (job.folder / "looks").write_bytes(bytes(1000))
+    (job.folder / "forever").unlink()
+    errors = rank.communicate(timeout=600)[1]
+    assert (rank.returncode, reasons(errors)) == (0, [])
+    assert "The command was not watched: the monitor process has ended" in errors
 
 
 def test_to_needs_a_job(job: RankedJob):

@@ -74,21 +74,25 @@ class HostDocument:
             ValueError: it is none.
         """
         document = json.loads(content)
-        if not isinstance(document, dict):
-            raise ValueError("it is no report of gpuproof watch")
-        has_ended = document.get("kind") != STARTED_KIND
+        try:
+            return cls._read(document)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"it is no report of gpuproof watch: {error}") from error
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> HostDocument:
+        has_ended = document["kind"] != STARTED_KIND
         read = WatchReport.from_json(document if has_ended else {**document, "kind": KIND, "verdict": {}})
-        members: Mapping[str, Any] = document.get("members") or {}
-        names = members.get("host_names")
+        members: Mapping[str, Any] = document["members"]
         return cls(
             read.host,
             read.group or "",
-            float(members.get("began") or read.started),
+            float(members["began"]),
             read if has_ended else None,
             _count(members.get("local_size")),
             _count(members.get("size")),
             _count(members.get("hosts")),
-            tuple(map(str, names)) if isinstance(names, list) else (),
+            tuple(map(str, members.get("host_names") or ())),
         )
 
 
@@ -128,8 +132,12 @@ class Job:
     @property
     def is_complete(self) -> bool:
         """Whether all hosts have left their reports; false if the number of hosts is unknown."""
-        is_known = all(document.hosts or document.size for document in self.documents)
-        return bool(self.documents) and is_known and not self.running and not self.missing
+        return bool(self.documents) and self.has_known_size and not self.running and not self.missing
+
+    @property
+    def has_known_size(self) -> bool:
+        """Whether each host knows how many hosts or processes the job has."""
+        return all(document.hosts or document.size for document in self.documents)
 
     @property
     def digest(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -14,6 +15,8 @@ from gpuproof.watch.group.job_reports import HostDocument, Job
 from gpuproof.watch.group.store import Store, StoreError, open_store
 from gpuproof.watch.report import WatchReport
 
+_READERS = 8
+"""Threads: a job may have hundreds of hosts, and S3 answers after tens of milliseconds."""
 _HOST_FILE = re.compile(r"host-[^/]+\.json")
 
 
@@ -43,11 +46,13 @@ class Publisher:
     to: str
     environ: Mapping[str, str]
     started: float
+    location: str = field(init=False)
+    """Of the job's own folder."""
     _store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        location = f"{self.to.rstrip('/')}/{quote(self.member.group, safe='')}"
-        self._store = open_store(location, self.environ)
+        self.location = f"{self.to.rstrip('/')}/{quote(self.member.group, safe='')}"
+        self._store = open_store(self.location, self.environ)
 
     def announce(self) -> None:
         """Say that the host has begun; replaces its report of an earlier attempt. `publish` reports what is wrong."""
@@ -74,6 +79,8 @@ class Publisher:
             return Publication(notes=(f"The verdicts of the hosts are not merged: {problem}.",))
         try:
             job = read_job(self._store)
+            if not job.has_known_size:
+                return Publication(notes=(self._unknown_size(),))
             if not job.is_complete:
                 return Publication()
             merged = job.report()
@@ -84,6 +91,12 @@ class Publisher:
             return Publication(notes=(f"The verdicts of the hosts are not merged: {problem}.",))
         return Publication(merged if is_first else None)
 
+    def _unknown_size(self) -> str:
+        return (
+            "The number of the job's hosts is unknown, so that none of them is the last one: add --hosts N, "
+            f"or type gpuproof verdict {self.location}"
+        )
+
 
 def read_job(store: Store) -> Job:
     """The job whose hosts have left their documents there.
@@ -91,14 +104,12 @@ def read_job(store: Store) -> Job:
     Raises:
         StoreError: they cannot be read.
     """
+    names = [name for name in store.names() if _HOST_FILE.fullmatch(name)]
     documents: list[HostDocument] = []
-    for name in store.names():
-        if _HOST_FILE.fullmatch(name) is None:
-            continue
-        content = store.read(name)
-        if content is not None:
+    with ThreadPoolExecutor(_READERS) as readers:
+        for content in readers.map(store.read, names):
             with suppress(ValueError):
-                documents.append(HostDocument.from_bytes(content))
+                documents.append(HostDocument.from_bytes(content or b""))
     return Job(documents)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuproof.util.atomic import write_bytes
+from gpuproof.watch.group.location import S3_SCHEME, bucket_of
 from gpuproof.watch.group.s3_client import S3Client
 
-S3_SCHEME = "s3://"
 _LARGEST_BYTES = 64 << 20
 
 
@@ -67,7 +67,8 @@ def open_store(location: str, environ: Mapping[str, str], client: S3Client | Non
     """
     if not location.startswith(S3_SCHEME):
         return FolderStore(Path(location))
-    bucket, _, prefix = location[len(S3_SCHEME) :].partition("/")
+    bucket = bucket_of(location)
+    prefix = location[len(S3_SCHEME) + len(bucket) :]
     if not bucket:
         raise StoreError(f"{location} names no bucket: write s3://BUCKET/PREFIX")
     return S3Store(client or S3Client(environ), bucket, prefix.strip("/"))
