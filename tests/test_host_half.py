@@ -51,6 +51,8 @@ IMAGE = {
     "agent/sinks/mlflow.py": {"mlflow"},
     "agent/sinks/trackio.py": {"trackio"},
     "agent/sinks/wandb.py": {"wandb"},
+    # IPython loads it.
+    "notebook/extension.py": {"IPython"},
     "runtime/distribution/process_group.py": {"torch"},
     "runtime/models/torch_inference.py": {"torch"},
     "serve/shims/": {"sagemaker_inference"},

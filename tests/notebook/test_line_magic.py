@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.backends.agent_job.archive import build_agent
 from support.jupyter import jupyter_server, wait_until
 from support.notebook_kernel import GpuMachine, NotebookKernel, notebook_kernel
 from support.nvml_stub import Scenario
@@ -145,6 +146,25 @@ def test_the_extension_can_be_unloaded_and_loaded_again(tmp_path: Path, nvml_hom
         wait_until(lambda: not _monitors_of(machine))
         kernel.run("%load_ext gpuproof\n%load_ext gpuproof\n%reload_ext gpuproof")
         assert len(kernel.run(f"%%gpu\n{machine.work()}").shown()) == 1
+
+
+def test_the_agents_file_brings_the_extension_to_an_image_without_gpuproof(
+    tmp_path: Path, nvml_home: Path
+) -> None:
+    agent = tmp_path / "gpuproof-agent.pyz"
+    build_agent(agent)
+    machine = GpuMachine(tmp_path, nvml_home)
+    with notebook_kernel(tmp_path / "kernel", machine.environment) as kernel:
+        # As if GPUproof was not installed.
+        kernel.run(
+            "import os, sys\n"
+            "sys.path[:] = [path for path in sys.path if not os.path.exists(f'{path}/gpuproof/__init__.py')]\n"
+            f"sys.path.insert(0, {str(agent)!r})"
+        )
+        kernel.run("%load_ext gpuproof.notebook")
+        assert "used: 1 of 1 GPU" in kernel.run(f"%%gpu\n{machine.work()}").shown()[0]
+        origin = "sys.modules['gpuproof.notebook.extension'].__spec__.origin.startswith(sys.path[0])"
+        assert kernel.run(origin).result == "True"
 
 
 def _process_with(word: str) -> int | None:
