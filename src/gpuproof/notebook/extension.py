@@ -182,9 +182,9 @@ class GpuExtension:
         if self._cell is None or not _is_of(result, self._cell):
             return
         self._cell = None
-        is_short = time.monotonic() - self._began < SHORTEST_CELL_S
+        is_shown = self._is_asked or time.monotonic() - self._began >= SHORTEST_CELL_S
         try:
-            document = self._connected().end(_LABEL)["report"]
+            document = self._ended(with_report=is_shown)
         except MonitorLost as error:
             self.disconnect()
             self._say(f"GPUproof has lost what this cell did: {error}.")
@@ -192,10 +192,17 @@ class GpuExtension:
         except BaseException:
             self.disconnect()
             raise
-        report = WatchReport.from_json(document)
-        shown = CellReport(report, self._cost(report) if self._cost is not None else None)
-        if self._is_asked or not is_short:
-            self._show(shown.mimebundle())
+        if document is not None:
+            report = WatchReport.from_json(document)
+            cost = self._cost(report) if self._cost is not None else None
+            self._show(CellReport(report, cost).mimebundle())
+
+    def _ended(self, *, with_report: bool) -> dict[str, Any] | None:
+        client = self._connected()
+        if with_report:
+            return client.end(_LABEL)["report"]
+        client.drop(_LABEL)
+        return None
 
     def _machine(self) -> tuple[GpuMachine, Mapping[int, Any]]:
         try:

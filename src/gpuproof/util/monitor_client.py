@@ -99,6 +99,10 @@ class MonitorClient:
         """End a part; the answer has its `report`."""
         return self.request({"do": "end", "label": label})
 
+    def drop(self, label: str) -> None:
+        """End a part without a report."""
+        self.request({"do": "drop", "label": label})
+
     def report_if_killed(self, descriptor: int) -> None:
         """Let the monitor process print the report if this process is killed before it calls `finish`.
 

@@ -184,6 +184,9 @@ class _Server:
         if request == "end":
             report = connection.parts.pop(message["label"]).end(instance=self._instance.found())
             return _answer(report, message.get("file"), message.get("display"))
+        if request == "drop":
+            connection.parts.pop(message["label"]).session.discard()
+            return {}
         if request == "gpus":
             return {"machine": read_gpu_machine().to_json()}
         return {"error": f"unknown request {request}"}
@@ -236,7 +239,7 @@ class _Server:
         self._selector.unregister(connection.channel)
         del self._connections[connection.channel]
         for part in connection.parts.values():
-            part.session.stop()
+            part.session.discard()
         if connection.pid is not None:
             # The process was killed, or ended without its handlers: it cannot print the report itself.
             text = self._finish(connection, {}).get("text")

@@ -93,6 +93,10 @@ class WatchSession:
         self._monitor.expect(expectation(self._settings, self._environment, telemetry))
         return self._monitor.verdict(telemetry)
 
+    def discard(self) -> None:
+        """End the sampling without a verdict."""
+        self._monitor.stop()
+
     def memory(self) -> dict[int, Series]:
         """The bytes in use by all processes over time, by the index of the GPU."""
         return self._memory.series()
