@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
-from gpuproof.watch.attach import common_environment
+from gpuproof.watch.attach import common_environment, watch_processes
 from gpuproof.watch.process_facts import read_facts
+from gpuproof.watch.report import WatchReport
+from gpuproof.watch.settings import WatchSettings
+from support.aws_loopback import MetadataService
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 
 LOOKS = 12
@@ -54,10 +57,11 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
         process.communicate()
 
 
-def watching(home: Path, scenario: Scenario, *words: str) -> subprocess.Popen[str]:
+def watching(home: Path, scenario: Scenario, *words: str, **variables: str) -> subprocess.Popen[str]:
     """Start `gpuproof watch` on a machine that looks as the scenario."""
     scenario.write()
     environment = {**os.environ, SCENARIO_VARIABLE: str(scenario.path), "LD_LIBRARY_PATH": str(home)}
+    environment |= variables
     return subprocess.Popen(
         [sys.executable, "-m", "gpuproof", "watch", *words],
         env=environment,
@@ -215,6 +219,49 @@ def test_processes_that_cannot_be_watched_are_an_error_of_one_line(
         assert (watch.returncode, output) == (code, ""), errors
         assert errors.startswith(message)
     ended.wait()
+
+
+def test_a_process_of_another_user_is_watched(
+    nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
+):
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    target = subprocess.Popen(["sleep", "600"], user=65534, env={"CUDA_VISIBLE_DEVICES": "1"}, text=True)
+    started.append(target)
+    scenario = Scenario(tmp_path / "gpus.txt").gpus(2)
+    scenario.at(0, 1, util=80, memory_mib=3000, processes={target.pid: 3000})
+    watch = watching(nvml_home, scenario, "--pid", str(target.pid), "--for", "2s", "--format", "json")
+    started.append(watch)
+    report = report_of(watch)
+    assert report["verdict"]["outcome"] == "used"
+    assert report["verdict"]["expectation"]["because"] == "CUDA_VISIBLE_DEVICES=1"
+    assert f"Process {target.pid} of nobody" in report["notes"][0]
+
+
+def test_the_report_has_the_instance(nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]):
+    service_paths = {"meta-data/instance-type": "g5.xlarge", "meta-data/placement/region": "eu-west-1"}
+    target = program(started, "import time; time.sleep(600)")
+    scenario = Scenario(tmp_path / "gpus.txt").gpu(0)
+    with MetadataService(service_paths) as service:
+        watch = watching(
+            nvml_home,
+            scenario,
+            *("--pid", str(target.pid), "--for", "2s", "--format", "json", "--no-require-gpu"),
+            AWS_EC2_METADATA_SERVICE_ENDPOINT=service.url,
+        )
+        started.append(watch)
+        assert report_of(watch)["instance"]["type"] == "g5.xlarge"
+
+
+def test_a_kernel_without_pidfds_is_asked_twice_a_second(
+    started: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delattr(os, "pidfd_open")
+    target = program(started, "import time; time.sleep(2)")
+    reports: list[WatchReport] = []
+    watch_processes([target.pid], WatchSettings(), reports.append)
+    target.wait()
+    assert "and has ended" in reports[0].notes[0]
 
 
 def test_a_thread_is_no_process(nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]):

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gpuproof.backends.agent_job.archive import build_agent
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
+from watch.terminal import Terminal
 
 OLDEST = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
 PYTHON = str(OLDEST[0]) if OLDEST else sys.executable
@@ -31,6 +32,16 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, sig
 print("ready", flush=True)
 while True:
     signal.pause()
+"""
+ASKS = """
+import os, sys, time
+print("size", os.get_terminal_size().columns, sys.stdin.isatty(), flush=True)
+print("hello", input("name? "), flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.exit(3)
 """
 # Leaves a hundred orphans behind that end, waits until no zombie is left, and says how many processes there are.
 ZOMBIES = """
@@ -89,14 +100,17 @@ class Container:
 
     def __init__(self, agent_file: Path, environment: dict[str, str]) -> None:
         self._agent = agent_file
-        self._environment = environment
+        self.environment = environment
         self.processes: list[subprocess.Popen[str]] = []
         self.watchdogs: list[threading.Timer] = []
 
+    def command(self, *words: str) -> Sequence[str]:
+        return [*NAMESPACE, PYTHON, str(self._agent), "watch", *words]
+
     def start(self, *words: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*NAMESPACE, PYTHON, str(self._agent), "watch", *words],
-            env=self._environment,
+            self.command(*words),
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
@@ -157,7 +171,7 @@ def test_a_required_gpu_that_did_no_work_is_exit_code_4(
     agent_file: Path, nvml_home: Path, tmp_path: Path, container: Container
 ):
     scenario = Scenario(tmp_path / "gpus.txt").gpu(0).write()
-    container._environment |= {SCENARIO_VARIABLE: str(scenario.path), "LD_LIBRARY_PATH": str(nvml_home)}
+    container.environment |= {SCENARIO_VARIABLE: str(scenario.path), "LD_LIBRARY_PATH": str(nvml_home)}
     ended = container.run("--", "true")
     assert ended.returncode == 4
     assert "No process of the job opened a GPU." in ended.stderr
@@ -178,6 +192,21 @@ def test_signals_to_process_1_reach_the_command(container: Container):
         os.kill(first, getattr(signal, name))
         assert process.stdout.readline() == f"received {name}\n"
     assert process.wait(60) == 9
+
+
+@pytest.mark.parametrize("session", [(), ("setsid", "--ctty")], ids=["of a shell", "of process 1"])
+def test_docker_run_with_a_terminal_is_as_without_the_watch(container: Container, session: tuple[str, ...]):
+    command = [*container.command("--no-require-gpu", "--", PYTHON, "-c", ASKS)]
+    command[len(NAMESPACE) : len(NAMESPACE)] = session
+    terminal = Terminal(command, container.environment, columns=90)
+    terminal.expect("size 90 True")
+    terminal.expect(r"name\? ")
+    terminal.send("ada\n")
+    terminal.expect("hello ada")
+    # Nothing could continue a container that Ctrl-Z stops.
+    terminal.send("\x1a\x03")
+    terminal.expect("interrupted")
+    assert terminal.wait() == 3
 
 
 def test_a_command_without_a_handler_ends_at_sigterm(container: Container):

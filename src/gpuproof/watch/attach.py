@@ -18,6 +18,7 @@ from gpuproof.agent.verdict import Verdict
 from gpuproof.agent.verdict.schema import BY_DEVICE
 from gpuproof.util.humanize import format_duration
 from gpuproof.watch.expected import VISIBLE
+from gpuproof.watch.instance import InstanceLookup
 from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of
 from gpuproof.watch.report import WatchReport, read_environment
 from gpuproof.watch.session import WatchSession
@@ -62,6 +63,8 @@ def watch_processes(
         NotAttached: there is no such process, or it ended before it was watched.
     """
     with contextlib.ExitStack() as files, contextlib.closing(SignalQueue(ENDING)) as signals:
+        # By this process's own variables: those of another one may name any service.
+        instance = InstanceLookup(os.environ)
         targets = [_Target(pid) for pid in dict.fromkeys(pids)]
         for target in targets:
             files.callback(target.close)
@@ -84,6 +87,7 @@ def watch_processes(
             verdict,
             pid=targets[0].pid,
             started=started,
+            instance=instance.found(),
             hosts=settings.hosts,
             group=settings.group,
             notes=tuple(notes),
