@@ -52,10 +52,10 @@ class Terminal:
         """Change the window's size."""
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def expect(self, pattern: str) -> re.Match[bytes]:
+    def expect(self, pattern: str, seconds: float = TIMEOUT_S) -> re.Match[bytes]:
         """Wait for output that matches, after that of the last call, and return the match."""
         compiled = re.compile(pattern.encode(), re.DOTALL)
-        until = time.monotonic() + TIMEOUT_S
+        until = time.monotonic() + seconds
         while True:
             if (match := compiled.search(self.output, self._seen)) is not None:
                 self._seen = match.end()
@@ -77,13 +77,14 @@ class Terminal:
         """Wait for the program; returns its exit code, or minus the number of the signal that killed it."""
         if self._status is None:
             self.read_all()
-            _, self._status = os.waitpid(self.pid, 0)
+            self._collect()
         return os.waitstatus_to_exitcode(self._status)
 
-    def echoes(self) -> bool:
-        """Whether the terminal echoes and edits lines, as it does for a shell."""
-        flags = termios.tcgetattr(self.master)[3]
-        return bool(flags & termios.ECHO and flags & termios.ICANON)
+    def hang_up(self) -> None:
+        """Close the terminal, as a window is closed, and wait for the program."""
+        os.close(self.master)
+        self.master = os.open(os.devnull, os.O_RDONLY)
+        self._collect()
 
     def close(self) -> None:
         """Close the terminal, and end the program."""
@@ -94,6 +95,16 @@ class Terminal:
             except ProcessLookupError:
                 return
             _, self._status = os.waitpid(self.pid, 0)
+
+    def _collect(self) -> None:
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = status
+                return
+            assert time.monotonic() < until, f"it runs on after {self.output!r}"
+            time.sleep(0.01)
 
     def _read(self, timeout: float) -> bool:
         ready, _, _ = select.select([self.master], [], [], max(0.0, timeout))

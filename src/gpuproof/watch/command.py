@@ -99,7 +99,7 @@ class _Watch:
         self._session.read_first()
         started = time.time()
         if self._relay is not None:
-            self._relay.enter()
+            self._relay.begin()
         try:
             self._launch.begin()
         except OSError as error:
@@ -190,8 +190,7 @@ class _Watch:
         if self._relay is not None:
             self._relay.leave()
             self._signals.suspend()
-            self._relay.enter()
-            self._relay.resize()
+            self._relay.begin()
         elif _is_foreground():
             # Otherwise the command may be continued alone, and this process would sleep on.
             self._signals.suspend()

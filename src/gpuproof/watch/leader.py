@@ -182,7 +182,11 @@ class _Leader:
     def _copy(self) -> None:
         """Copy the output of processes that the command has left, until they or the terminal are gone."""
         os.set_blocking(self._master, True)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, termios.error):
+            # The user's terminal is no longer in raw mode: it begins the lines.
+            attributes = termios.tcgetattr(self._master)
+            attributes[1] &= ~termios.OPOST
+            termios.tcsetattr(self._master, termios.TCSANOW, attributes)
             while chunk := os.read(self._master, _CHUNK):
                 while chunk:
                     select.select([], [self._terminal], [])

@@ -40,7 +40,7 @@ class LiveLine:
         self._rows, self._columns = 24, 80
         self._text = ""
         self._is_drawn = False
-        self._drawn_at = self._output_at = 0.0
+        self._drawn_at = self._output_at = float("-inf")
         self._rest = b""
         self.is_line_start = True
         """Whether the cursor is at the start of a line."""
@@ -54,6 +54,11 @@ class LiveLine:
     def resize(self, rows: int, columns: int) -> None:
         """Set the size of the terminal."""
         self._rows, self._columns = rows or 24, columns or 80
+
+    def begin(self, now: float) -> None:
+        """Note that another program, such as a shell, has left the cursor at the start of an empty line."""
+        self.is_line_start = True
+        self._output_at = now
 
     def note(self, output: bytes, now: float) -> None:
         """Note what the command has written.

@@ -55,6 +55,7 @@ class Relay:
         self._line = line
         self._attributes = termios.tcgetattr(terminal)
         self.master, self.slave = os.openpty()
+        self._name = os.ttyname(self.slave)
         termios.tcsetattr(self.slave, termios.TCSANOW, self._attributes)
         os.set_blocking(self.master, False)
         self.resize()
@@ -69,14 +70,11 @@ class Relay:
         """The user's terminal with its attributes."""
         return self._terminal, self._attributes
 
-    def enter(self) -> None:
-        """Put the user's terminal into raw mode, if this process is in its foreground."""
-        with contextlib.suppress(OSError, termios.error):
-            if os.tcgetpgrp(self._terminal) != os.getpgrp():
-                return
-            # What has been typed stays: it is the command's.
-            termios.tcsetattr(self._terminal, termios.TCSADRAIN, _raw(self._attributes))
-            self._is_raw = True
+    def begin(self) -> None:
+        """Begin, or go on after this process was suspended."""
+        self._line.begin(time.monotonic())
+        self._enter()
+        self.resize()
 
     def leave(self) -> None:
         """Erase the line and restore the user's terminal."""
@@ -125,7 +123,7 @@ class Relay:
     def tick(self) -> None:
         """Draw the line if it is due."""
         if not self._is_raw:
-            self.enter()
+            self._enter()
         elif not self._to_terminal and self._reads_lines():
             self._write(self._line.draw(time.monotonic()))
 
@@ -150,9 +148,19 @@ class Relay:
         """Restore the user's terminal and close the pseudo-terminal; what follows begins a line."""
         self.print("")
         self._flush(wait=True)
+        self._return_keys()
         self.leave()
         os.close(self.master)
         os.close(self._terminal)
+
+    def _enter(self) -> None:
+        """Put the user's terminal into raw mode, if this process is in its foreground."""
+        with contextlib.suppress(OSError, termios.error):
+            if os.tcgetpgrp(self._terminal) != os.getpgrp():
+                return
+            # What has been typed stays: it is the command's.
+            termios.tcsetattr(self._terminal, termios.TCSADRAIN, _raw(self._attributes))
+            self._is_raw = True
 
     def _read_keys(self) -> None:
         try:
@@ -164,6 +172,25 @@ class Relay:
         # The terminal is gone: SIGHUP says so to the command.
         self._terminal_is_open = bool(keys)
         self._to_command += keys
+
+    def _return_keys(self) -> None:
+        """Return what has been typed and not read to the user's terminal, where the shell finds it.
+
+        Since Linux 6.2, some systems allow that to no program (dev.tty.legacy_tiocsti): then it is lost.
+        """
+        if not self._is_raw:
+            return
+        with contextlib.suppress(OSError, termios.error):
+            slave = os.open(self._name, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                # An unfinished line can be read only without line editing.
+                termios.tcsetattr(slave, termios.TCSANOW, _raw(termios.tcgetattr(slave)))
+                with contextlib.suppress(BlockingIOError):
+                    self._to_command = os.read(slave, _CHUNK) + self._to_command
+            finally:
+                os.close(slave)
+            for key in self._to_command:
+                fcntl.ioctl(self._terminal, termios.TIOCSTI, bytes([key]))
 
     def _read_output(self) -> None:
         chunks: list[bytes] = []
