@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.backends.agent_job.archive import build_agent
+from support.aws_loopback import MetadataService
 from support.cli_sandbox import until
 from support.nvml_stub import SCENARIO_VARIABLE
 from support.ports import free_port
 from support.ranked_jobs import RankedJob
 from support.s3_server import CREDENTIALS, MotoServer
 
+OLDEST = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
+PYTHON = str(OLDEST[0]) if OLDEST else sys.executable
 MPIRUN = Path(sys.executable).parent / "mpirun"
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 NAME = f"cats-{os.getpid()}"
@@ -55,6 +59,14 @@ def moto() -> Iterator[MotoServer]:
     server = MotoServer()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def metadata() -> Iterator[MetadataService]:
+    """The metadata service of an instance."""
+    paths = {"instance-type": "g5.xlarge", "placement/region": "us-east-1", "instance-life-cycle": "spot"}
+    with MetadataService({f"meta-data/{name}": value for name, value in paths.items()}) as service:
+        yield service
 
 
 def reasons(*errors: str) -> list[str]:
@@ -148,10 +160,36 @@ def test_two_hosts_of_torchrun_have_one_verdict(job: RankedJob):
     assert sorted(reasons(*errors)) == ["used: 2 of 2 GPUs worked", "used: 4 of 4 GPUs on 2 hosts worked"]
 
 
-def test_the_pods_of_an_indexed_job_meet_in_s3(job: RankedJob, moto: MotoServer):
+@pytest.mark.skipif(find_spec("torch") is None, reason="not installed: torch")
+def test_workers_that_torchrun_starts_again_are_watched_again(job: RankedJob):
+    job.works(0, 1)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1"]
+    fails_first = 'test $TORCHELASTIC_RESTART_COUNT = 1 || exit 9; exec "$@"'
+    command = [*torchrun, "--no-python", *job.watch("--gpus", "2"), "sh", "-c", fails_first, "-", *job.rank()]
+    ended = job.run(command)
+    assert ended.returncode == 0, ended.stderr
+    assert reasons(ended.stderr)[-1] == "used: 2 of 2 GPUs worked"
+
+
+def test_the_agent_file_watches_ranks_with_the_oldest_python(job: RankedJob, tmp_path: Path):
+    job.works(0, 1)
+    agent = tmp_path / "gpuproof-agent.pyz"
+    build_agent(agent)
+    watch = [PYTHON, str(agent), "watch", "--group", NAME, "--hosts", "2", "--gpus", "1", "--to", "reports"]
+    ranks = [
+        job.start([*watch, "--", *job.rank()], TEST_RANK=str(rank), SLURMD_NODENAME=f"n{rank}", PYTHONPATH="")
+        for rank in range(2)
+    ]
+    errors = [rank.communicate(timeout=600)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    assert sorted(reasons(*errors)) == ["used: 1 of 1 GPU worked", "used: 2 of 2 GPUs on 2 hosts worked"]
+
+
+def test_the_pods_of_an_indexed_job_meet_in_s3(job: RankedJob, moto: MotoServer, metadata: MetadataService):
     job.works(0, 1)
     bucket = moto.bucket()
     environ = {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": moto.url, "KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+    environ |= {"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.url}
     pods = [
         job.start(
             [*job.watch("--to", f"s3://{bucket.name}/jobs", "--hosts", "2"), *job.rank()],
@@ -169,6 +207,7 @@ def test_the_pods_of_an_indexed_job_meet_in_s3(job: RankedJob, moto: MotoServer)
     assert keys[:2] == [f"jobs/job-{NAME}/host-{NAME}-{index}.json" for index in range(2)]
     verdict = job.run([sys.executable, "-m", "gpuproof", "verdict", f"s3://{bucket.name}/jobs"], **environ)
     assert (verdict.returncode, reasons(verdict.stdout)) == (0, ["used: 2 of 2 GPUs on 2 hosts worked"])
+    assert re.search(r"^cost +\$\S+ for 2 x g5\.xlarge \(spot\)$", verdict.stdout, re.MULTILINE)
 
 
 def test_a_report_that_cannot_be_written_changes_no_exit_code(job: RankedJob):

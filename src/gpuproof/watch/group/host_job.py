@@ -12,6 +12,7 @@ from gpuproof.gpu.telemetry import Telemetry
 from gpuproof.util.launcher import Member
 from gpuproof.watch.expected import VISIBLE
 from gpuproof.watch.group.publication import Publisher
+from gpuproof.watch.instance import InstanceLookup
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.sagemaker import publish
 from gpuproof.watch.session import WatchSession
@@ -50,6 +51,7 @@ class HostJob:
     _codes: list[int | None] = field(default_factory=list)
     _stopped_because: str | None = None
     _session: WatchSession | None = None
+    _instance: InstanceLookup | None = None
     _announcement: threading.Thread | None = None
     _begun: float = 0.0
 
@@ -138,6 +140,7 @@ class HostJob:
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             stopped_because=self._stopped_because,
+            instance=self._instance.found() if self._instance is not None else None,
             **(facts or {}),
         )
         if self.member is not None:
@@ -160,6 +163,7 @@ class HostJob:
 
     def _begin(self, environment: Mapping[str, str]) -> None:
         self._begun = self.clock()
+        self._instance = InstanceLookup(environment)
         self._session = WatchSession(
             self.settings, list(self._processes), environment, left_out=self.left_out
         )

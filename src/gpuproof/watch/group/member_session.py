@@ -90,5 +90,9 @@ class MemberSession:
 
 
 def _key(member: Member, environment: Mapping[str, str]) -> str:
-    """What the processes of a job on this host share, and no others: each cluster counts its jobs from 1."""
-    return f"{member.group}@{member.host}.{environment.get('SLURM_CLUSTER_NAME', '')}"
+    """What the processes of a job on this host share, and no others: each cluster counts its jobs from 1.
+
+    Processes that a launcher starts again after a failure are a job of their own.
+    """
+    apart = ("SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+    return "\n".join([member.group, member.host, *(environment.get(name, "") for name in apart)])
