@@ -36,9 +36,10 @@ def _emulator(
     tmp_path_factory: pytest.TempPathFactory, _gpu: tuple[Path, Scenario]
 ) -> Iterator[RunningEmulator]:
     library, scenario = _gpu
-    python = str(interpreter_of("training-toolkit"))
+    # Other images have the Python of the tests, with PyTorch.
+    toolkit = {"pytorch": str(interpreter_of("training-toolkit"))}
     with running_emulator(
-        tmp_path_factory.mktemp("aws"), hold=20.0, python=python, environment=scenario.environment(library)
+        tmp_path_factory.mktemp("aws"), hold=20.0, pythons=toolkit, environment=scenario.environment(library)
     ) as emulator:
         yield emulator
 

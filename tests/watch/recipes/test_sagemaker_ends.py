@@ -23,6 +23,7 @@ def start_with_boto3(recipes: Recipes, code: str | None = None) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 def test_the_toolkit_still_finds_the_error_of_a_script(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=True)
     (recipes.source / "train.py").write_text("raise ValueError('no data')\n")
@@ -83,6 +84,25 @@ def test_the_hosts_of_a_job_bring_their_verdicts_together(recipes: Recipes) -> N
     report = json.loads(aws.get(job))
     assert (report["hosts"], report["verdict"]["gpus_working"]) == (2, 0)
     assert f"sagemaker-{name}, all 2 hosts" in "\n".join(aws.log(name) + aws.log(name, "algo-2"))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("uses_gpu", [True, False], ids=["used", "unused"])
+def test_ranks_of_torchrun_share_the_verdict_of_their_host(recipes: Recipes, uses_gpu: bool) -> None:
+    recipes.write_script(uses_gpu=uses_gpu, before=recipes.block("A line in the script", "python"))
+    code = recipes.block("SageMaker SDK v3", "python")
+    command = 'command="python gpuproof-agent.pyz watch -- python train.py",'
+    assert command in code
+    code = code.replace(command, 'entry_script="train.py",')
+    code = code.replace("763104351884", "123456789012").replace("pytorch-training", "own")
+    code = code.replace("base_job_name=", "distributed=Torchrun(process_count_per_node=2), base_job_name=")
+    code = f"from sagemaker.train.distributed import Torchrun\n{code}"
+    assert (recipes.run_python(code, "sagemaker-v3").returncode == 0) is uses_gpu
+    job = recipes.job()
+    assert ("[gpu-unused] " in job.get("FailureReason", "")) is not uses_gpu, job
+    report = json.loads(recipes.report())
+    assert report["group"].startswith("torchrun-")
+    assert "\n".join(recipes.aws.log(job["TrainingJobName"])).count("verdict    ") == 1
 
 
 def test_without_the_requirement_the_job_completes(recipes: Recipes) -> None:

@@ -49,6 +49,7 @@ def test_sdk_v2(recipes: Recipes, uses_gpu: bool) -> None:
     assert '"train.py", "--epochs", "2"' in " ".join(recipes.report().split())
 
 
+@pytest.mark.nightly
 def test_the_variable_that_names_another_entry_point(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=False)
     (recipes.source / "watch.sh").write_text(recipes.block("SageMaker SDK v2", "bash"))
@@ -68,6 +69,7 @@ def test_sdk_v3(recipes: Recipes, uses_gpu: bool) -> None:
     recipes.check(uses_gpu=uses_gpu)
 
 
+@pytest.mark.nightly
 def test_sdk_v3_with_hyperparameters_on_the_command_line(recipes: Recipes) -> None:
     recipes.write_script(uses_gpu=False)
     (recipes.source / "watch.sh").write_text(recipes.block("SageMaker SDK v2", "bash"))
