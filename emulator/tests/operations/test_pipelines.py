@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from support.aws_emulator import end_emulator, running_emulator, start_emulator
 from support.cli_sandbox import until
 from support.emulator_jobs import Account
 
@@ -133,18 +136,35 @@ def test_a_request_that_sagemaker_rejects_fails_the_step(aws: Account) -> None:
 def test_a_stop_ends_the_running_job(aws: Account) -> None:
     steps = [{"Name": "Train", "Type": "Training", "Arguments": training(aws, "sleep 600")}]
     arn = start(aws, steps)
+    until(lambda: steps_of(aws, arn)[0].get("Metadata"), "the step's job", 600.0)
     client = aws.client("sagemaker")
-
-    def runs() -> bool:
-        found = client.list_pipeline_execution_steps(PipelineExecutionArn=arn)["PipelineExecutionSteps"]
-        return bool(found and found[0].get("Metadata"))
-
-    until(runs, "the step's job", 600.0)
     client.stop_pipeline_execution(PipelineExecutionArn=arn)
     execution, found = ended(aws, arn)
     assert (execution["PipelineExecutionStatus"], found["Train"]["StepStatus"]) == ("Stopped", "Stopped")
     with pytest.raises(ClientError, match="can be stopped"):
         client.stop_pipeline_execution(PipelineExecutionArn=arn)
+
+
+def test_a_killed_emulator_has_failed_the_execution_afterwards(tmp_path: Path) -> None:
+    emulator = start_emulator(tmp_path / "emulator")
+    try:
+        aws = Account(emulator, emulator.bucket("data"), "lost")
+        steps = [{"Name": "Train", "Type": "Training", "Arguments": training(aws, "sleep 600")}]
+        arn = start(aws, steps)
+        until(lambda: steps_of(aws, arn)[0].get("Metadata"), "the step's job", 600.0)
+    finally:
+        emulator.process.send_signal(signal.SIGKILL)
+        end_emulator(emulator)
+    with running_emulator(tmp_path) as again:
+        execution, found = ended(Account(again, "data", "lost"), arn)
+    assert execution["PipelineExecutionStatus"] == found["Train"]["StepStatus"] == "Failed"
+    assert "the emulator ended" in found["Train"]["FailureReason"]
+
+
+def steps_of(aws: Account, arn: str) -> list[dict[str, Any]]:
+    """The steps that have started; a step without content in their place if there are none."""
+    found = aws.client("sagemaker").list_pipeline_execution_steps(PipelineExecutionArn=arn)
+    return found["PipelineExecutionSteps"] or [{}]
 
 
 INTEGER = {"Name": "Count", "Type": "Integer"}

@@ -16,6 +16,7 @@ from gpuproof_emulator.store import PIPELINE_EXECUTION, Resource
 EXECUTING, STOPPING = "Executing", "Stopping"
 UNFINISHED = (EXECUTING, STOPPING)
 _FAILURE = "Step failure: One or multiple steps failed."
+_LOST = "ClientError: InternalServerError: the emulator ended while the job ran. Please try again."
 _POLL_S = 5.0
 
 
@@ -33,6 +34,9 @@ def fail_lost_executions(context: Context) -> None:
         if execution.document["PipelineExecutionStatus"] in UNFINISHED:
             with context.store.modify(execution):
                 execution.document.update(PipelineExecutionStatus="Failed", FailureReason=_FAILURE)
+                for step in execution.extra["steps"]:
+                    if step["StepStatus"] == EXECUTING:
+                        step.update(StepStatus="Failed", EndTime=now(), FailureReason=_LOST)
 
 
 class _ExecutionRun:
