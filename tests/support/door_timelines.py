@@ -13,7 +13,7 @@ from pathlib import Path
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, OCCUPIED, PARTLY_USED, UNKNOWN, USED
 from support.nvml_stub import STAYS, Scenario
 
-WITHOUT_DRIVER = "import time\ntime.sleep(1.5)\n"
+WITHOUT_DRIVER = "import time\ntime.sleep(3)\n"
 """A program on a machine without NVML, where nothing can be looked at."""
 
 

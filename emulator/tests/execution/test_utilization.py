@@ -20,15 +20,15 @@ from support.aws_emulator import running_emulator
 from support.cli_sandbox import until
 from support.emulator_jobs import TWO_HOSTS, Account
 from support.emulator_models import container, invoke, served
-from support.nvml_stub import Scenario, build_library
+from support.nvml_stub import STAYS, Scenario, build_library
 
 pytestmark = pytest.mark.slow
 
 GPU_METRICS = {"GPUUtilization", "GPUMemoryUtilization"}
 HOST_METRICS = {"CPUUtilization", "MemoryUtilization", "DiskUtilization"}
 FOUR_GPUS = {"InstanceType": "ml.g5.12xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}
-BUSY = f"exec {sys.executable} -c 'import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass'"
-"""Uses half a second of a core."""
+BUSY = f"exec {sys.executable} -c 'import time\nend = time.process_time() + 2\nwhile time.process_time() < end: pass'"
+"""Uses a core for two seconds."""
 HANDLER = """
 def model_fn(model_dir):
     return "m"
@@ -53,14 +53,14 @@ def test_a_job_has_one_datapoint_for_each_minute_of_each_host(aws: Account) -> N
 
 def test_a_type_without_gpus_has_no_gpu_metrics(aws: Account) -> None:
     cluster = {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}
-    job = aws.processed("sleep 0.5", ProcessingResources={"ClusterConfig": cluster})
+    job = aws.processed("sleep 3", ProcessingResources={"ClusterConfig": cluster})
     assert job["ProcessingJobStatus"] == "Completed", job.get("FailureReason")
     found = _values(aws, "ProcessingJobs", Host=f"{job['ProcessingJobName']}/algo-1")
     assert found.keys() == HOST_METRICS
 
 
 def test_a_gpu_type_on_a_machine_without_gpus_used_none(aws: Account) -> None:
-    job = aws.trained("sleep 0.5")
+    job = aws.trained("sleep 3")
     values = _values(aws, "TrainingJobs", Host=f"{job['TrainingJobName']}/algo-1")
     assert values["GPUUtilization"] == [0] * len(values["GPUUtilization"])
 
@@ -71,7 +71,7 @@ def test_gpus_are_added_up_and_those_of_other_processes_left_out(gpus: tuple[Acc
     scenario.gpus(4)
     scenario.at(0, 0, util=90, memory_mib=11514).at(0, 1, util=60, memory_mib=5757)
     scenario.at(0, 2, util=80, memory_mib=4000, processes=stranger).at(0, 3).now(1)
-    job = aws.trained("sleep 0.5", ResourceConfig=FOUR_GPUS)
+    job = aws.trained(_until_read(scenario), ResourceConfig=FOUR_GPUS)
     values = _values(aws, "TrainingJobs", Host=f"{job['TrainingJobName']}/algo-1")
     assert set(values["GPUUtilization"]) == {150}
     assert set(values["GPUMemoryUtilization"]) == {75}
@@ -80,7 +80,7 @@ def test_gpus_are_added_up_and_those_of_other_processes_left_out(gpus: tuple[Acc
 def test_an_instance_has_only_the_gpus_of_its_type(gpus: tuple[Account, Scenario]) -> None:
     aws, scenario = gpus
     scenario.gpus(2).at(0, 0, util=40).at(0, 1, util=90).now(1)
-    job = aws.trained("sleep 0.5")
+    job = aws.trained(_until_read(scenario))
     values = _values(aws, "TrainingJobs", Host=f"{job['TrainingJobName']}/algo-1")
     assert set(values["GPUUtilization"]) == {40}
 
@@ -139,6 +139,14 @@ def test_instances_of_a_batch_transform_have_no_disk_metric(aws: Account) -> Non
     assert {metric["MetricName"] for metric in own} == (GPU_METRICS | HOST_METRICS) - {"DiskUtilization"}
 
 
+def _until_read(scenario: Scenario) -> str:
+    """A job that ends once its GPU was read several times, on a machine of any speed."""
+    looks = scenario.path.with_name("looks")
+    program = scenario.path.with_name("program.py")
+    program.write_text(STAYS.format(files=[], looks=str(looks), count=4))
+    return f"exec {sys.executable} {program}"
+
+
 def _values(aws: Account, group: str, **dimensions: str) -> dict[str, list[float]]:
     """All datapoints of each metric, oldest first."""
     cloudwatch, namespace = aws.client("cloudwatch"), f"/aws/sagemaker/{group}"
@@ -175,7 +183,7 @@ def _points(aws: Account, namespace: str, metric: dict[str, Any]) -> list[dict[s
 @pytest.fixture
 def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Account, Scenario]]:
     """An account on a machine with GPUs, and what they do."""
-    scenario = Scenario(tmp_path / "gpus.txt")
+    scenario = Scenario(tmp_path / "gpus.txt").seen(tmp_path / "looks")
     for name, value in scenario.environment(build_library(tmp_path)).items():
         monkeypatch.setenv(name, value)
     with running_emulator(tmp_path) as emulator:

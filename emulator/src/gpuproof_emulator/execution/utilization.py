@@ -186,7 +186,7 @@ class _Minute:
     def values(self) -> Iterator[tuple[str, float]]:
         """Name and value of each metric."""
         for metric, (total, weight) in self._sums.items():
-            yield metric, total / weight
+            yield metric, round(total / weight, 6)  # a mean of equal values is that value
         yield from self._largest.items()
 
 
