@@ -202,6 +202,28 @@ def test_orphans_of_a_process_stay_watched(
     assert not gpu["others_present"]
 
 
+def test_several_processes_count_as_one_program_until_the_last_ends(
+    nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
+):
+    looks = tmp_path / "looks"
+    scenario = Scenario(tmp_path / "gpus.txt").gpus(3).seen(looks)
+    targets: list[subprocess.Popen[str]] = []
+    for number, count in ((0, LOOKS), (1, LOOKS + 4)):
+        pid_file = tmp_path / f"pid-{number}"
+        scenario.when_registered(pid_file, number)
+        visible = {"CUDA_VISIBLE_DEVICES": str(number)}
+        targets.append(program(started, STAYS, str(pid_file), str(looks), str(count), **visible))
+        until_written(pid_file)
+    pids = [word for target in targets for word in ("--pid", str(target.pid))]
+    watch = watching(nvml_home, scenario, *pids, "--format", "json")
+    started.append(watch)
+    report = report_of(watch)
+    assert targets[1].wait(60) == 0
+    assert report["verdict"]["reason"].startswith("2 of 2 GPUs worked")
+    assert report["verdict"]["expectation"]["because"] == "CUDA_VISIBLE_DEVICES=0,1"
+    assert [note.split(" of ")[0] for note in report["notes"]] == [f"Process {each.pid}" for each in targets]
+
+
 def test_processes_that_cannot_be_watched_are_an_error_of_one_line(
     nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
 ):

@@ -78,7 +78,7 @@ def watch_processes(
         )
         started = time.time()
         session.start()
-        _wait(targets, signals.fileno(), seconds)
+        _wait(targets, signals.fileno(), seconds, session)
         verdict = session.stop()
         notes = [_note(target, started, read) for target, read in zip(targets, environments)]
         notes += _unmatched(verdict)
@@ -163,7 +163,9 @@ def _hidden(pid: int) -> NotAttached:
     )
 
 
-def _wait(targets: Sequence[_Target], signals: int, seconds: float | None) -> None:
+def _wait(
+    targets: Sequence[_Target], signals: int, seconds: float | None, session: WatchSession
+) -> None:
     """Wait until all processes have ended, a signal has arrived, or the time is over."""
     deadline = None if seconds is None else time.monotonic() + seconds
     running = list(targets)
@@ -179,7 +181,11 @@ def _wait(targets: Sequence[_Target], signals: int, seconds: float | None) -> No
         ready = poll.poll(1000 * min(waits) if waits else None)
         if any(descriptor == signals for descriptor, _ in ready) or left == 0.0:
             return
-        running = [target for target in running if not target.has_ended()]
+        left_over = [target for target in running if not target.has_ended()]
+        if left_over and len(left_over) < len(running):
+            # The id of one that has ended may be given to another process.
+            session.set_roots(target.pid for target in left_over)
+        running = left_over
 
 
 def _is_readable(descriptor: int) -> bool:
