@@ -231,6 +231,24 @@ def test_a_driver_without_a_gpu_is_the_same(tmp_path: Path, nvml_home: Path):
     assert "the NVIDIA driver is installed and finds no GPU" in errors
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--for", "0"), "--for needs a time"),
+        (("--for", "soon"), "write, for example, 45s, 5m or 1h30m"),
+        (("--for", "1s", "--gpus", "1"), "need a command or --pid"),
+        (("--for", "1s", "--to", "reports"), "--to works for a command that gpuproof starts, not with --for"),
+        (("--for", "1s", "--report", "none/report.json"), "there is no folder none"),
+        (("--for", "1s", "--", "true"), "leave out the command"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(machine: Machine, words: tuple[str, ...], message: str):
+    watch = machine.watch(*words)
+    output, errors = watch.communicate(timeout=60)
+    assert (watch.returncode, output) == (2, "")
+    assert message in errors
+
+
 def process(pid: int, name: str, parent: int, group: int = 0) -> ProcessFacts:
     return ProcessFacts(pid, name, parent, group or pid, pid, 0, 0.0, "ada", (name,))
 

@@ -178,7 +178,7 @@ class MachineWatch:
         is_used = gpu.device.busy_s > 0 or used > idle_memory(
             driver_left_out=reading.memory_reserved is not None
         )
-        is_listed = self._comparable or gpu.visible_others_s > 0
+        is_visible = gpu.visible_others_s > 0 or len(hidden) < len(listed)
         return GpuUse(
             index=gpu.info.index,
             name=gpu.info.name,
@@ -189,8 +189,8 @@ class MachineWatch:
             memory_used=reading.memory_used,
             memory_total=gpu.info.memory_total,
             hidden_processes=len(hidden),
-            processes_listed=is_listed,
-            used_by_unknown=bool(hidden) or (is_used and not gpu.visible_others_s),
+            processes_listed=self._comparable or is_visible,
+            used_by_unknown=bool(hidden) or (is_used and not is_visible),
             error=reading.error,
         )
 

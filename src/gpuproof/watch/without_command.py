@@ -32,6 +32,8 @@ def run_without_command(
     option = "--pid" if arguments.pid else "--for"
     if arguments.script_arguments:
         return _refuse(f"{option} watches what runs already: leave out the command.")
+    if arguments.seconds == 0:
+        return _refuse("--for needs a time, as in: gpuproof watch --for 60s")
     for name in _OF_COMMANDS:
         if getattr(arguments, name, None) is not None:
             flag = "--" + name.replace("_", "-")

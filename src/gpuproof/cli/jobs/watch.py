@@ -5,6 +5,8 @@ The verdict goes to standard error at the end. Exit code 4: the command succeede
 did no work.
 
 gpuproof watch -- torchrun --nproc-per-node 4 train.py
+gpuproof watch --pid 4242
+gpuproof watch --for 60s
 """
 
 from __future__ import annotations
