@@ -163,9 +163,7 @@ def _hidden(pid: int) -> NotAttached:
     )
 
 
-def _wait(
-    targets: Sequence[_Target], signals: int, seconds: float | None, session: WatchSession
-) -> None:
+def _wait(targets: Sequence[_Target], signals: int, seconds: float | None, session: WatchSession) -> None:
     """Wait until all processes have ended, a signal has arrived, or the time is over."""
     deadline = None if seconds is None else time.monotonic() + seconds
     running = list(targets)
