@@ -43,6 +43,7 @@ class WatchMachine:
         return subprocess.Popen(
             [sys.executable, *words],
             env=environment,
+            cwd=self._folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

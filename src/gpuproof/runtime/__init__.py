@@ -2,10 +2,12 @@
 
 Requires only the standard library; works without any framework installed, and in any container, because the agent
 contains it. `import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
+`rt.watch()` proves what the GPUs did where something else than GPUproof starts the script, and `rt.callbacks` logs their utilization.
 """
 
 from __future__ import annotations
 
+from gpuproof.runtime import callbacks
 from gpuproof.runtime.accumulation import Accumulation, accumulation
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
 from gpuproof.runtime.checkpoint.save_request import checkpoint_requested
@@ -34,6 +36,7 @@ __all__ = [
     "Setup",
     "Watch",
     "accumulation",
+    "callbacks",
     "checkpoint",
     "checkpoint_requested",
     "device",

