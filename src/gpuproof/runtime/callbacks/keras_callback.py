@@ -32,11 +32,10 @@ def keras_gpu_callback() -> type[Any]:
             self._reporter.begin()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments
-            if logs is not None:
-                # All callbacks receive the same dictionary, in the order of the list.
+            # All callbacks receive the same dictionary, in the order of the list.
+            if logs is not None and (metrics := self._reporter.metrics()):
                 # CSVLogger takes its columns from the first epoch, which may be shorter than the interval between two samples.
-                if metrics := self._reporter.metrics():
-                    logs.update({_UTILIZATION: math.nan, **metrics})
+                logs.update({_UTILIZATION: math.nan, **metrics})
 
         def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments
             self._reporter.end()
