@@ -91,6 +91,15 @@ def find_member(
     return found
 
 
+def monitor_key(member: Member, environ: Mapping[str, str]) -> str:
+    """What the processes of a job on this host share, and no others: each cluster counts its jobs from 1.
+
+    Processes that a launcher starts again after a failure are a job of their own.
+    """
+    apart = ("SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+    return "\n".join([member.group, member.host, *(environ.get(name, "") for name in apart)])
+
+
 def _host(environ: Mapping[str, str]) -> str:
     """The name of this host; Slurm may have several nodes on one machine."""
     return environ.get("SLURMD_NODENAME") or socket.gethostname()

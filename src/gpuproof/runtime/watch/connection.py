@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuproof.util.launcher import Member, find_member
+from gpuproof.util.launcher import Member, find_member, monitor_key
 from gpuproof.util.monitor_client import MonitorClient, MonitorLost
 
 _WIDEST = 100
@@ -83,7 +83,7 @@ class Connection:
         self._member = member if member is not None and (member.has_peers or options.to is not None) else None
         try:
             self._client = MonitorClient(
-                f"{self._member.group}@{self._member.host}" if self._member is not None else None
+                monitor_key(self._member, os.environ) if self._member is not None else None
             )
         except OSError as error:
             raise MonitorLost(f"the monitor process could not be started: {error}") from error

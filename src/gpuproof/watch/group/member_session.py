@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from gpuproof.util.launcher import Member
+from gpuproof.util.launcher import Member, monitor_key
 from gpuproof.util.monitor_client import MonitorClient, MonitorLost
 from gpuproof.watch.group.host_job import member_to_json
 from gpuproof.watch.report import WatchReport
@@ -40,7 +40,7 @@ class MemberSession:
             if attempt:
                 self.sleep(_PAUSE_S)  # the monitor process of an earlier job is just ending
             try:
-                self._client = MonitorClient(_key(self.member, self.environment))
+                self._client = MonitorClient(monitor_key(self.member, self.environment))
                 self._client.register(
                     self.settings.to_json(),
                     self.environment,
@@ -87,12 +87,3 @@ class MemberSession:
         except MonitorLost as problem:
             self.problem = str(problem)
             return None
-
-
-def _key(member: Member, environment: Mapping[str, str]) -> str:
-    """What the processes of a job on this host share, and no others: each cluster counts its jobs from 1.
-
-    Processes that a launcher starts again after a failure are a job of their own.
-    """
-    apart = ("SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
-    return "\n".join([member.group, member.host, *(environment.get(name, "") for name in apart)])
