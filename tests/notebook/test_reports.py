@@ -123,17 +123,20 @@ def test_the_memory_over_time_survives_the_json() -> None:
 
 def test_unknown_values_leave_a_gap() -> None:
     plot = gpu_plot("GPU 0", 4.0, Series(1.0, (50.0, None, 100.0, 100.0)), None, None)
-    assert plot.count('Z"') == 2
-    assert f"L{WIDTH:.1f}" in plot
+    assert 'd="M0 50V26H90V50Z"' in plot
+    assert 'd="M180 50V2H360V50Z"' in plot
     assert f'viewBox="0 0 {WIDTH} {HEIGHT}"' in plot
 
 
 def test_a_step_beyond_the_end_is_cut() -> None:
     plot = gpu_plot("GPU 0", 1.5, Series(1.0, (50.0, 50.0)), None, None)
-    xs = [
-        float(word.split()[0]) for word in plot.partition('d="M0.0 50.0 L')[2].partition(" Z")[0].split(" L")
-    ]
-    assert max(xs) == WIDTH
+    assert f'd="M0 50V26H{WIDTH}V50Z"' in plot
+
+
+def test_a_plot_takes_little_of_the_notebook_file() -> None:
+    noisy = Series(1.0, tuple(float(37 * second % 101) for second in range(120)))
+    memory = Series(1.0, tuple(float(31 * second % 97) * GIB for second in range(120)))
+    assert len(gpu_plot("GPU 0", 120.0, noisy, memory, 100 * GIB)) < 4000
 
 
 def test_the_state_names_notebooks_commands_and_what_is_hidden() -> None:

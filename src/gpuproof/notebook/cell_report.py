@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from gpuproof.agent.verdict import (
     CPU_ONLY,
@@ -120,11 +119,12 @@ def _absence(report: WatchReport) -> str:
 
 def _counted_s(report: WatchReport) -> float:
     """How long the GPUs were measured, after what did not count at the beginning."""
-    skipped = [
-        (gpu.get("series") or {}).get("step_s", 0.0)
-        * sum(1 for _ in takewhile(lambda value: value is None, (gpu.get("series") or {}).get("values", ())))
-        for gpu in report.verdict.get("gpus") or ()
-    ]
+    skipped: list[float] = []
+    for gpu in report.verdict.get("gpus") or ():
+        series = gpu.get("series") or {}
+        values: Sequence[float | None] = series.get("values", ())
+        known = next((index for index, value in enumerate(values) if value is not None), len(values))
+        skipped.append(known * series.get("step_s", 0.0))
     return report.seconds - max((seconds for seconds in skipped if seconds <= SETTLE_S), default=0.0)
 
 

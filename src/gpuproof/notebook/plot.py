@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from gpuproof.gpu.telemetry import Series
 
@@ -14,6 +15,15 @@ AREA_COLOUR = "#3987e5"
 _SVG = "http://www.w3.org/2000/svg"
 _TOP, _BOTTOM = 2.0, 50.0
 _MOST_PERCENT = 100.0
+_DASHES = 'stroke="currentColor" stroke-width="1.5" stroke-dasharray="4 3"'
+
+
+class _Step(NamedTuple):
+    """A stretch of time with one value, in units of the plot."""
+
+    left: float
+    right: float
+    top: float
 
 
 def gpu_plot(
@@ -28,26 +38,20 @@ def gpu_plot(
         memory: bytes in use; `None` if unknown.
         total: the GPU's memory in bytes, the top of the plot.
     """
-    x = _scale(seconds)
+    scale = WIDTH / seconds if seconds > 0 else 0.0
     style = f"width:100%;max-width:{WIDTH}px;height:auto;display:block"
     parts = [
         f'<svg xmlns="{_SVG}" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" style="{style}">',
         f"<title>{html.escape(title)}</title>",
         *(_line(level, 0.35 if level == 0 else 0.15) for level in (0.0, 50.0, 100.0)),
     ]
-    for area in _steps(utilization, x, seconds, _MOST_PERCENT):
-        first, last = area[0][0], area[-1][0]
-        outline = " L".join(f"{left:.1f} {top:.1f}" for left, top in area)
-        parts.append(
-            f'<path d="M{first:.1f} {_BOTTOM} L{outline} L{last:.1f} {_BOTTOM} Z" fill="{AREA_COLOUR}" fill-opacity="0.45"/>'
-            f'<path d="M{outline}" fill="none" stroke="{AREA_COLOUR}" stroke-width="1.5"/>'
-        )
+    for steps in _stretches(utilization, scale, seconds, _MOST_PERCENT):
+        area = f"M{_short(steps[0].left)} {_short(_BOTTOM)}V{_outline(steps)}V{_short(_BOTTOM)}Z"
+        parts.append(f'<path d="{area}" fill="{AREA_COLOUR}" fill-opacity="0.45" stroke="{AREA_COLOUR}"/>')
     if memory is not None and total:
-        for line in _steps(memory, x, seconds, float(total)):
-            outline = " L".join(f"{left:.1f} {top:.1f}" for left, top in line)
-            parts.append(
-                f'<path d="M{outline}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray="4 3"/>'
-            )
+        for steps in _stretches(memory, scale, seconds, float(total)):
+            line = f"M{_short(steps[0].left)} {_outline(steps)}"
+            parts.append(f'<path d="{line}" fill="none" {_DASHES}/>')
     parts += [
         _label(0, "start", "0 s"),
         _label(WIDTH, "end", f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"),
@@ -59,7 +63,7 @@ def gpu_plot(
 def legend() -> str:
     """What the area and the line of a plot mean."""
     area = f'<rect width="16" height="10" y="1" fill="{AREA_COLOUR}" fill-opacity="0.45" stroke="{AREA_COLOUR}"/>'
-    line = '<path d="M0 6 H16" stroke="currentColor" stroke-width="1.5" stroke-dasharray="4 3"/>'
+    line = f'<path d="M0 6H16" {_DASHES}/>'
     return (
         f'<span style="white-space:nowrap">{_key(area)} utilization, 0 to 100%</span>&emsp;'
         f'<span style="white-space:nowrap">{_key(line)} memory in use, 0 to all</span>'
@@ -73,26 +77,36 @@ def _key(shape: str) -> str:
     )
 
 
-def _scale(seconds: float) -> float:
-    """Units of the plot for a second."""
-    return WIDTH / seconds if seconds > 0 else 0.0
-
-
-def _steps(series: Series, scale: float, seconds: float, most: float) -> Iterator[list[tuple[float, float]]]:
-    """The corners of each stretch of known values; every value covers a step of time."""
+def _stretches(series: Series, scale: float, seconds: float, most: float) -> Iterator[list[_Step]]:
+    """The steps of each stretch of known values; every value covers a step of time."""
     values: Sequence[float | None] = series.values
-    for known, stretch in groupby(range(len(values)), key=lambda index: values[index] is not None):
+    for known, indexes in groupby(range(len(values)), key=lambda index: values[index] is not None):
         if not known:
             continue
-        corners: list[tuple[float, float]] = []
-        for index in stretch:
+        steps: list[_Step] = []
+        for index in indexes:
             begin, end = index * series.step_s, min((index + 1) * series.step_s, seconds)
-            if end <= begin:
-                continue
             top = _height(values[index] or 0.0, most)
-            corners += [(begin * scale, top), (end * scale, top)]
-        if corners:
-            yield corners
+            if end > begin:
+                steps.append(_Step(begin * scale, end * scale, top))
+        if steps:
+            yield steps
+
+
+def _outline(steps: Sequence[_Step]) -> str:
+    """`40H3V35.5H9`: the tops of steps as the end of an SVG path; equal neighbours are one step."""
+    parts = [_short(steps[0].top)]
+    for step, following in zip(steps, [*steps[1:], None]):
+        if following is None:
+            parts.append(f"H{_short(step.right)}")
+        elif _short(following.top) != _short(step.top):
+            parts.append(f"H{_short(step.right)}V{_short(following.top)}")
+    return "".join(parts)
+
+
+def _short(number: float) -> str:
+    """A coordinate with one decimal at most: notebooks keep every plot."""
+    return f"{number:.1f}".removesuffix(".0")
 
 
 def _height(value: float, most: float) -> float:
@@ -101,7 +115,7 @@ def _height(value: float, most: float) -> float:
 
 def _line(percent: float, opacity: float) -> str:
     y = _height(percent, _MOST_PERCENT)
-    return f'<path d="M0 {y:.1f} H{WIDTH}" stroke="currentColor" stroke-opacity="{opacity}"/>'
+    return f'<path d="M0 {_short(y)}H{WIDTH}" stroke="currentColor" stroke-opacity="{opacity}"/>'
 
 
 def _label(x: int, anchor: str, text: str) -> str:
