@@ -91,7 +91,7 @@ def test_output_and_exit_code_are_the_same(command: tuple[str, ...]):
 
 @pytest.mark.parametrize("variables", [{}, {"LC_ALL": "C"}, {"LANG": "C.UTF-8"}])
 def test_environment_and_open_files_are_the_same(variables: dict[str, str], tmp_path: Path):
-    command = ["sh", "-c", "env | grep -v '^_='; cat <&7; umask; pwd; ulimit -n"]
+    command = ["sh", "-c", r"env | grep -v '^_=\|^GPUPROOF_WATCHED_BY='; cat <&7; umask; pwd; ulimit -n"]
     (tmp_path / "seven").write_text("from 7\n")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **variables}
     found = []

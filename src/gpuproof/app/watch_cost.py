@@ -1,9 +1,11 @@
-"""What a watched program has cost, by the instance of its report and the catalogue."""
+"""What a watched program has cost, and a cheaper instance that would do: by the instance of its report and the catalogue."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuproof.agent.verdict import Verdict
+from gpuproof.backends.advice.rightsizing import LEAST_SECONDS, rightsize
 from gpuproof.catalogue import Catalogue
 from gpuproof.watch.report import WatchReport
 
@@ -19,3 +21,21 @@ def with_cost(report: WatchReport, catalogue: Catalogue) -> WatchReport:
     if price is None:
         return report
     return replace(report, cost_usd=round(price.usd_per_hour * report.seconds / _SECONDS_PER_HOUR, 6))
+
+
+def with_advice(report: WatchReport, catalogue: Catalogue) -> WatchReport:
+    """The report with a note on a cheaper instance on which the program would do as well, if one is certain.
+
+    Spot prices change all the time, and a short time says little about the next one.
+    """
+    instance = report.instance
+    if instance is None or instance.region is None or instance.life_cycle == "spot":
+        return report
+    if report.seconds < LEAST_SECONDS or report.hosts > 1:
+        return report
+    try:
+        verdict = Verdict.from_json(dict(report.verdict))
+    except ValueError:
+        return report
+    found = rightsize(verdict, instance.type, 1, catalogue, region=instance.region, use="training")
+    return report if found is None else replace(report, notes=(*report.notes, found.text))

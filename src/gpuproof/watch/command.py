@@ -11,21 +11,24 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
+from gpuproof.agent.stall import FAULTHANDLER_VARIABLE
 from gpuproof.gpu.nvml import library_present
 from gpuproof.util.launcher import Member
 from gpuproof.util.process_tree import adopt_orphans, descendants, end_descendants
 from gpuproof.util.watched import VARIABLE, WATCH
 from gpuproof.watch.group.member_session import MemberSession
+from gpuproof.watch.instance import InstanceLookup
 from gpuproof.watch.interpreter import find_interpreter
 from gpuproof.watch.launch import DirectLaunch, original_environment, reap_others
 from gpuproof.watch.limits import STOP_GRACE_S, Event, Limits
-from gpuproof.watch.report import WatchReport
+from gpuproof.watch.report import STALLED, WatchReport
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 from gpuproof.watch.signals import Received, SignalQueue
 
 if TYPE_CHECKING:
     from gpuproof.watch.live_command import TerminalCommand
+    from gpuproof.watch.stacks import StackTraces
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that cannot be started."""
@@ -67,6 +70,9 @@ class _Watch:
         self._settings = settings
         self._signals = signals
         environment = {**original_environment(), VARIABLE: WATCH}
+        if settings.stall_timeout is not None:
+            # Python then prints its stacks when SIGABRT ends it.
+            environment.setdefault(FAULTHANDLER_VARIABLE, "1")
         # The command's process is forked before any thread is started.
         terminal: TerminalCommand | None = None
         if live and member is None and library_present():
@@ -78,6 +84,10 @@ class _Watch:
         self._launch = self._terminal or DirectLaunch(self._command, environment, signals)
         left_out = [os.getpid(), *([self._terminal.leader] if self._terminal else [])]
         self._limits = Limits(settings)
+        self._python = find_interpreter(self._command, environment)
+        self._stacks: StackTraces | None = None
+        # A thread: only after the fork.
+        self._instance = InstanceLookup(os.environ)
         self._session: MemberSession | WatchSession
         if member is not None:
             self._session = MemberSession(settings, member, command, environment)
@@ -89,7 +99,7 @@ class _Watch:
                 left_out=left_out,
                 on_sample=self._limits.on_sample,
                 show=terminal and terminal.show,
-                python=find_interpreter(self._command, environment),
+                python=self._python,
             )
         self._stopped_because: str | None = None
         self._kill_at: float | None = None
@@ -112,6 +122,8 @@ class _Watch:
         self._limits.begin()
         try:
             code = self._wait()
+            while self._stacks is not None and (text := self._stacks.read()):
+                self._print(text.decode(errors="replace"))
         finally:
             self._close_relay()
         if self._stopped_because is not None:
@@ -135,6 +147,7 @@ class _Watch:
             exit_code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             stopped_because=self._stopped_because,
+            instance=self._instance.found(),
             hosts=self._settings.hosts,
             group=self._settings.group,
             notes=tuple(self._notes),
@@ -155,7 +168,10 @@ class _Watch:
             for status in launch.take_statuses():
                 if not os.WIFSTOPPED(status):
                     return os.waitstatus_to_exitcode(status)
-                self._suspend()
+                if self._stacks is None:
+                    self._suspend()
+            if self._stacks is not None and self._stacks.fileno() in ready:
+                self._print_stacks(self._stacks)
             reap_others(launch.pid)
             if relay is not None:
                 relay.tick()
@@ -167,6 +183,8 @@ class _Watch:
 
     def _sources(self) -> tuple[list[int], list[int]]:
         readable = [self._signals.fileno(), *self._launch.readers()]
+        if self._stacks is not None:
+            readable.append(self._stacks.fileno())
         if self._relay is None:
             return readable, []
         return [*readable, *self._relay.readers()], self._relay.writers()
@@ -198,17 +216,31 @@ class _Watch:
         self._limits.note_progress()
 
     def _handle(self, event: Event) -> None:
-        self._print(event.text)
+        self._print(f"gpuproof: {event.text}.\n")
         self._notes.append(event.text)
         if not event.stop:
             return
         self._stopped_because = event.stop
+        if event.stop == STALLED:
+            from gpuproof.watch.stacks import StackTraces  # only for a command that hangs
+
+            self._stacks = StackTraces(os.getpid(), self._python)
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         self._launch.send(signal.SIGTERM)
         self._launch.send(signal.SIGCONT)
         self._kill_at = time.monotonic() + STOP_GRACE_S
 
-    def _print(self, text: str) -> None:
-        line = f"gpuproof: {text}.\n"
+    def _print_stacks(self, stacks: StackTraces) -> None:
+        if text := stacks.read():
+            self._print(text.decode(errors="replace"))
+            return
+        self._stacks = None
+        self._stop()
+
+    def _print(self, line: str) -> None:
         if self._relay is not None:
             self._relay.print(line)
         else:

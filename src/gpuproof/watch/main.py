@@ -16,7 +16,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Callable, TextIO
 
 from gpuproof.util.durations import parse_duration
 from gpuproof.util.launcher import find_member
@@ -118,19 +118,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+Completion = Callable[[WatchReport], WatchReport]
+"""Adds what only the caller knows to a report, such as the cost."""
+
+
+def run(arguments: argparse.Namespace, complete: Completion = lambda report: report) -> int:
     """Watch what the arguments name; returns the exit code.
 
     Args:
         arguments: those of `add_arguments`, and `script_arguments`: the words after `--`, `None` without it.
+        complete: is called with the report before it is shown.
     """
     command: list[str] | None = arguments.script_arguments
     if arguments.pid or arguments.seconds is not None:
-        return _run_without_command(arguments)
+        return _run_without_command(arguments, complete)
     if command and os.getpid() == 1:
         from gpuproof.watch.init import run_as_init  # only containers need it
 
-        return run_as_init(lambda: run(arguments))
+        return run_as_init(lambda: run(arguments, complete))
     from gpuproof.watch.command import watch_command  # not needed for --help
 
     if not command:
@@ -170,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
     def end(report: WatchReport) -> None:
         reports.append(report)
         # The monitor process has brought that of a job with several processes where it belongs.
-        own = report if is_one_of_many else publish(report, os.environ)
+        own = report if is_one_of_many else publish(complete(report), os.environ)
         show(own, arguments.format, arguments.report)
         _write_termination_message(own, arguments.termination_message)
 
@@ -183,10 +188,11 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _run_without_command(arguments: argparse.Namespace) -> int:
+def _run_without_command(arguments: argparse.Namespace, complete: Completion) -> int:
     from gpuproof.watch.without_command import run_without_command  # most runs have a command
 
     def end(report: WatchReport) -> None:
+        report = complete(report)
         show(report, arguments.format, arguments.report, sys.stdout)
         _write_termination_message(report, arguments.termination_message)
 

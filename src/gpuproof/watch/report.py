@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuproof.agent.verdict import Verdict
 from gpuproof.gpu.telemetry import Series
+from gpuproof.util.humanize import format_usd
 
 VERSION = 1
 KIND = "watch"
@@ -138,7 +139,15 @@ def report_text(report: WatchReport, width: int = 100, colour: bool = False, uni
     if report.group is not None and report.hosts > 1:
         where = report.host or f"all {report.hosts} hosts"
         lines.insert(0, f"{'job':<{LABEL_WIDTH}}{report.group}, {where}")
+    if report.instance is not None and report.cost_usd is not None:
+        cost = f"{format_usd(report.cost_usd)} on {_instance_text(report.instance)}"
+        lines.append(f"{'cost':<{LABEL_WIDTH}}{cost}")
     return "\n".join([*lines, *report.notes])
+
+
+def _instance_text(instance: Instance) -> str:
+    name = f"{instance.type} in {instance.region}" if instance.region else instance.type
+    return f"{name} ({instance.life_cycle})" if instance.life_cycle else name
 
 
 def _whole(values: Iterable[float | None]) -> list[int | None]:
