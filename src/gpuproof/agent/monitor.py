@@ -115,9 +115,9 @@ class Monitor:
             settles=settles,
         )
 
-    def set_roots(self, roots: Iterable[int]) -> None:
-        """Replace the processes at the top of the script's trees; any thread may do so."""
-        self._sampler.set_roots(roots)
+    def set_roots(self, roots: Iterable[int], left_out: Iterable[int] | None = None) -> None:
+        """Replace the processes at the top of the script's trees, and those left out; any thread may do so."""
+        self._sampler.set_roots(roots, left_out)
 
     def set_visible_devices(self, devices: str | None) -> None:
         """Replace the script's `CUDA_VISIBLE_DEVICES`."""

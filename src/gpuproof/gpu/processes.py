@@ -121,8 +121,10 @@ class ProcessTree:
         self._keeps_orphans = keep_orphans
         self._members: dict[int, int] = {}
 
-    def set_roots(self, roots: Iterable[int]) -> None:
-        """Replace the roots; any thread may do so."""
+    def set_roots(self, roots: Iterable[int], left_out: Iterable[int] | None = None) -> None:
+        """Replace the roots, and what is left out unless it is `None`; any thread may do so."""
+        if left_out is not None:
+            self._left_out = frozenset(left_out)
         self._roots = frozenset(roots)
 
     def read(self) -> TreeReading | None:

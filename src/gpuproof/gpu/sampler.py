@@ -91,9 +91,9 @@ class Sampler:
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
 
-    def set_roots(self, roots: Iterable[int]) -> None:
-        """Replace the processes at the top of the job's trees; any thread may do so."""
-        self._tree.set_roots(roots)
+    def set_roots(self, roots: Iterable[int], left_out: Iterable[int] | None = None) -> None:
+        """Replace the processes at the top of the job's trees, and those left out; any thread may do so."""
+        self._tree.set_roots(roots, left_out)
 
     def set_visible_devices(self, devices: str | None) -> None:
         """Replace the job's `CUDA_VISIBLE_DEVICES` in the telemetry."""

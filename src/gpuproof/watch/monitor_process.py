@@ -209,13 +209,14 @@ class _Server:
 
     def _register(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
         facts = dict(message.get("facts") or {})
-        described = facts.pop("member", None)
+        described, only_watches = facts.pop("member", None), facts.pop("only_watches", False)
         if self._job is None:
             member = member_from_json(described) if described is not None else None
             settings = WatchSettings.from_json(message["settings"])
             self._job = HostJob(settings, member, os.environ, left_out=[os.getpid()])
         connection.pid, connection.file = message["pid"], message.get("file")
-        return {"members": self._job.join(message["pid"], message["environment"], facts)}
+        joined = self._job.join(message["pid"], message["environment"], facts, only_watches=only_watches)
+        return {"members": joined}
 
     def _finish(self, connection: _Connection, message: Mapping[str, Any]) -> dict[str, Any]:
         pid, connection.pid = connection.pid, None

@@ -64,9 +64,9 @@ class WatchSession:
         """Start sampling in a thread."""
         self._monitor.start()
 
-    def set_roots(self, roots: Iterable[int]) -> None:
-        """Replace the processes at the top of the trees; any thread may do so."""
-        self._monitor.set_roots(roots)
+    def set_roots(self, roots: Iterable[int], left_out: Iterable[int] | None = None) -> None:
+        """Replace the processes at the top of the trees, and those left out; any thread may do so."""
+        self._monitor.set_roots(roots, left_out)
 
     def set_visible_devices(self, devices: str | None) -> None:
         """Replace the program's `CUDA_VISIBLE_DEVICES`; `None` for all GPUs."""

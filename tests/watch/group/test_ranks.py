@@ -210,6 +210,17 @@ def test_the_pods_of_an_indexed_job_meet_in_s3(job: RankedJob, moto: MotoServer,
     assert re.search(r"^cost +\$\S+ for 2 x g5\.xlarge \(spot\)$", verdict.stdout, re.MULTILINE)
 
 
+def test_the_memory_of_what_watches_is_not_the_jobs(job: RankedJob):
+    report = job.folder / "report.json"
+    watch = job.watch("--group", NAME, "--no-require-gpu", "--report", str(report))
+    # The shells wait for a reading by the sampler, and are small.
+    waits = 'until test "$(wc -c < looks)" -ge 8; do sleep 0.1; done'
+    ranks = [job.start([*watch, "sh", "-c", waits]) for _ in range(4)]
+    errors = [rank.communicate(timeout=600)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * 4, errors
+    assert json.loads(report.read_text())["verdict"]["processes"]["peak_rss"] < 4 * (10 << 20)
+
+
 def test_a_report_that_cannot_be_written_changes_no_exit_code(job: RankedJob):
     job.works(0)
     (job.folder / "file").touch()

@@ -28,6 +28,7 @@ class _Process:
     pid: int
     facts: Mapping[str, Any]
     visible: str | None
+    only_watches: bool
 
 
 @dataclass
@@ -55,19 +56,27 @@ class HostJob:
     _announcement: threading.Thread | None = None
     _begun: float = 0.0
 
-    def join(self, pid: int, environment: Mapping[str, str], facts: Mapping[str, Any]) -> int:
+    def join(
+        self,
+        pid: int,
+        environment: Mapping[str, str],
+        facts: Mapping[str, Any],
+        *,
+        only_watches: bool = False,
+    ) -> int:
         """Count a process and its descendants as the job's, and return how many have come so far.
 
         Args:
             environment: its variables.
             facts: fields of the report, such as `command`.
+            only_watches: whether only the descendants are the job's.
         """
-        self._processes[pid] = _Process(pid, facts, environment.get(VISIBLE))
+        self._processes[pid] = _Process(pid, facts, environment.get(VISIBLE), only_watches)
         self._visible.append(environment.get(VISIBLE))
         if self._session is None:
             self._begin(environment)
         else:
-            self._session.set_roots(self._processes)
+            self._session.set_roots(self._processes, self._not_counted())
             self._session.set_visible_devices(join_visible(self._visible))
         return len(self._visible)
 
@@ -95,7 +104,7 @@ class HostJob:
         self._codes.append(code)
         self._stopped_because = self._stopped_because or stopped_because
         if self._processes:
-            self._session.set_roots(self._processes)
+            self._session.set_roots(self._processes, self._not_counted())
             return {"last": False}
         if self.time_left() > 0:
             return {"last": False}
@@ -109,7 +118,7 @@ class HostJob:
         if self._session is None:
             return False
         if self._processes:
-            self._session.set_roots(self._processes)
+            self._session.set_roots(self._processes, self._not_counted())
         elif not self._codes:
             self._session.stop()
         return bool(self._processes or self._codes)
@@ -165,7 +174,7 @@ class HostJob:
         self._begun = self.clock()
         self._instance = InstanceLookup(environment)
         self._session = WatchSession(
-            self.settings, list(self._processes), environment, left_out=self.left_out
+            self.settings, list(self._processes), environment, left_out=self._not_counted()
         )
         self._session.read_first()
         self._session.start()
@@ -174,6 +183,10 @@ class HostJob:
             # S3 may answer late, and the processes do not wait for it.
             self._announcement = threading.Thread(target=publisher.announce, daemon=True)
             self._announcement.start()
+
+    def _not_counted(self) -> list[int]:
+        watching = (process.pid for process in self._processes.values() if process.only_watches)
+        return [*self.left_out, *watching]
 
     def _arrival_notes(self) -> list[str]:
         expected = self.member.local_size if self.member is not None else None

@@ -45,6 +45,7 @@ class MemberSession:
                     self.settings.to_json(),
                     self.environment,
                     member=member_to_json(self.member),
+                    only_watches=True,
                     command=list(self.command),
                 )
             except MonitorLost as problem:
