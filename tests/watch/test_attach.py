@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.watch.attach import common_environment, watch_processes
+from gpuproof.watch.attach import common_environment, host_devices, watch_processes
 from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport
 from gpuproof.watch.settings import WatchSettings
@@ -324,3 +324,22 @@ def test_processes_that_count_as_one_see_what_any_of_them_sees(
     environments: list[dict[str, str]], visible: str | None
 ):
     assert common_environment(environments).get("CUDA_VISIBLE_DEVICES") == visible
+
+
+@pytest.mark.parametrize(
+    ("given", "visible", "devices"),
+    [
+        ("all", "1", "1"),
+        ("all", None, None),
+        ("GPU-a,GPU-b", None, "GPU-a,GPU-b"),
+        ("GPU-a,GPU-b", "1", "GPU-b"),
+        ("2,3", "0", "2"),
+        ("2,3", "GPU-c", "GPU-c"),
+        ("void", None, ""),
+    ],
+)
+def test_the_gpus_of_a_container_are_those_of_the_host(given: str, visible: str | None, devices: str | None):
+    environment = {"NVIDIA_VISIBLE_DEVICES": given}
+    if visible is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = visible
+    assert host_devices(environment) == devices

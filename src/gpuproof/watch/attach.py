@@ -19,7 +19,7 @@ from gpuproof.agent.verdict.schema import BY_DEVICE
 from gpuproof.util.humanize import format_duration
 from gpuproof.watch.expected import VISIBLE
 from gpuproof.watch.instance import InstanceLookup
-from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of
+from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of, workload_of
 from gpuproof.watch.report import WatchReport, read_environment
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
@@ -27,6 +27,7 @@ from gpuproof.watch.signals import SignalQueue
 
 _POLL_S = 0.5
 """How often a process is looked for on kernels without pidfds: Linux before 5.3, and some sandboxes."""
+_OF_CONTAINER = "NVIDIA_VISIBLE_DEVICES"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the watching, not the processes."""
 
@@ -68,7 +69,8 @@ def watch_processes(
         targets = [_Target(pid) for pid in dict.fromkeys(pids)]
         for target in targets:
             files.callback(target.close)
-        environments = [read_environment(target.pid) for target in targets]
+        read = [read_environment(target.pid) for target in targets]
+        environments = [_seen_from_here(target.pid, variables) for target, variables in zip(targets, read)]
         session = WatchSession(
             settings,
             [target.pid for target in targets],
@@ -80,7 +82,7 @@ def watch_processes(
         session.start()
         _wait(targets, signals.fileno(), seconds, session)
         verdict = session.stop()
-        notes = [_note(target, started, read) for target, read in zip(targets, environments)]
+        notes = [_note(target, started, variables) for target, variables in zip(targets, read)]
         notes += _unmatched(verdict)
     end(
         WatchReport.of(
@@ -105,6 +107,30 @@ def common_environment(environments: Sequence[Mapping[str, str]]) -> dict[str, s
         words = (word.strip() for value in visible for word in (value or "").split(","))
         common[VISIBLE] = ",".join(dict.fromkeys(word for word in words if word))
     return common
+
+
+def host_devices(environment: Mapping[str, str]) -> str | None:
+    """`CUDA_VISIBLE_DEVICES` of a process in a container, as the host numbers GPUs; `None` if the container has all of them.
+
+    Source: NVIDIA Container Toolkit, "Environment variables (OCI spec)": NVIDIA_VISIBLE_DEVICES.
+    """
+    visible, given = environment.get(VISIBLE), environment.get(_OF_CONTAINER, "")
+    if given in ("", "all"):
+        return visible
+    gpus = [] if given in ("none", "void") else [word.strip() for word in given.split(",")]
+    if visible is None:
+        return ",".join(gpus)
+    words = [word.strip() for word in visible.split(",")]
+    return ",".join(
+        gpus[int(word)] if word.isdigit() and int(word) < len(gpus) else word for word in words if word
+    )
+
+
+def _seen_from_here(pid: int, environment: dict[str, str]) -> dict[str, str]:
+    if _OF_CONTAINER not in environment or workload_of(pid) in (None, workload_of(os.getpid())):
+        return environment
+    devices = host_devices(environment)
+    return environment if devices is None else {**environment, VISIBLE: devices}
 
 
 class _Target:

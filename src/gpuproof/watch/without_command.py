@@ -30,6 +30,8 @@ def run_without_command(
         show: prints a report.
     """
     option = "--pid" if arguments.pid else "--for"
+    if not sys.platform.startswith("linux"):
+        return _refuse(f"{option} reads /proc, which only Linux has.")
     if arguments.script_arguments:
         return _refuse(f"{option} watches what runs already: leave out the command.")
     if arguments.seconds == 0:
