@@ -134,6 +134,24 @@ def test_variables_come_first() -> None:
     assert find_credentials(environ) == Credentials("a", "b", "c")
 
 
+@pytest.mark.slow
+def test_the_role_of_a_kubernetes_service_account_is_assumed_with_its_token(
+    moto: MotoServer, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("a.b.c\n")
+    environ = {
+        **NOTHING,
+        "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/train",
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
+        "AWS_ENDPOINT_URL_STS": moto.url,
+    }
+    found = find_credentials(environ)
+    assert found is not None
+    assert found.key.startswith("ASIA")
+    assert found.token
+    assert find_credentials({**environ, "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "missing")}) is None
+
+
 def test_the_role_of_a_container_is_asked_for_with_its_token(tmp_path: Path) -> None:
     role = json.dumps({"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c"})
     (tmp_path / "token").write_text("secret\n")

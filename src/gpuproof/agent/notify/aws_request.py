@@ -2,6 +2,7 @@
 
 Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html,
 https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html,
+https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html,
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html
 """
 
@@ -13,11 +14,12 @@ import hmac
 import json
 import time
 import urllib.request
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from gpuproof.agent.ec2_host.metadata import Metadata
 
@@ -36,8 +38,12 @@ class Credentials:
 
 
 def find_credentials(environ: Mapping[str, str]) -> Credentials | None:
-    """The first credentials of: variables, the container's role, a profile with a key of its own, the instance's role."""
-    for source in (_from_variables, _from_container, _from_file, _from_instance):
+    """The first credentials that there are.
+
+    Those of variables, a Kubernetes service account's role, the container's role, a profile with a key of its own, the
+    instance's role.
+    """
+    for source in (_from_variables, _from_web_identity, _from_container, _from_file, _from_instance):
         for found in source(environ):
             return found
     return None
@@ -88,6 +94,40 @@ def _from_variables(environ: Mapping[str, str]) -> Iterator[Credentials]:
     key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
     if key and secret:
         yield Credentials(key, secret, environ.get("AWS_SESSION_TOKEN"))
+
+
+def _from_web_identity(environ: Mapping[str, str]) -> Iterator[Credentials]:
+    """IAM roles for service accounts: EKS puts a token into a file, and STS takes it without a signature."""
+    role, file = environ.get("AWS_ROLE_ARN"), environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    if not role or not file:
+        return
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    suffix = "amazonaws.com.cn" if role.startswith("arn:aws-cn:") else "amazonaws.com"
+    url = (
+        environ.get("AWS_ENDPOINT_URL_STS")
+        or environ.get("AWS_ENDPOINT_URL")
+        or f"https://sts.{region}.{suffix}"
+    )
+    if not url.startswith(("http://", "https://")):
+        return
+    try:
+        token = Path(file).read_text(encoding="utf-8").strip()
+        body = urlencode(
+            {
+                "Action": "AssumeRoleWithWebIdentity",
+                "Version": "2011-06-15",
+                "RoleArn": role,
+                "RoleSessionName": environ.get("AWS_ROLE_SESSION_NAME") or "gpuproof",
+                "WebIdentityToken": token,
+            }
+        )
+        with urllib.request.urlopen(f"{url.rstrip('/')}/", body.encode(), timeout=_TIMEOUT_S) as response:  # noqa: S310
+            answer = ElementTree.fromstring(response.read())  # noqa: S314 - of STS
+    except (OSError, ValueError, ElementTree.ParseError):
+        return
+    found = {element.tag.partition("}")[2]: element.text or "" for element in answer.iter()}
+    if found.get("AccessKeyId") and found.get("SecretAccessKey"):
+        yield Credentials(found["AccessKeyId"], found["SecretAccessKey"], found.get("SessionToken"))
 
 
 def _from_container(environ: Mapping[str, str]) -> Iterator[Credentials]:
