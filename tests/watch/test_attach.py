@@ -20,6 +20,7 @@ from gpuproof.watch.report import WatchReport
 from gpuproof.watch.settings import WatchSettings
 from support.aws_loopback import MetadataService
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
+from watch.terminal import Terminal
 
 LOOKS = 12
 """Readings of GPU 0 after which a program ends: enough for a verdict, however slow the machine is."""
@@ -180,6 +181,21 @@ def test_a_gpu_that_was_in_use_before_is_unknown_if_nvml_lists_no_process(
     assert verdict["outcome"] == "unknown"
     assert "it was in use when monitoring began" in verdict["reason"]
     assert watch.returncode == 0
+
+
+def test_on_a_terminal_it_says_that_it_waits(
+    nvml_home: Path, tmp_path: Path, started: list[subprocess.Popen[str]]
+):
+    target = program(started, "import time; time.sleep(600)")
+    scenario = Scenario(tmp_path / "gpus.txt").gpu(0).write()
+    terminal = Terminal(
+        [sys.executable, "-m", "gpuproof", "watch", "--pid", str(target.pid)],
+        {**os.environ, SCENARIO_VARIABLE: str(scenario.path), "LD_LIBRARY_PATH": str(nvml_home)},
+    )
+    terminal.expect(f"gpuproof: watching process {target.pid} until the end. Ctrl-C prints what is known so far.")
+    terminal.send("\x03")
+    terminal.expect("verdict")
+    assert terminal.wait() == 4
 
 
 def test_orphans_of_a_process_stay_watched(

@@ -53,12 +53,14 @@ def watch_processes(
     settings: WatchSettings,
     end: Callable[[WatchReport], None],
     seconds: float | None = None,
+    begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Watch processes until the last of them ends, or for a time, or until a signal such as Ctrl-C.
 
     Args:
         end: receives the report.
         seconds: for how long at most.
+        begin: called once the processes are watched.
 
     Raises:
         NotAttached: there is no such process, or it ended before it was watched.
@@ -80,6 +82,7 @@ def watch_processes(
         )
         started = time.time()
         session.start()
+        begin()
         _wait(targets, signals.fileno(), seconds, session)
         verdict = session.stop()
         notes = [_note(target, started, variables) for target, variables in zip(targets, read)]

@@ -31,8 +31,11 @@ _DEVICE_FILES_EVERY = 4
 """In containers, the open files of all processes are looked at in one of so many samples."""
 
 
-def watch_machine(seconds: float) -> MachineReport:
+def watch_machine(seconds: float, begin: Callable[[], None] = lambda: None) -> MachineReport:
     """Watch for a time, or until a signal such as Ctrl-C.
+
+    Args:
+        begin: called once the GPUs are watched.
 
     Raises:
         NvmlUnavailable: the GPUs of this machine cannot be read.
@@ -41,6 +44,7 @@ def watch_machine(seconds: float) -> MachineReport:
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         deadline = time.monotonic() + seconds
+        begin()
         while True:
             watch.sample()
             left = deadline - time.monotonic()

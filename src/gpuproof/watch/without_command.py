@@ -9,9 +9,11 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Callable
 
+from gpuproof.util.humanize import format_duration, join_words
 from gpuproof.watch.report import WatchReport, exit_code
 from gpuproof.watch.settings import WatchSettings
 
@@ -48,7 +50,13 @@ def run_without_command(
 
     reports: list[WatchReport] = []
     try:
-        watch_processes(arguments.pid, settings, reports.append, arguments.seconds)
+        watch_processes(
+            arguments.pid,
+            settings,
+            reports.append,
+            arguments.seconds,
+            lambda: _announce(arguments, f"watching {_processes(arguments.pid)} until the end"),
+        )
     except NotAttached as error:
         print(f"gpuproof: {error}", file=sys.stderr)
         return error.code
@@ -64,7 +72,9 @@ def _watch_machine(arguments: argparse.Namespace) -> int:
     if arguments.gpus is not None or arguments.termination_message is not None:
         return _refuse("--gpus and --termination-message need a command or --pid.")
     try:
-        report = watch_machine(arguments.seconds)
+        report = watch_machine(
+            arguments.seconds, lambda: _announce(arguments, "watching the GPUs of this machine")
+        )
     except NvmlUnavailable as error:
         report = MachineReport(socket.gethostname(), time.time(), problem=error.reason)
     if report.problem is None and not report.gpus:
@@ -81,6 +91,17 @@ def _watch_machine(arguments: argparse.Namespace) -> int:
         has_colour = "NO_COLOR" not in os.environ and sys.stdout.isatty()
         print(machine_text(report, shutil.get_terminal_size((0, 0)).columns, has_colour))
     return 0
+
+
+def _announce(arguments: argparse.Namespace, what: str) -> None:
+    """Say on a terminal why nothing is printed for so long."""
+    if sys.stderr.isatty():
+        time_limit = "" if arguments.seconds is None else f", for {format_duration(arguments.seconds)} at most"
+        print(f"gpuproof: {what}{time_limit}. Ctrl-C prints what is known so far.", file=sys.stderr)
+
+
+def _processes(pids: Sequence[int]) -> str:
+    return f"process {pids[0]}" if len(pids) == 1 else f"processes {join_words([str(pid) for pid in pids])}"
 
 
 def _refuse(message: str) -> int:
