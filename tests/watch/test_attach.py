@@ -192,7 +192,9 @@ def test_on_a_terminal_it_says_that_it_waits(
         [sys.executable, "-m", "gpuproof", "watch", "--pid", str(target.pid)],
         {**os.environ, SCENARIO_VARIABLE: str(scenario.path), "LD_LIBRARY_PATH": str(nvml_home)},
     )
-    terminal.expect(f"gpuproof: watching process {target.pid} until the end. Ctrl-C prints what is known so far.")
+    terminal.expect(
+        f"gpuproof: watching process {target.pid} until the end. Ctrl-C prints what is known so far."
+    )
     terminal.send("\x03")
     terminal.expect("verdict")
     assert terminal.wait() == 4

@@ -96,7 +96,9 @@ def _watch_machine(arguments: argparse.Namespace) -> int:
 def _announce(arguments: argparse.Namespace, what: str) -> None:
     """Say on a terminal why nothing is printed for so long."""
     if sys.stderr.isatty():
-        time_limit = "" if arguments.seconds is None else f", for {format_duration(arguments.seconds)} at most"
+        time_limit = (
+            "" if arguments.seconds is None else f", for {format_duration(arguments.seconds)} at most"
+        )
         print(f"gpuproof: {what}{time_limit}. Ctrl-C prints what is known so far.", file=sys.stderr)
 
 
