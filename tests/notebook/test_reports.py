@@ -94,11 +94,11 @@ def test_the_cost_follows_the_instance() -> None:
     assert "g5.xlarge in us-east-1 (spot)" in CellReport(known).text()
 
 
-def test_many_gpus_are_folded() -> None:
+def test_of_many_gpus_those_without_work_are_folded() -> None:
     gpus = [gpu(index, worked=index < 2) for index in range(16)]
     page = CellReport(report(*gpus, outcome=PARTLY_USED, reason="2 of 16 GPUs worked.")).html()
     Balanced(page)
-    assert "<summary>8 more GPUs</summary>" in page
+    assert "<summary>14 GPUs without work</summary>" in page
     assert page.count('role="img"') == 16
 
 

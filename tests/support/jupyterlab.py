@@ -17,6 +17,8 @@ from support.browser import Page, browser_page
 from support.jupyter import TOKEN, Server, jupyter_environment, server_answers, wait_until
 from support.ports import free_port
 
+_IS_SHOWN = "!document.getElementById('jupyterlab-splash')"
+"""While JupyterLab starts, and while a theme is loaded, this covers the page."""
 _IS_IDLE = """(() => {
   const panel = jupyterapp.shell.currentWidget, kernel = panel?.sessionContext?.session?.kernel;
   return !!kernel && panel.content.widgets.length > 0 && kernel.status === 'idle';
@@ -66,6 +68,7 @@ class Lab:
         self.command("apputils:change-theme", {"theme": name})
         light = "false" if "Dark" in name else "true"
         self.page.wait_for(f"document.body.dataset.jpThemeLight === '{light}'", f"no theme {name}")
+        self.page.wait_for(_IS_SHOWN, "JupyterLab did not show its page again")
 
     def output_text(self, index: int) -> str:
         """What the output of a cell says."""
@@ -111,7 +114,7 @@ def notebook_in_jupyterlab(
         page.open(f"{server.url}lab/tree/training.ipynb?token={server.token}")
         lab = Lab(page, environment)
         page.wait_for("typeof jupyterapp === 'object' && !!jupyterapp.shell", "JupyterLab did not start")
-        page.wait_for("!document.getElementById('jupyterlab-splash')", "JupyterLab did not show its page")
+        page.wait_for(_IS_SHOWN, "JupyterLab did not show its page")
         lab._wait_for_kernel()
         yield lab
 

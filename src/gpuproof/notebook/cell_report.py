@@ -20,7 +20,7 @@ from gpuproof.gpu.aggregate import SETTLE_S
 from gpuproof.notebook.plot import gpu_plot, legend
 from gpuproof.terminal.gpu_table import memory_text
 from gpuproof.terminal.verdict import paragraphs_and_table, render
-from gpuproof.util.humanize import format_duration, format_seconds, format_usd
+from gpuproof.util.humanize import format_duration, format_seconds, format_usd, pluralize
 from gpuproof.watch.report import WatchReport
 
 _COLOURS = {
@@ -37,8 +37,9 @@ SHORTEST_MEASURED_S = 1.0
 """NVML's utilization is a mean of up to a second (nvmlUtilization_t), which for a shorter cell is that of other cells too."""
 _LEAST_COUNTED_S = 0.5
 """Of a GPU that was still busy with the cell before, the first second does not count."""
-_MOST_PLOTS = 8
-"""More GPUs are shown when the list is opened."""
+_MOST_PLOTS = 4
+"""Of more GPUs, those that did no work are shown when their list is opened."""
+_SMALL = "font-size:11px;opacity:0.75;margin:0 0 4px"
 _FOLDED = ("steps", "throughput", "energy", "mfu", "processes")
 """Paragraphs that are shown when the list is opened."""
 
@@ -159,19 +160,22 @@ def _plots(report: WatchReport) -> str:
         verdict = Verdict.from_json(report.verdict)
     except ValueError:
         return ""  # of another version, which the headline says
-    figures = [_figure(gpu, verdict.seconds, report) for gpu in verdict.gpus]
-    if not figures:
-        return ""
-    more = figures[_MOST_PLOTS:]
-    return (
-        _grid(figures[:_MOST_PLOTS])
-        + (_details(f"{len(more)} more GPUs", _grid(more)) if more else "")
-        + f'<div style="font-size:11px;opacity:0.75;margin:0 0 4px">{legend()}</div>'
-    )
+    folded = [gpu for gpu in verdict.gpus if gpu.worked is False and not gpu.is_occupied]
+    if len(verdict.gpus) <= _MOST_PLOTS:
+        folded = []
+    shown = [gpu for gpu in verdict.gpus if gpu not in folded]
+    parts: list[str] = []
+    if shown:
+        parts += [_grid(shown, verdict.seconds, report), f'<div style="{_SMALL}">{legend()}</div>']
+    if folded:
+        what = f"{pluralize(len(folded), 'GPU')} without work"
+        parts.append(_details(what, _grid(folded, verdict.seconds, report)))
+    return "".join(parts)
 
 
-def _grid(figures: Sequence[str]) -> str:
-    return f'<div style="display:flex;flex-wrap:wrap;gap:4px 24px;margin:4px 0">{"".join(figures)}</div>'
+def _grid(gpus: Sequence[GpuVerdict], seconds: float, report: WatchReport) -> str:
+    figures = "".join(_figure(gpu, seconds, report) for gpu in gpus)
+    return f'<div style="display:flex;flex-wrap:wrap;gap:4px 24px;margin:4px 0">{figures}</div>'
 
 
 def _figure(gpu: GpuVerdict, seconds: float, report: WatchReport) -> str:
