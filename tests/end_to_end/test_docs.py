@@ -126,12 +126,13 @@ def test_readmes_tour_names_three_commands() -> None:
     assert [command.split()[1] for command in tour()] == ["check", "run", "run"]
 
 
-SDK_PAGE = (ROOT / "docs" / "watch-sagemaker.md").read_text()
-"""`tests/watch/recipes` runs its files with the SDKs for which they are written."""
+PAGES_WITH_TESTS = "".join((ROOT / "docs" / name).read_text() for name in ("watch-sagemaker.md", "watch-python.md"))
+"""`tests/watch/recipes` runs the files of the first with the SDKs for which they are written, and
+`tests/runtime/callbacks/test_watch_python_docs.py` the blocks of the second on a machine with a stub GPU."""
 
 
 @pytest.mark.parametrize(
-    "block", [block for block in blocks("python") if "deploy(" not in block and block not in SDK_PAGE]
+    "block", [block for block in blocks("python") if "deploy(" not in block and block not in PAGES_WITH_TESTS]
 )
 def test_python_blocks_run(sandbox: CliSandbox, block: str) -> None:
     shutil.copytree(ROOT / "examples", sandbox.project / "examples")
