@@ -126,7 +126,9 @@ def test_readmes_tour_names_three_commands() -> None:
     assert [command.split()[1] for command in tour()] == ["check", "run", "run"]
 
 
-PAGES_WITH_TESTS = "".join((ROOT / "docs" / name).read_text() for name in ("watch-sagemaker.md", "watch-python.md"))
+PAGES_WITH_TESTS = "".join(
+    (ROOT / "docs" / name).read_text() for name in ("watch-sagemaker.md", "watch-python.md")
+)
 """`tests/watch/recipes` runs the files of the first with the SDKs for which they are written, and
 `tests/runtime/callbacks/test_watch_python_docs.py` the blocks of the second on a machine with a stub GPU."""
 

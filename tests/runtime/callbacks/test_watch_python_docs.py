@@ -74,7 +74,9 @@ def model(batch):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_the_page_runs_and_prints_a_verdict(machine: WatchMachine, tmp_path: Path, block: str):
     body = "\n".join(f"    {line}" for line in machine.works.splitlines())
-    modules = {"training": f"def train():\n{body}\n    os.remove({str(machine.pid_file)!r})\nevaluate = train\n"}
+    modules = {
+        "training": f"def train():\n{body}\n    os.remove({str(machine.pid_file)!r})\nevaluate = train\n"
+    }
     for name, text in {**modules, **MODULES}.items():
         (tmp_path / f"{name}.py").write_text(text)
     ended = machine.run(block, CUDA_VISIBLE_DEVICES="0", KERAS_BACKEND="torch")
