@@ -205,6 +205,30 @@ def test_more_programs_than_are_judged_are_counted(machine: Machine):
     assert report["more_processes"] == 2
 
 
+def test_programs_that_have_ended_make_room_for_others(machine: Machine):
+    first = [f"program-{number}" for number in range(16)]
+    for name in first:
+        machine.program(name)
+    processes = {machine.gpu_process(name): 100 for name in first}
+    machine.scenario.at(0, 0, util=80, memory_mib=3000, processes=processes)
+    watch = machine.watch("--for", "1h", "--format", "json")
+    machine.wait_for_looks(2)
+    ended = machine.started[0]
+    ended.kill()
+    ended.wait()
+    late = machine.program("late")
+    processes = {pid: 100 for pid in processes if pid != ended.pid} | {machine.gpu_process("late"): 100}
+    machine.scenario.at(0, 0, util=80, memory_mib=3000, processes=processes)
+    machine.scenario.write()
+    machine.wait_for_looks(machine.looks.stat().st_size + 4)
+    watch.send_signal(signal.SIGINT)
+    report = json.loads(watch.communicate(timeout=60)[0])
+    found = {program["pid"] for program in report["programs"]}
+    assert late in found
+    assert ended.pid not in found
+    assert (len(found), report["ended_earlier"], report["more_processes"]) == (16, 1, 0)
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_without_a_driver_one_line_and_exit_code_3(form: str):
     ended = subprocess.run(

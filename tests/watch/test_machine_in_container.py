@@ -130,5 +130,5 @@ def test_the_text_says_what_a_container_does_not_see(container: Container):
     lines = container.watch(CUDA, options="--for 1s").splitlines()
     assert lines[-2:] == [
         "GPU 0 is in use (70% busy, 3.9 GiB); a container does not see by whom, and the programs above have opened it.",
-        "GPU 1 is in use (50% busy, 2.0 GiB); a container does not see by whom, and no process here has opened it.",
+        "GPU 1 is in use (50% busy, 2.0 GiB); a container does not see by whom, and no process that can be read here has opened it.",
     ]

@@ -80,6 +80,7 @@ class MachineWatch:
         self._programs: dict[str, _WatchedProgram] = {}
         self._known: dict[int, str] = {}
         self._uncounted: set[int] = set()
+        self._forgotten = 0
         self._device = self._aggregator(age_s=0.0)
         self._readings: tuple[GpuReading, ...] = ()
         self._users: Mapping[int, frozenset[int]] = {}
@@ -100,6 +101,7 @@ class MachineWatch:
         self._find_programs(readings, t)
         for program in self._programs.values():
             program.add(t, readings)
+            program.opened |= {minor for pid in program.members for minor in self._users.get(pid, ())}
         self._device.add(Sample(t, dt, readings, foreign_pids=foreign_pids(readings, frozenset())))
         self._readings, self._last_t = readings, t
         self._samples += 1
@@ -116,6 +118,7 @@ class MachineWatch:
             gpus=tuple(self._use(gpu) for gpu in telemetry.gpus),
             programs=tuple(sorted(programs, key=lambda program: (program.gpus, program.pid))),
             more_processes=len(self._uncounted),
+            ended_earlier=self._forgotten,
         )
 
     def close(self) -> None:
@@ -151,17 +154,26 @@ class MachineWatch:
             key = workload or f"{root.pid} {root.start_ticks}"
             if key in self._programs:
                 self._programs[key].add_root(root)
-            elif len(self._programs) < MOST_PROGRAMS:
+            elif len(self._programs) < MOST_PROGRAMS or self._forget_one():
                 # It has opened a GPU already, which takes longer than the shortest time that counts.
                 aggregator = self._aggregator(age_s=max(root.age, 2 * TOO_EARLY_FOR_CUDA_S))
                 self._programs[key] = _WatchedProgram(root, workload, aggregator, len(self._gpus), t)
             else:
-                self._uncounted.add(pid)
+                self._uncounted.add(pid)  # until there is room
+                continue
+            self._uncounted.discard(pid)
             self._known[pid] = key
-            if key in self._programs:
-                self._programs[key].opened |= self._users.get(pid, frozenset())
         # An id that is listed no more may come to stand for another process.
         self._known = {pid: key for pid, key in self._known.items() if pid in listed}
+
+    def _forget_one(self) -> bool:
+        """Make room for another program: the one that was found first of those that have ended; false if none has."""
+        ended = next((key for key, program in self._programs.items() if program.has_ended()), None)
+        if ended is None:
+            return False
+        del self._programs[ended]
+        self._forgotten += 1
+        return True
 
     def _aggregator(self, age_s: float) -> Aggregator:
         return Aggregator(
@@ -252,6 +264,10 @@ class _WatchedProgram:
             if own:
                 self._memory[reading.index] = sum(memory or 0 for _, memory in own)
 
+    def has_ended(self) -> bool:
+        """Whether it had no process in the last sample."""
+        return self._last is not None and not self.members
+
     def judged(self) -> Program:
         """The verdict, on the GPUs that the program has used."""
         telemetry = self.aggregator.telemetry()
@@ -265,7 +281,7 @@ class _WatchedProgram:
             command=self.root.command,
             workload=self.workload,
             since=self.root.started,
-            has_ended=not self.members,
+            has_ended=self.has_ended(),
             gpus=tuple(gpu.info.index for gpu in held),
             utilization=100 * sum(gpu.own.busy_s for gpu in held) / held_s if held_s > 0 else None,
             memory=sum(self._memory.values()) or None,

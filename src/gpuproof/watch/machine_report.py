@@ -100,6 +100,7 @@ class MachineReport:
     Args:
         started: seconds since the epoch.
         more_processes: processes that used a GPU and were not judged, because there were too many programs.
+        ended_earlier: programs that ended and made room for others.
         problem: why no GPU could be read; `None` if they were.
     """
 
@@ -110,6 +111,7 @@ class MachineReport:
     gpus: tuple[GpuUse, ...] = ()
     programs: tuple[Program, ...] = ()
     more_processes: int = 0
+    ended_earlier: int = 0
     problem: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -219,12 +221,14 @@ def _notes(report: MachineReport) -> Iterator[str]:
                 shown = (
                     "the programs above have opened it"
                     if gpu.index in held
-                    else "no process here has opened it"
+                    else "no process that can be read here has opened it"
                 )
                 yield f"GPU {gpu.index} is in use{memory}; a container does not see by whom, and {shown}."
                 continue
             also = "also " if gpu.index in held else ""
             yield f"GPU {gpu.index} is {also}used by processes that are not visible here, of another container or of the host{memory}."
+    if report.ended_earlier:
+        yield f"Programs that ended earlier and are not shown: {report.ended_earlier}."
     if report.more_processes:
         yield f"Processes that were not judged, as there are too many programs: {report.more_processes}."
 
