@@ -13,7 +13,7 @@ from pathlib import Path
 
 _QUERY_S = 120.0
 _DOWNLOAD_S = 300.0
-_NO_WAIT = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::https::Timeout=20"]
+_NO_WAIT = ["-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10"]
 
 
 class PackagesUnavailable(Exception):

@@ -25,7 +25,7 @@ with open(f"{folder}/new-{rank}", "w") as file:
 os.rename(f"{folder}/new-{rank}", f"{folder}/pid-{rank}")
 print(f"rank {rank} of node {os.environ.get('SLURMD_NODENAME')}\\n", end="", flush=True)
 looks = f"{folder}/looks"
-enough = os.path.getsize(looks) + 8
+enough = os.path.getsize(looks) + 12
 while os.path.getsize(looks) < enough or os.path.exists(f"{folder}/forever"):
     time.sleep(0.02)
 """

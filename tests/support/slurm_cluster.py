@@ -52,17 +52,16 @@ class SlurmPrograms:
 
 
 @functools.cache
-def find_programs() -> SlurmPrograms:
-    """The machine's Slurm, or that of the distribution's packages.
-
-    Raises:
-        PackagesUnavailable: neither is there.
-    """
+def find_programs() -> SlurmPrograms | PackagesUnavailable:
+    """The machine's Slurm, or that of the distribution's packages; why neither is there."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     controller, node, munge = (shutil.which(name, path=path) for name in ("slurmctld", "slurmd", "munged"))
     if controller and node and munge and shutil.which("srun"):
         return SlurmPrograms(controller, node, munge)
-    root = unpack(*_PACKAGES)
+    try:
+        root = unpack(*_PACKAGES)
+    except PackagesUnavailable as reason:
+        return reason
     programs = root / "usr" / "sbin"
     plugins = next(path / "slurm-wlm" for path in library_folders(root) if (path / "slurm-wlm").is_dir())
     libraries = [*library_folders(root), plugins]
@@ -139,10 +138,9 @@ class SlurmCluster:
 @contextlib.contextmanager
 def slurm_cluster(nodes: Sequence[str] = ("n1", "n2"), gpus_per_node: int = 2) -> Generator[SlurmCluster]:
     """Start a cluster, and end it with all that it runs; skips the test where there is no Slurm."""
-    try:
-        programs = find_programs()
-    except PackagesUnavailable as reason:
-        pytest.skip(f"no slurmctld in PATH, and {reason}")
+    programs = find_programs()
+    if isinstance(programs, PackagesUnavailable):
+        pytest.skip(f"no slurmctld in PATH, and {programs}")
     # Munge's socket has at most 108 bytes, and each folder above it must be the user's own or root's.
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
     started: list[subprocess.Popen[bytes]] = []

@@ -70,7 +70,7 @@ def test_four_ranks_on_two_nodes_have_one_verdict(machine: Machine):
 def test_a_rank_that_fails_ends_at_once_and_the_others_are_still_watched(machine: Machine):
     machine.works(1)
     ended = machine.cluster.run(
-        "srun", "-N1", "-n2", *machine.command("--gpus", "1", fails="0"), **machine.variables
+        "srun", "--nodelist=n1", "-n2", *machine.command("--gpus", "1", fails="0"), **machine.variables
     )
     # srun ends with the highest exit code.
     assert ended.returncode == 3, ended.stderr
@@ -81,7 +81,7 @@ def test_a_rank_that_fails_ends_at_once_and_the_others_are_still_watched(machine
 
 def test_gpus_without_work_fail_the_step_with_exit_code_4(machine: Machine):
     machine.works()
-    ended = machine.cluster.run("srun", "-N1", "-n2", *machine.command(), **machine.variables)
+    ended = machine.cluster.run("srun", "--nodelist=n1", "-n2", *machine.command(), **machine.variables)
     assert ended.returncode == 4, ended.stderr
     assert ended.stderr.count("cpu-only:") == 1
 
