@@ -253,3 +253,16 @@ def test_without_kubernetes_a_termination_message_is_a_warning(container: Contai
     assert ended.returncode == 0
     assert f"{missing} could not be written: No such file or directory." in ended.stderr
     assert not missing.exists()
+
+
+def test_the_pods_of_an_indexed_job_have_one_verdict(container: Container, tmp_path: Path):
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    container.environment |= {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    pods: list[subprocess.Popen[str]] = []
+    for index in range(2):
+        container.environment |= {"JOB_COMPLETION_INDEX": str(index), "HOSTNAME": f"train-{index}"}
+        pods.append(container.start("--no-require-gpu", f"--to={reports}", "--hosts=2", "--", "sleep", "1"))
+    errors = [pod.communicate(timeout=120)[1] for pod in pods]
+    assert [pod.returncode for pod in pods] == [0, 0], errors
+    assert sum("all 2 hosts" in text for text in errors) == 1, errors

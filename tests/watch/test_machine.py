@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gpuproof.gpu.nvml import MIB
-from gpuproof.watch.launchers import find_launcher
+from gpuproof.watch.program_root import find_program_root
 from gpuproof.watch.machine_report import MachineReport, Program, machine_text
 from gpuproof.watch.process_facts import ProcessFacts, read_facts
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
@@ -292,7 +292,7 @@ def process(pid: int, name: str, parent: int, group: int = 0) -> ProcessFacts:
 )
 def test_the_launcher_is_below_shells_and_services(chain: list[tuple[Any, ...]], launcher: int):
     known = {fields[0]: process(*fields) for fields in chain}
-    found = find_launcher(max(known), known.get)
+    found = find_program_root(max(known), known.get)
     assert found is not None
     assert found.pid == launcher
 
@@ -300,7 +300,7 @@ def test_the_launcher_is_below_shells_and_services(chain: list[tuple[Any, ...]],
 def test_what_has_started_this_watch_launches_no_program():
     known = {1: process(1, "init", 0), 50: process(50, "python", 1), 60: process(60, "python", 50)}
     known[os.getpid()] = process(os.getpid(), "python", 50)
-    found = find_launcher(60, known.get)
+    found = find_program_root(60, known.get)
     assert found is not None
     assert found.pid == 60
 

@@ -19,7 +19,7 @@ from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_
 from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, Sample
 from gpuproof.watch.attach import ENDING
-from gpuproof.watch.launchers import find_launcher
+from gpuproof.watch.program_root import find_program_root
 from gpuproof.watch.machine_report import GpuUse, MachineReport, Program
 from gpuproof.watch.process_facts import ProcessFacts, read_facts, workload_of
 from gpuproof.watch.signals import SignalQueue
@@ -146,7 +146,7 @@ class MachineWatch:
         for pid in sorted(listed - self._known.keys()):
             if any(pid in program.members for program in self._programs.values()):
                 continue
-            root = find_launcher(pid)
+            root = find_program_root(pid)
             if root is None:  # of another container, or it has just ended
                 continue
             workload = workload_of(root.pid)
