@@ -19,9 +19,9 @@ from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_
 from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, Sample
 from gpuproof.watch.attach import ENDING
-from gpuproof.watch.program_root import find_program_root
 from gpuproof.watch.machine_report import GpuUse, MachineReport, Program
 from gpuproof.watch.process_facts import ProcessFacts, read_facts, workload_of
+from gpuproof.watch.program_root import find_program_root
 from gpuproof.watch.signals import SignalQueue
 
 MOST_PROGRAMS = 16

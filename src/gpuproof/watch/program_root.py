@@ -28,7 +28,9 @@ _SERVICES = (
 """Beginnings of the short names of programs that start others for their users, each of which is a program of its own."""
 
 
-def find_program_root(pid: int, read: Callable[[int], ProcessFacts | None] = read_facts) -> ProcessFacts | None:
+def find_program_root(
+    pid: int, read: Callable[[int], ProcessFacts | None] = read_facts
+) -> ProcessFacts | None:
     """The highest ancestor of a process that belongs to the same program, such as torchrun of its ranks; `None` if it has ended.
 
     It ends below shells that a user types in, below services that start programs for others, and below processes that have also
