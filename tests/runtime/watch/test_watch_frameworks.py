@@ -89,6 +89,8 @@ def run(code):
 run("import gpuproof.runtime as rt")
 run("watch = rt.watch()")
 run("with rt.watch(): pass")
+run("from gpuproof.runtime.callbacks.gpu_reporter import GpuReporter; training = GpuReporter(); training.begin()")
+run("print('end of training', flush=True); training.end()")
 client.shutdown()
 manager.shutdown_kernel()
 """
@@ -99,5 +101,8 @@ def test_a_notebook_gets_a_note_and_blocks_work(machine: WatchMachine):
     assert ended.returncode == 0, ended.stderr
     note, *_ = (line for line in ended.stdout.splitlines() if line.startswith("gpuproof: "))
     assert "with rt.watch():" in note
-    assert ended.stdout.splitlines()[-1] == "['GpuUnused']"
-    assert UNUSED in ended.stdout
+    block, _, training = ended.stdout.partition("end of training\n")
+    assert UNUSED in block
+    assert "['GpuUnused']" in block
+    assert UNUSED in training
+    assert training.splitlines()[-1] == "[]"

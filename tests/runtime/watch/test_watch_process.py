@@ -184,3 +184,12 @@ def test_usage_is_measured_under_gpuproof_run_too(machine: WatchMachine):
     script = f"{IMPORT}\nwatch = rt.watch()\nwatch.usage()\n{machine.works}\nprint(watch.usage()[0].utilization > 0)"
     ended = machine.run(script, GPUPROOF_WATCHED_BY="gpuproof run")
     assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
+
+
+def test_a_second_call_with_other_options_is_mentioned_at_the_end(machine: WatchMachine):
+    calls = "rt.watch(require_gpu=False)\nrt.watch(require_gpu=False)\nwith rt.watch(gpus=0): pass\n"
+    again = "called again with other options"
+    for script, is_mentioned in ((calls, False), (f"{calls}rt.watch(gpus=3)", True)):
+        ended = machine.run(IMPORT + script)
+        assert ended.returncode == 0, ended.stderr
+        assert (again in ended.stderr) == is_mentioned

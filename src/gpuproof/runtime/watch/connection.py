@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from gpuproof.util.monitor_client import MonitorClient, MonitorLost
 
 _WIDEST = 100
 """Characters per line of the verdict."""
+_ATTEMPTS = 4
+_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,16 @@ class Connection:
         facts: dict[str, Any] = {"command": _command()}
         if member is not None:
             facts["member"] = asdict(member)
+        request = {
+            "do": "register",
+            "pid": os.getpid(),
+            "settings": options.settings(member),
+            "environment": dict(os.environ),
+            "facts": facts,
+            "file": _absolute(options.report),
+        }
         with self._lock:
-            self._client.request(
-                {
-                    "do": "register",
-                    "pid": os.getpid(),
-                    "settings": options.settings(member),
-                    "environment": dict(os.environ),
-                    "facts": facts,
-                    "file": _absolute(options.report),
-                }
-            )
+            self._request_again(request)
             self.registered = True
             with contextlib.suppress(OSError, ValueError):
                 self._client.report_if_killed(sys.stderr.fileno())
@@ -163,6 +165,24 @@ class Connection:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    def _connect(self) -> MonitorClient:
+        member = self._member
+        try:
+            return MonitorClient(f"{member.group}@{member.host}" if member is not None else None)
+        except OSError as error:
+            raise MonitorLost(f"the monitor process could not be started: {error}") from error
+
+    def _request_again(self, request: Mapping[str, Any]) -> None:
+        """Send a request, again if the monitor process of an earlier job of the same name is just ending."""
+        for _ in range(_ATTEMPTS if self._member is not None else 0):
+            with contextlib.suppress(MonitorLost):
+                self._client.request(request)
+                return
+            time.sleep(_PAUSE_S)
+            with contextlib.suppress(MonitorLost):
+                self._client = self._connect()
+        self._client.request(request)
 
 
 def _is_supported() -> bool:

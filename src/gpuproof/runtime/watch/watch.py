@@ -42,6 +42,7 @@ class Watch:
         self._meter = UsageMeter()
 
     def __enter__(self) -> Watch:
+        _repeated.pop(self, None)
         if self._is_whole_process:
             # The call that began to watch the process was meant for this block.
             self._release()
@@ -63,6 +64,7 @@ class Watch:
 
     def __call__(self, function: _Function) -> _Function:
         """Watch each call of a function."""
+        _repeated.pop(self, None)
         if self._is_whole_process:
             # The call that began to watch the process was meant for this function.
             self._release()
@@ -85,7 +87,10 @@ class Watch:
     def start(self) -> None:
         """Watch from here to the end of the process; does nothing if it is watched already."""
         connection = connect(self._options)
-        if connection is None or connection.registered:
+        if connection is None:
+            return
+        if connection.registered:
+            _repeated[self] = self._options
             return
         with monitor_may_be_lost():
             connection.register(self._options)
@@ -113,8 +118,14 @@ class Watch:
         if judgement is None:
             return
         print_text(judgement.text)
+        if any(options != self._options for options in _repeated.values()):
+            note("rt.watch() was called again with other options; those of the first call apply.")
         if judgement.unused and self._exit is not None and code in (0, None):
             replace_exit_code(GPU_UNUSED_EXIT)
+
+
+_repeated: dict[Watch, WatchOptions] = {}
+"""What later calls have returned, without those that turned out to be for a block or a function."""
 
 
 @overload
