@@ -42,12 +42,13 @@ def test_a_gpu_that_did_nothing_is_reported_as_well(kernel: NotebookKernel, mach
 
 
 def test_a_cell_is_sampled_while_it_holds_the_gil(kernel: NotebookKernel, machine: GpuMachine) -> None:
-    # ctypes.PyDLL keeps the GIL during the call.
+    # ctypes.PyDLL keeps the GIL during the call, which lasts until the GPU was read often enough.
     code = f"""%%gpu
 import ctypes, os
 with open({str(machine.pid_file)!r}, "w") as file:
     file.write(str(os.getpid()))
-held = ctypes.PyDLL(None).sleep(3)
+enough = os.path.getsize({str(machine.looks)!r}) + 6
+ctypes.PyDLL(None).system(f"until [ $(stat -c %s {machine.looks}) -ge {{enough}} ]; do sleep 0.1; done".encode())
 os.unlink({str(machine.pid_file)!r})"""
     (text,) = kernel.run(code).shown()
     assert text.startswith("verdict    used: 1 of 1 GPU worked")
