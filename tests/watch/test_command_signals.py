@@ -130,6 +130,18 @@ def test_a_broken_pipe_ends_the_command():
     assert ended.stdout == b"y\n141\n"
 
 
+def test_a_reader_of_standard_error_that_is_gone_changes_no_exit_code():
+    script = " ".join(WATCH) + " sh -c 'sleep 1; exit 5' 2>&1 >/dev/null | true; echo ${PIPESTATUS[0]}"
+    assert run(["bash", "-c", script]).stdout == b"5\n"
+
+
+def test_a_parent_may_ignore_the_ends_of_its_children():
+    ended = run(
+        [*WATCH, "sh", "-c", "exit 5"], preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    )
+    assert ended.returncode == 5
+
+
 def test_a_background_process_outlives_the_command(tmp_path: Path):
     pid_file = tmp_path / "pid"
     ended = run([*WATCH, "sh", "-c", f"sleep 1000 >/dev/null 2>&1 & echo $! >{pid_file}"])

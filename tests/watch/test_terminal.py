@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli_sandbox import until
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 from watch.terminal import Terminal
 
@@ -213,6 +214,25 @@ def test_job_control_suspends_and_continues_the_whole(start: Starter, flags: tup
     terminal.expect("after\r\nafter\r\n")
     terminal.send(b"\x04")
     terminal.expect("processes.*prompt> ")
+    terminal.send("exit\n")
+    terminal.wait()
+
+
+def test_job_control_works_where_no_standard_stream_is_the_terminal(start: Starter, tmp_path: Path):
+    ready = tmp_path / "ready"
+    terminal = start("bash", "--norc", "-i")
+    terminal.expect("prompt> ")
+    script = f"'touch {ready}; sleep 1000'"
+    terminal.send(
+        " ".join([*WATCH, "--", "sh", "-c", script, "</dev/null", f">{tmp_path}/log", "2>&1"]) + "\n"
+    )
+    until(ready.exists, "the start")
+    terminal.send(b"\x1a")
+    terminal.expect(r"Stopped.*prompt> ")
+    terminal.send("fg\n")
+    terminal.expect("sleep 1000")
+    terminal.send(b"\x03")
+    terminal.expect("prompt> ")
     terminal.send("exit\n")
     terminal.wait()
 

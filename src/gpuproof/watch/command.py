@@ -52,6 +52,8 @@ def watch_command(
         live: whether to show a live line, if the command runs on a terminal.
     """
     adopt_orphans()
+    # A parent may have this process ignore it, and then no status of a child is kept.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with contextlib.closing(SignalQueue()) as signals:
         return _Watch(command, settings, signals, member, live=live).run(end)
 
@@ -260,9 +262,12 @@ class _Watch:
 
 def _is_foreground() -> bool:
     """Whether a shell waits for this process on its terminal, and takes it back when this process stops."""
-    for number in (0, 1, 2):
-        with contextlib.suppress(OSError):
-            return os.tcgetpgrp(number) == os.getpgrp()
+    with contextlib.suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        finally:
+            os.close(terminal)
     return False
 
 

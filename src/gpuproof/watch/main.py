@@ -233,19 +233,30 @@ def show(report: WatchReport, form: str, file: Path | None, stream: TextIO | Non
         form: `text` or `json`.
         stream: where to print; standard error if `None`.
     """
-    target = sys.stderr if stream is None else stream
     document = json.dumps(report.to_json(), indent=2)
     if file is not None:
         try:
             file.write_text(document + "\n")
         except OSError as error:
-            print(f"gpuproof: {file} could not be written: {error.strerror}.", file=sys.stderr)
-    if form == "json":
-        print(document, file=target)
-        return
-    width = min(_WIDEST, shutil.get_terminal_size((_WIDEST, 0)).columns)
-    has_colour = "NO_COLOR" not in os.environ and target.isatty()
-    print(report_text(report, width, has_colour), file=target)
+            _print_error(f"gpuproof: {file} could not be written: {error.strerror}.")
+    target = sys.stderr if stream is None else stream
+    text = document
+    if form != "json":
+        width = min(_WIDEST, shutil.get_terminal_size((_WIDEST, 0)).columns)
+        has_colour = "NO_COLOR" not in os.environ and target.isatty()
+        text = report_text(report, width, has_colour)
+    if stream is None:
+        _print_error(text)
+    else:
+        print(text, file=target)
+
+
+def _print_error(text: str) -> None:
+    """Print to standard error; a reader that is gone or a full disk must not change the exit code of a command."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - Python flushes it at the end
 
 
 def _report_problem(file: Path | None) -> str | None:

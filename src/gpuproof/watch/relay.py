@@ -58,7 +58,7 @@ class Relay:
         self._name = os.ttyname(self.slave)
         termios.tcsetattr(self.slave, termios.TCSANOW, self._attributes)
         os.set_blocking(self.master, False)
-        self.resize()
+        self._copy_size()
         self._to_terminal = b""
         self._to_command = b""
         self._is_raw = False
@@ -86,11 +86,9 @@ class Relay:
 
     def resize(self) -> None:
         """Give the pseudo-terminal the size of the user's terminal; its foreground group receives SIGWINCH."""
-        with contextlib.suppress(OSError):
-            size = fcntl.ioctl(self._terminal, termios.TIOCGWINSZ, b"\0" * 8)
-            fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
-            rows, columns, _, _ = struct.unpack("HHHH", size)
-            self._line.resize(rows, columns)
+        # In a narrower window, the line would wrap.
+        self._write(self._line.erase())
+        self._copy_size()
 
     def readers(self) -> list[int]:
         """The descriptors from which to read now."""
@@ -161,6 +159,13 @@ class Relay:
             # What has been typed stays: it is the command's.
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, _raw(self._attributes))
             self._is_raw = True
+
+    def _copy_size(self) -> None:
+        with contextlib.suppress(OSError):
+            size = fcntl.ioctl(self._terminal, termios.TIOCGWINSZ, b"\0" * 8)
+            fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+            rows, columns, _, _ = struct.unpack("HHHH", size)
+            self._line.resize(rows, columns)
 
     def _read_keys(self) -> None:
         try:
