@@ -22,6 +22,8 @@ from support.aws_loopback import MetadataService
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 from watch.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 LOOKS = 12
 """Readings of GPU 0 after which a program ends: enough for a verdict, however slow the machine is."""
 STAYS = """

@@ -17,6 +17,8 @@ from gpuproof.backends.agent_job.archive import build_agent
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 from watch.terminal import Terminal
 
+pytestmark = pytest.mark.slow
+
 OLDEST = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
 PYTHON = str(OLDEST[0]) if OLDEST else sys.executable
 _AS_ROOT = () if os.geteuid() == 0 else ("--user", "--map-root-user")

@@ -20,6 +20,8 @@ from gpuproof.watch.process_facts import ProcessFacts, read_facts
 from gpuproof.watch.program_root import find_program_root
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 
+pytestmark = pytest.mark.slow
+
 WORKS = """
 import os, subprocess, sys, time
 pid_file, *rest = sys.argv[1:]
