@@ -119,9 +119,14 @@ class Monitor:
         """Replace the processes at the top of the script's trees, and those left out; any thread may do so."""
         self._sampler.set_roots(roots, left_out)
 
-    def set_visible_devices(self, devices: str | None) -> None:
-        """Replace the script's `CUDA_VISIBLE_DEVICES`."""
+    def set_visible_devices(self, devices: str | None, of_host: str | None = None) -> None:
+        """Replace the script's `CUDA_VISIBLE_DEVICES`.
+
+        Args:
+            of_host: the `visible_devices` of the settings.
+        """
         self._sampler.set_visible_devices(devices)
+        self._host_devices, self._other_gpus = of_host, None
 
     def read_first(self) -> None:
         """Take the first sample before the script starts, so that nothing in it can be the script's own work."""

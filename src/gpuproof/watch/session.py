@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Callable
 
@@ -11,6 +12,8 @@ from gpuproof.gpu.memory_series import MemorySeries
 from gpuproof.gpu.telemetry import Sample, Series, Telemetry
 from gpuproof.watch.expected import VISIBLE, expectation
 from gpuproof.watch.settings import WatchSettings
+
+_DEVICES = re.compile(r"(\d+|GPU-[0-9a-f-]+)(,(\d+|GPU-[0-9a-f-]+))*")
 
 
 class WatchSession:
@@ -42,7 +45,12 @@ class WatchSession:
     ) -> None:
         self._settings = settings
         self._environment = environment
-        known = MonitorSettings(expectation(settings, environment, Telemetry()), python, hosts=settings.hosts)
+        known = MonitorSettings(
+            expectation(settings, environment, Telemetry()),
+            python,
+            hosts=settings.hosts,
+            visible_devices=_allocated(environment),
+        )
         self._memory = MemorySeries()
         self._observer = on_sample
         self._monitor = Monitor(
@@ -72,7 +80,7 @@ class WatchSession:
         """Replace the program's `CUDA_VISIBLE_DEVICES`; `None` for all GPUs."""
         others = {name: value for name, value in self._environment.items() if name != VISIBLE}
         self._environment = others if devices is None else {**others, VISIBLE: devices}
-        self._monitor.set_visible_devices(devices)
+        self._monitor.set_visible_devices(devices, _allocated(self._environment))
 
     def gpu_used(self) -> bool | None:
         """Whether a GPU has done work for the program so far; `None` if unknown."""
@@ -109,3 +117,10 @@ class WatchSession:
     def _settle_expectation(self) -> None:
         # The number of GPUs is known once the sampler's thread has opened NVML.
         self._monitor.expect(expectation(self._settings, self._environment, self._monitor.telemetry()))
+
+
+def _allocated(environment: Mapping[str, str]) -> str | None:
+    """The GPUs of a job of Slurm, whose node may run other jobs on its other GPUs; `None` if all are the program's."""
+    visible = environment.get(VISIBLE)
+    is_given = visible is not None and "SLURM_JOB_ID" in environment and _DEVICES.fullmatch(visible)
+    return visible if is_given else None
