@@ -193,3 +193,19 @@ def test_a_second_call_with_other_options_is_mentioned_at_the_end(machine: Watch
         ended = machine.run(IMPORT + script)
         assert ended.returncode == 0, ended.stderr
         assert (again in ended.stderr) == is_mentioned
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)"])
+def test_a_sagemaker_job_has_the_report_and_the_reason_where_sagemaker_looks(
+    machine: WatchMachine, tmp_path: Path, ending: str
+):
+    config = tmp_path / "ml/input/config/resourceconfig.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"current_host": "algo-1", "hosts": ["algo-1"]}))
+    ended = machine.run(f"{IMPORT}rt.watch()\n{ending}", SAGEMAKER_BASE_DIR=str(tmp_path / "ml"))
+    assert ended.returncode == 4, ended.stderr
+    report = json.loads((tmp_path / "ml/output/data/gpuproof/algo-1/report.json").read_text())
+    assert (report["host"], report["exit_code"]) == ("algo-1", 0)
+    reason = (tmp_path / "ml/output/failure").read_text()
+    assert "gpu-unused" in reason
+    assert UNUSED in reason

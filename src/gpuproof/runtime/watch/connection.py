@@ -141,6 +141,11 @@ class Connection:
             self._client.begin(label, options.settings(None), dict(os.environ))
             return label
 
+    def gpu_used(self) -> bool | None:
+        """Whether a GPU has done work for the job so far; `None` if unknown."""
+        with self._lock:
+            return self._client.request({"do": "gpu_used"})["used"]
+
     def begin_measuring(self) -> str:
         """Begin to sample for `usage` in a process that is no member of a job; returns the label."""
         return self.begin(WatchOptions(require_gpu=False))

@@ -113,15 +113,23 @@ class Watch:
     def _end_of_process(self) -> None:
         if os.getpid() != self._pid:
             return  # a fork that ends as its parent would
-        code = self._exit.code() if self._exit is not None else None
-        judgement = _end(None, self._options, code)
+        judgement = _end(None, self._options, self._code())
         if judgement is None:
             return
         print_text(judgement.text)
         if any(options != self._options for options in _repeated.values()):
             note("rt.watch() was called again with other options; those of the first call apply.")
-        if judgement.unused and self._exit is not None and code in (0, None):
+        if judgement.unused and self._exit is not None and self._exit.code() in (0, None):
             replace_exit_code(GPU_UNUSED_EXIT)
+
+    def _code(self) -> int | None:
+        """The exit code for the report; an unknown one counts as success if that will let the process fail."""
+        code = self._exit.code() if self._exit is not None else None
+        connection = current_connection()
+        if code is None and self._exit is not None and connection is not None:
+            with monitor_may_be_lost():
+                return None if connection.gpu_used() else 0
+        return code
 
 
 _repeated: dict[Watch, WatchOptions] = {}
