@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -194,6 +195,19 @@ def test_the_modes_of_the_terminal_are_restored(start: Starter):
     terminal.expect(r" icanon .* echo ")
     terminal.send("exit\n")
     terminal.wait()
+
+
+def test_the_modes_are_restored_also_after_a_prefix_that_is_killed(start: Starter):
+    watched = " ".join([*WATCH, "--", "sh", "-c", "'echo leader $PPID command $$; exec sleep 1000'"])
+    looks = "until stty -a | grep -q ' icanon'; do sleep 0.05; done; echo restored"
+    # A shell that is not interactive restores no modes itself.
+    terminal = start("sh", "-c", f"{watched}; {looks}")
+    leader, command = map(int, terminal.expect(r"leader (\d+) command (\d+)").groups())
+    prefix = int(Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(prefix, signal.SIGKILL)
+    terminal.expect("restored")
+    assert terminal.wait() == 0
+    until(lambda: not Path(f"/proc/{command}").exists(), "the end of the command")
 
 
 @pytest.mark.parametrize("flags", [(), ("--no-live",)])
