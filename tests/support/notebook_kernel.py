@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
 
 from support.jupyter import jupyter_environment
 from support.nvml_stub import Scenario
@@ -93,20 +96,36 @@ class NotebookKernel:
 
 
 @contextmanager
-def notebook_kernel(folder: Path, environment: Mapping[str, str]) -> Generator[NotebookKernel]:
+def notebook_kernel(
+    folder: Path, environment: Mapping[str, str], python: Path | None = None
+) -> Generator[NotebookKernel]:
     """A kernel that ends with the block.
 
     Args:
         folder: for Jupyter's own files, and the kernel's working folder.
         environment: further variables.
+        python: has ipykernel; the interpreter of the tests if None.
     """
     own = {**os.environ, **jupyter_environment(folder), **environment}
-    manager, client = start_new_kernel(cwd=str(folder), env=own)
+    manager = KernelManager(kernel_name="test", kernel_spec_manager=_specs(folder, python or sys.executable))
+    manager.start_kernel(cwd=str(folder), env=own)
+    client = manager.blocking_client()
+    client.start_channels()
     try:
+        client.wait_for_ready(timeout=_LIMIT_S)
         yield NotebookKernel(manager, client)
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def _specs(folder: Path, python: Path | str) -> KernelSpecManager:
+    """A kernel by the name `test`."""
+    spec = folder / "kernelspecs" / "test" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": command, "display_name": "test", "language": "python"}))
+    return KernelSpecManager(kernel_dirs=[str(spec.parent.parent)])
 
 
 @dataclass
