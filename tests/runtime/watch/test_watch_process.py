@@ -209,3 +209,15 @@ def test_a_sagemaker_job_has_the_report_and_the_reason_where_sagemaker_looks(
     reason = (tmp_path / "ml/output/failure").read_text()
     assert "gpu-unused" in reason
     assert UNUSED in reason
+
+
+def test_the_last_host_of_a_group_has_the_verdict_on_all(machine: WatchMachine, tmp_path: Path):
+    script = f"{IMPORT}rt.watch(group='cats', hosts=2, to={str(tmp_path / 'reports')!r}, require_gpu=False)"
+    outputs = [machine.run(script, SLURMD_NODENAME=host).stderr for host in ("n1", "n2")]
+    assert ["all 2 hosts" in output for output in outputs] == [False, True], outputs
+
+
+def test_a_location_without_a_group_is_an_error_of_the_call(machine: WatchMachine):
+    ended = machine.run(f"{IMPORT}rt.watch(to='reports')\nprint('done')")
+    assert "ValueError" in ended.stderr
+    assert "group=" in ended.stderr

@@ -32,6 +32,7 @@ class WatchOptions:
         report: file for the report, as JSON.
         group: name of the job that several processes or hosts share.
         to: folder or `s3://` location for the reports of a group.
+        hosts: number of hosts of a group; `None` for the launcher's.
     """
 
     gpus: int | None = None
@@ -39,6 +40,7 @@ class WatchOptions:
     report: str | None = None
     group: str | None = None
     to: str | None = None
+    hosts: int | None = None
 
     def settings(self, member: Member | None) -> dict[str, Any]:
         """`gpuproof.watch.settings.WatchSettings` as a JSON object.
@@ -82,7 +84,7 @@ class Connection:
     def __init__(self, options: WatchOptions) -> None:
         if not _is_supported():
             raise MonitorLost("rt.watch() needs Linux with /proc")
-        member = find_member(os.environ, options.group)
+        member = find_member(os.environ, options.group, options.hosts)
         self._member = member if member is not None and (member.has_peers or options.to is not None) else None
         try:
             self._client = MonitorClient(

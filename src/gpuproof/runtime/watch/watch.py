@@ -19,6 +19,7 @@ from gpuproof.runtime.watch.shared_connection import (
     print_text,
 )
 from gpuproof.runtime.watch.usage import GpuUsage, UsageMeter
+from gpuproof.util.launcher import find_member
 
 GPU_UNUSED_EXIT = 4
 """Exit code if the script ended well and a required GPU did no work; `gpuproof run` has the same."""
@@ -147,7 +148,8 @@ def watch(
     require_gpu: bool = True,
     report: str | os.PathLike[str] | None = None,
     group: str | None = None,
-    to: str | None = None,
+    hosts: int | None = None,
+    to: str | os.PathLike[str] | None = None,
 ) -> Watch: ...
 
 
@@ -159,7 +161,8 @@ def watch(
     require_gpu: bool = True,
     report: str | os.PathLike[str] | None = None,
     group: str | None = None,
-    to: str | None = None,
+    hosts: int | None = None,
+    to: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Judge what the GPUs do for this script, from here to the end of the process, for a block, or for a function.
 
@@ -176,14 +179,27 @@ def watch(
         require_gpu: whether it is a failure if they do no work.
         report: file for the report, as JSON.
         group: name of the job that several processes or hosts share; the launcher's by default.
+        hosts: number of hosts of the job; as the launcher says by default.
         to: folder or `s3://` location for the reports of all hosts of a group.
+
+    Raises:
+        ValueError: `to` without a group and without a launcher.
     """
-    options = WatchOptions(gpus, require_gpu, None if report is None else os.fspath(report), group, to)
+    options = WatchOptions(gpus, require_gpu, _path(report), group, _path(to), hosts)
+    if to is not None and find_member(os.environ, group, hosts) is None:
+        raise ValueError(
+            "to= brings the hosts of one job together, and nothing says which job this is: start it with srun, mpirun, torchrun or as an "
+            "indexed Kubernetes job, or name it with group="
+        )
     handle = Watch(options)
     if function is not None:
         return handle(function)
     handle.start()
     return handle
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
 
 
 def _begin(connection: Connection, options: WatchOptions) -> str | None:
