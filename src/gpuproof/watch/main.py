@@ -116,6 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="of the verdict, on standard error after a command, and else on standard output (default: text)",
     )
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="same as --format json"
+    )
 
 
 Completion = Callable[[WatchReport], WatchReport]
