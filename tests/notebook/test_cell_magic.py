@@ -32,7 +32,7 @@ def test_the_report_says_what_the_gpu_did(kernel: NotebookKernel, machine: GpuMa
     assert text.startswith("verdict    used: 1 of 1 GPU worked, 87% busy")
     (page,) = cell.shown("text/html")
     assert "<svg" in page
-    assert "<title>GPU 0 A10G: mean 87%, p90 87%, peak 3.9 of 22.5 GiB" in page
+    assert 'aria-label="GPU 0 A10G: mean 87%, p90 87%, peak 3.9 of 22.5 GiB' in page
     assert "<script" not in page
 
 

@@ -65,15 +65,15 @@ def test_the_notebook_that_holds_memory_is_named(lab: Lab) -> None:
 def test_text_and_lines_follow_the_theme(lab: Lab, theme: str) -> None:
     lab.use_theme(theme)
     _keep_pictures(lab, theme.rpartition(" ")[2].lower())
-    colours = lab.page.evaluate(
-        f"""(() => {{
-          const label = {_PLOT}.querySelector('text'), prose = document.querySelector('.jp-OutputArea-output p, .jp-RenderedText pre');
-          return [getComputedStyle(label).fill, getComputedStyle(prose).color, getComputedStyle(document.querySelector('.jp-Notebook')).backgroundColor];
-        }})()"""
+    line, background = lab.page.evaluate(
+        f"""[
+          getComputedStyle({_PLOT}.querySelector('path[stroke=currentColor]')).stroke,
+          getComputedStyle(document.querySelector('.jp-Notebook')).backgroundColor,
+        ]"""
     )
     light = "Light" in theme
-    assert (_brightness(colours[0]) < 128) == light
-    assert (_brightness(colours[2]) > 128) == light
+    assert (_brightness(line) < 128) == light
+    assert (_brightness(background) > 128) == light
 
 
 def test_the_stop_button_ends_the_cell_and_the_report_follows(lab: Lab) -> None:

@@ -1,4 +1,7 @@
-"""A plot of one GPU over time as SVG: utilization as an area, memory as a dashed line. Readable on light and dark backgrounds."""
+"""A plot of one GPU over time as SVG: utilization as an area, memory as a dashed line. Readable on light and dark backgrounds.
+
+There is no text within the SVG: where a notebook is not trusted, JupyterLab removes its shapes and would leave its text behind.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import NamedTuple
 
 from gpuproof.gpu.telemetry import Series
 
-WIDTH, HEIGHT = 360, 64
+WIDTH, HEIGHT = 360, 52
 AREA_COLOUR = "#3987e5"
 """A blue with a contrast of about 3.5 to 1 on white and 4.5 to 1 on the dark themes' greys."""
 _SVG = "http://www.w3.org/2000/svg"
@@ -32,17 +35,17 @@ def gpu_plot(
     """The plot, without a legend.
 
     Args:
-        title: read by screen readers and shown by the mouse.
+        title: read by screen readers.
         seconds: on the time axis.
         utilization: in percent.
         memory: bytes in use; `None` if unknown.
         total: the GPU's memory in bytes, the top of the plot.
     """
     scale = WIDTH / seconds if seconds > 0 else 0.0
+    label = html.escape(title)
     style = f"width:100%;max-width:{WIDTH}px;height:auto;display:block"
     parts = [
-        f'<svg xmlns="{_SVG}" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" style="{style}">',
-        f"<title>{html.escape(title)}</title>",
+        f'<svg xmlns="{_SVG}" role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}" style="{style}">',
         *(_line(level, 0.35 if level == 0 else 0.15) for level in (0.0, 50.0, 100.0)),
     ]
     for steps in _stretches(utilization, scale, seconds, _MOST_PERCENT):
@@ -52,11 +55,9 @@ def gpu_plot(
         for steps in _stretches(memory, scale, seconds, float(total)):
             line = f"M{_short(steps[0].left)} {_outline(steps)}"
             parts.append(f'<path d="{line}" fill="none" {_DASHES}/>')
-    parts += [
-        _label(0, "start", "0 s"),
-        _label(WIDTH, "end", f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"),
-        "</svg>",
-    ]
+    end = f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    axis = f"max-width:{WIDTH}px;display:flex;justify-content:space-between;font-size:10px;opacity:0.75"
+    parts.append(f'</svg><div style="{axis}"><span>0 s</span><span>{end}</span></div>')
     return "".join(parts)
 
 
@@ -116,10 +117,3 @@ def _height(value: float, most: float) -> float:
 def _line(percent: float, opacity: float) -> str:
     y = _height(percent, _MOST_PERCENT)
     return f'<path d="M0 {_short(y)}H{WIDTH}" stroke="currentColor" stroke-opacity="{opacity}"/>'
-
-
-def _label(x: int, anchor: str, text: str) -> str:
-    return (
-        f'<text x="{x}" y="{HEIGHT - 2}" text-anchor="{anchor}" font-size="10" fill="currentColor" '
-        f'fill-opacity="0.75">{html.escape(text)}</text>'
-    )
