@@ -20,7 +20,18 @@ def with_cost(report: WatchReport, catalogue: Catalogue) -> WatchReport:
     price = catalogue.price(report.instance.type, report.instance.region, market=market)
     if price is None:
         return report
-    return replace(report, cost_usd=round(price.usd_per_hour * report.seconds / _SECONDS_PER_HOUR, 6))
+    return replace(report, cost_usd=round(price.usd_per_hour * _seconds(report) / _SECONDS_PER_HOUR, 6))
+
+
+def _seconds(report: WatchReport) -> float:
+    """Of all hosts, if the report is on a job of several."""
+    if report.host or report.hosts <= 1:
+        return report.seconds
+    try:
+        hosts = Verdict.from_json(dict(report.verdict)).hosts
+    except ValueError:
+        hosts = ()
+    return sum(host.seconds for host in hosts) or report.seconds * report.hosts
 
 
 def with_advice(report: WatchReport, catalogue: Catalogue) -> WatchReport:

@@ -178,7 +178,7 @@ def run(arguments: argparse.Namespace, complete: Completion = lambda report: rep
     def end(report: WatchReport) -> None:
         reports.append(report)
         # The monitor process has brought that of a job with several processes where it belongs.
-        own = report if is_one_of_many else publish(complete(report), os.environ)
+        own = complete(report) if is_one_of_many else publish(complete(report), os.environ)
         show(own, arguments.format, arguments.report)
         _write_termination_message(own, arguments.termination_message)
 

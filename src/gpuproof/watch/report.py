@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuproof.agent.verdict import Verdict
 from gpuproof.gpu.telemetry import Series
-from gpuproof.util.humanize import format_usd
+from gpuproof.util.humanize import format_usd, pluralize
 
 VERSION = 1
 KIND = "watch"
@@ -139,10 +139,18 @@ def report_text(report: WatchReport, width: int = 100, colour: bool = False, uni
     if report.group is not None and report.hosts > 1:
         where = report.host or f"all {report.hosts} hosts"
         lines.insert(0, f"{'job':<{LABEL_WIDTH}}{report.group}, {where}")
-    if report.instance is not None and report.cost_usd is not None:
-        cost = f"{format_usd(report.cost_usd)} on {_instance_text(report.instance)}"
+    if report.cost_usd is not None:
+        cost = f"{format_usd(report.cost_usd)} on {_instances_text(report)}"
         lines.append(f"{'cost':<{LABEL_WIDTH}}{cost}")
     return "\n".join([*lines, *report.notes])
+
+
+def _instances_text(report: WatchReport) -> str:
+    # The report on a host of a job has its name; the one on the whole job has none.
+    count = 1 if report.host else report.hosts
+    if report.instance is None:
+        return pluralize(count, "instance")
+    return f"{count} x {_instance_text(report.instance)}" if count > 1 else _instance_text(report.instance)
 
 
 def _instance_text(instance: Instance) -> str:

@@ -207,7 +207,8 @@ def test_the_pods_of_an_indexed_job_meet_in_s3(job: RankedJob, moto: MotoServer,
     assert keys[:2] == [f"jobs/job-{NAME}/host-{NAME}-{index}.json" for index in range(2)]
     verdict = job.run([sys.executable, "-m", "gpuproof", "verdict", f"s3://{bucket.name}/jobs"], **environ)
     assert (verdict.returncode, reasons(verdict.stdout)) == (0, ["used: 2 of 2 GPUs on 2 hosts worked"])
-    assert re.search(r"^cost +\$\S+ for 2 x g5\.xlarge \(spot\)$", verdict.stdout, re.MULTILINE)
+    assert re.search(r"^cost +\$\S+ on 2 x g5\.xlarge in us-east-1 \(spot\)$", verdict.stdout, re.MULTILINE)
+    assert sum("on 2 x g5.xlarge in us-east-1 (spot)" in text for text in errors) == 1
 
 
 def test_the_memory_of_what_watches_is_not_the_jobs(job: RankedJob):

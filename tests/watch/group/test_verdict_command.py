@@ -49,7 +49,7 @@ def test_the_verdict_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "job        slurm-17.0, all 3 hosts" in output
     assert "used: 6 of 6 GPUs on 3 hosts worked" in output
     # 6 hours at $1.006.
-    assert "cost       $6.04 for 3 x g5.xlarge" in output
+    assert "cost       $6.04 on 3 x g5.xlarge in us-east-1 (on-demand)" in output
 
 
 def test_hosts_without_a_report_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

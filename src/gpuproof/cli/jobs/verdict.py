@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from gpuproof.cli.arguments import add_command, add_format_flag
 
 if TYPE_CHECKING:
-    from gpuproof.app.verdict import JobVerdict
     from gpuproof.cli.arguments import Subparsers
 
 
@@ -35,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from gpuproof.app.verdict import read_verdict
     from gpuproof.cli.console import Console
-    from gpuproof.util.humanize import format_usd, host_list
+    from gpuproof.util.humanize import host_list
     from gpuproof.watch.report import report_text
 
     found = read_verdict(arguments.location)
@@ -44,17 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         return found.exit_code
     console = Console(own=sys.stdout)
     console.print(report_text(found.report, console.width, console.colour, console.unicode))
-    if found.report.cost_usd is not None:
-        console.label("cost", f"{format_usd(found.report.cost_usd)} for {_instances(found)}")
     if found.running:
         console.label("no report", f"{host_list(found.running)}: has begun, and works still or was killed")
     if found.missing:
         console.label("no report", f"{host_list(found.missing)}: has left nothing")
     return found.exit_code
-
-
-def _instances(found: JobVerdict) -> str:
-    instance = found.report.instance
-    count = f"{found.report.hosts} x " if found.report.hosts > 1 else ""
-    kind = f" ({instance.life_cycle})" if instance is not None and instance.life_cycle == "spot" else ""
-    return f"{count}{instance.type}{kind}" if instance is not None else f"{found.report.hosts} instances"
