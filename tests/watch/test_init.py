@@ -39,8 +39,8 @@ while True:
 ASKS = """
 import os, sys, time
 print("size", os.get_terminal_size().columns, sys.stdin.isatty(), flush=True)
-print("hello", input("name? "), flush=True)
 try:
+    print("hello", input("name? "), flush=True)
     time.sleep(600)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
