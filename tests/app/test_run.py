@@ -138,6 +138,8 @@ def test_the_public_names_are_listed() -> None:
     assert {name for name in dir(gpuproof) if not name.startswith("_")} == {
         *("ChecksFailed", "EndpointJob", "GPUproofError", "ProcessingJob", "TrainingJob", "TransformJob"),
         *(
+            "audit",
+            "audit_job",
             "check",
             "cleanup",
             "compare",

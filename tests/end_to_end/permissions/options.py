@@ -13,6 +13,8 @@ LOCAL_COMMANDS = {
     "baseline show": "reads a file",
     "baseline rm": "changes a file",
     "rule": "prints documentation",
+    "watch": "watches this machine; with --to, its hosts use their own role (docs/watch-clusters.md)",
+    "verdict": "reads reports where --to has left them, which is the user's own folder or bucket (docs/watch-clusters.md)",
     "gpus": "reads the catalogue",
     "iam": "prints policies; it asks STS for the account, which needs no permission",
     "catalogue status": "reads the catalogue",
