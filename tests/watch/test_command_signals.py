@@ -18,14 +18,18 @@ pytestmark = pytest.mark.slow
 
 WATCH = (sys.executable, "-m", "gpuproof", "watch", "--no-require-gpu", "--")
 COUNTS = """
-import signal, sys
+import select, signal, sys
 def received(number, frame):
     print(signal.Signals(number).name, flush=True)
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
     signal.signal(number, received)
 print("ready", flush=True)
-for line in sys.stdin:
-    print(line, end="", flush=True)
+line = "none"
+while line:
+    # In short pieces: Python notices a signal that arrives just before it waits only afterwards.
+    if select.select([sys.stdin], [], [], 0.05)[0]:
+        line = sys.stdin.readline()
+        print(line, end="", flush=True)
 """
 
 
