@@ -122,6 +122,19 @@ class SlurmCluster:
             text=True,
         )
 
+    def run_job(self, *words: str, **variables: str) -> str:
+        """Submit a job, wait for its end, and return its state: `COMPLETED` if its script ended with 0.
+
+        Args:
+            words: options of `sbatch`, and the script.
+        """
+        submitted = self.run("sbatch", "--parsable", *words, **variables)
+        assert submitted.returncode == 0, submitted.stderr
+        job = submitted.stdout.strip()
+        running = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
+        until(lambda: self.job_state(job) not in running, "the end of the job", _LIMIT_S)
+        return self.job_state(job)
+
     def job_state(self, job: str) -> str:
         """The state of a job, such as `RUNNING`; empty if the controller no longer knows it."""
         words = self.run("scontrol", "--oneliner", "show", "job", job).stdout.split()

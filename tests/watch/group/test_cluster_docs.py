@@ -89,12 +89,12 @@ def test_the_batch_scripts_have_the_verdict_on_the_job(job: RankedJob, cluster: 
     script = script.replace("$head:29500", f"127.0.0.1:{free_port()}").replace("/fsx", str(job.folder))
     (job.folder / "job.sh").write_text(script)
     path = f"{job.folder / 'bin'}:{cluster.environment['PATH']}"
-    submitted = cluster.run(
-        *("sbatch", "--wait", f"--chdir={job.folder}", "--output=out", str(job.folder / "job.sh")),
+    state = cluster.run_job(
+        *(f"--chdir={job.folder}", "--output=out", str(job.folder / "job.sh")),
         **{**job.variables, "PATH": path},
     )
     output = (job.folder / "out").read_text()
-    assert submitted.returncode == 0, output
+    assert state == "COMPLETED", output
     assert "used: 4 of 4 GPUs on 2 hosts worked" in output
     assert output.count("workers 4") == (4 if form == "torchrun" else 0)
     (folder,) = (job.folder / "reports").iterdir()

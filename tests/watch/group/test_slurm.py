@@ -144,19 +144,12 @@ def test_mpirun_starts_ranks_on_both_nodes(machine: Machine):
     script.write_text(
         f"#!/bin/bash\nexport OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n{words}\n"
     )
-    submitted = machine.cluster.run(
-        *(
-            "sbatch",
-            "--wait",
-            "-N2",
-            "--ntasks-per-node=2",
-            f"--chdir={machine.folder}",
-            f"--output={output}",
-        ),
+    state = machine.cluster.run_job(
+        *("-N2", "--ntasks-per-node=2", f"--chdir={machine.folder}", f"--output={output}"),
         str(script),
         **machine.variables,
     )
-    assert submitted.returncode == 0, output.read_text()
+    assert state == "COMPLETED", output.read_text()
     assert "used: 4 of 4 GPUs on 2 hosts worked" in output.read_text()
     (folder,) = (machine.folder / "reports").iterdir()
     assert folder.name.startswith("mpirun-")
