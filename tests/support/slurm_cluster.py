@@ -158,7 +158,11 @@ def slurm_cluster(nodes: Sequence[str] = ("n1", "n2"), gpus_per_node: int = 2) -
     folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
     started: list[subprocess.Popen[bytes]] = []
     try:
-        yield _start(programs, folder, nodes, gpus_per_node, started)
+        cluster = _start(programs, folder, nodes, gpus_per_node, started)
+        try:
+            yield cluster
+        finally:
+            _end_jobs(cluster)
     finally:
         _end(started)
         shutil.rmtree(folder, ignore_errors=True)
@@ -261,6 +265,14 @@ def _task_prolog(nodes: Sequence[str], gpus_per_node: int) -> str:
         indices = range(position * gpus_per_node, (position + 1) * gpus_per_node)
         lines.append(f"{node}) echo export CUDA_VISIBLE_DEVICES={','.join(map(str, indices))} ;;")
     return "\n".join([*lines, "esac", ""])
+
+
+def _end_jobs(cluster: SlurmCluster) -> None:
+    """End what a test that failed has left; the processes of a step outlive the node's daemon."""
+    if cluster.run("squeue", "--noheader").stdout.strip():
+        cluster.run("scancel", "--full", "--signal=KILL", f"--user={getpass.getuser()}")
+        cluster.run("scancel", f"--user={getpass.getuser()}")
+        until(lambda: not cluster.run("squeue", "--noheader").stdout.strip(), "the end of all jobs")
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
