@@ -1,4 +1,4 @@
-"""What the GPUs of an account did, whoever started its jobs: `gpuproof audit`, and `gpuproof.audit` in Python."""
+"""What the GPUs of an account did, also for jobs that GPUproof did not start: `gpuproof audit`, and `gpuproof.audit` in Python."""
 
 from __future__ import annotations
 

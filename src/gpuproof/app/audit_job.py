@@ -1,4 +1,4 @@
-"""One job or endpoint in detail, whoever started it: `gpuproof audit JOB`, and `gpuproof.audit_job` in Python.
+"""One job or endpoint in detail, also if GPUproof did not start it: `gpuproof audit JOB`, and `gpuproof.audit_job` in Python.
 
 Everything only reads, and what cannot be read is named: the rest is still shown.
 """

@@ -79,7 +79,7 @@ def find(scan: Scan, regions: Sequence[str], name: str, now: float) -> tuple[lis
     """
     read = scan.regions(regions, now)
     results = scan.call_each([partial(_find_in, region, name) for region in read])
-    described = [(region, *one) for region, found in zip(read, results, strict=True) for one in found]
+    described = [(region, *match) for region, matches in zip(read, results, strict=True) for match in matches]
     if not described and not any(region.unread for region in read):
         raise UsageError(
             f"No job, endpoint or EC2 instance is named {name}.",
@@ -149,9 +149,9 @@ def _host_memory(region: Region, workload: Workload) -> float | None:
     ]
     start, end = window[0] // period * period, window[1] // period * period + period
     values = region.read("memory", "cloudwatch", partial(region.aws.metric_values, queries, start, end))
-    if values is None or not all(one.values for one in values):
+    if values is None or not all(series.values for series in values):
         return None
-    return max(max(one.values) for one in values)
+    return max(max(series.values) for series in values)
 
 
 def log_group(workload: Workload) -> tuple[str, str] | None:
