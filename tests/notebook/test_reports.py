@@ -15,8 +15,8 @@ from gpuproof.notebook.extension import has_magic, remove_magic
 from gpuproof.notebook.kernels import Kernel
 from gpuproof.notebook.machine_report import MachineReport
 from gpuproof.notebook.plot import HEIGHT, WIDTH, gpu_plot
-from gpuproof.watch.gpu_state import GpuHolder, GpuMachine, GpuState
 from gpuproof.watch.report import Instance, WatchReport
+from gpuproof.watch.running.gpu_state import GpuHolder, GpuMachine, GpuState
 
 GIB = 1 << 30
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from gpuproof.watch.attach import common_environment, host_devices, watch_processes
-from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport
+from gpuproof.watch.running.attach import common_environment, host_devices, watch_processes
+from gpuproof.watch.running.process_facts import read_facts
 from gpuproof.watch.settings import WatchSettings
 from support.aws_loopback import MetadataService
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.watch.interpreter import find_interpreter
+from gpuproof.watch.prefix.interpreter import find_interpreter
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.watch.live import LiveLine
+from gpuproof.watch.prefix.live import LiveLine
 
 LATER = 100.0
 

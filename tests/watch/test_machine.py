@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from gpuproof.gpu.nvml import MIB
-from gpuproof.watch.machine_report import MachineReport, Program, machine_text
-from gpuproof.watch.process_facts import ProcessFacts, read_facts
-from gpuproof.watch.program_root import find_program_root
+from gpuproof.watch.running.machine_report import MachineReport, Program, machine_text
+from gpuproof.watch.running.process_facts import ProcessFacts, read_facts
+from gpuproof.watch.running.program_root import find_program_root
 from support.nvml_stub import SCENARIO_VARIABLE, Scenario
 
 pytestmark = pytest.mark.slow

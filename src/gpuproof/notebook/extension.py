@@ -20,9 +20,9 @@ from gpuproof.notebook.cell_report import CellReport
 from gpuproof.notebook.kernels import connection_file, find_kernels, runtime_folders
 from gpuproof.notebook.machine_report import MachineReport
 from gpuproof.util.monitor_client import MonitorClient, MonitorLost
-from gpuproof.watch.gpu_state import GpuMachine
-from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport
+from gpuproof.watch.running.gpu_state import GpuMachine
+from gpuproof.watch.running.process_facts import read_facts
 from gpuproof.watch.settings import WatchSettings
 
 SHORTEST_CELL_S = 1.0

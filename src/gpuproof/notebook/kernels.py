@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.agent.idle.jupyter_activity import JupyterServer, server_at
-from gpuproof.watch.process_facts import ProcessFacts, read_facts
 from gpuproof.watch.report import read_environment
+from gpuproof.watch.running.process_facts import ProcessFacts, read_facts
 
 _CONNECTION_FILE = re.compile(r"kernel-(?P<id>[^/\\]+)\.json$")
 """The connection file, an argument of every kernel (https://jupyter-client.readthedocs.io/en/stable/kernels.html)."""

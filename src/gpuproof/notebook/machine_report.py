@@ -11,7 +11,7 @@ from gpuproof.notebook.kernels import Kernel
 from gpuproof.terminal.html import table_html
 from gpuproof.terminal.table import Table, render_table
 from gpuproof.util.humanize import format_bytes
-from gpuproof.watch.gpu_state import GpuHolder, GpuMachine, GpuState
+from gpuproof.watch.running.gpu_state import GpuHolder, GpuMachine, GpuState
 
 _LONGEST_COMMAND = 60
 _IDLE_SHARE = 0.05

@@ -112,7 +112,7 @@ class MonitorClient:
         self.request({"do": "output"}, [descriptor])
 
     def gpus(self) -> dict[str, Any]:
-        """What this machine's GPUs do now; the answer has it as `machine` (`gpuproof.watch.gpu_state.GpuMachine`)."""
+        """What this machine's GPUs do now; the answer has it as `machine` (`gpuproof.watch.running.gpu_state.GpuMachine`)."""
         return self.request({"do": "gpus"})
 
     def request(self, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:

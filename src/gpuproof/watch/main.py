@@ -136,10 +136,10 @@ def run(arguments: argparse.Namespace, complete: Completion = lambda report: rep
     if arguments.pid or arguments.seconds is not None:
         return _run_without_command(arguments, complete)
     if command and os.getpid() == 1:
-        from gpuproof.watch.init import run_as_init  # only containers need it
+        from gpuproof.watch.prefix.init import run_as_init  # only containers need it
 
         return run_as_init(lambda: run(arguments, complete))
-    from gpuproof.watch.command import watch_command  # not needed for --help
+    from gpuproof.watch.prefix.command import watch_command  # not needed for --help
 
     if not command:
         print(
@@ -192,7 +192,7 @@ def run(arguments: argparse.Namespace, complete: Completion = lambda report: rep
 
 
 def _run_without_command(arguments: argparse.Namespace, complete: Completion) -> int:
-    from gpuproof.watch.without_command import run_without_command  # most runs have a command
+    from gpuproof.watch.running.run import run_without_command  # most runs have a command
 
     def end(report: WatchReport) -> None:
         report = complete(report)

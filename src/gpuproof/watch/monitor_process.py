@@ -21,11 +21,11 @@ from typing import Any
 from gpuproof.util.atomic import write_json
 from gpuproof.util.monitor_client import is_own
 from gpuproof.util.process_guard import JsonLines
-from gpuproof.watch.gpu_state import read_gpu_machine
 from gpuproof.watch.group.host_job import HostJob, member_from_json
 from gpuproof.watch.instance import InstanceLookup
-from gpuproof.watch.process_facts import read_facts
 from gpuproof.watch.report import WatchReport, report_text
+from gpuproof.watch.running.gpu_state import read_gpu_machine
+from gpuproof.watch.running.process_facts import read_facts
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 from gpuproof.watch.usage import usage

@@ -15,7 +15,7 @@ import termios
 import time
 from typing import Any
 
-from gpuproof.watch.live import LiveLine
+from gpuproof.watch.prefix.live import LiveLine
 
 _CHUNK = 1 << 16
 _MOST_PENDING = 1 << 16

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from gpuproof.terminal.live import progress_text
-from gpuproof.watch.leader import TerminalLaunch
-from gpuproof.watch.live import LiveLine
-from gpuproof.watch.relay import Relay, own_terminal
+from gpuproof.watch.prefix.leader import TerminalLaunch
+from gpuproof.watch.prefix.live import LiveLine
+from gpuproof.watch.prefix.relay import Relay, own_terminal
 from gpuproof.watch.signals import SignalQueue
 
 

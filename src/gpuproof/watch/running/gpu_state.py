@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuInfo, Nvml, NvmlUnavailable, library_present
-from gpuproof.watch.process_facts import read_facts
+from gpuproof.watch.running.process_facts import read_facts
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def run_without_command(
             )
     if not arguments.pid:
         return _watch_machine(arguments)
-    from gpuproof.watch.attach import NotAttached, watch_processes  # each of the two is used alone
+    from gpuproof.watch.running.attach import NotAttached, watch_processes  # each of the two is used alone
 
     reports: list[WatchReport] = []
     try:
@@ -66,8 +66,8 @@ def run_without_command(
 
 def _watch_machine(arguments: argparse.Namespace) -> int:
     from gpuproof.gpu.nvml import NvmlUnavailable
-    from gpuproof.watch.machine import watch_machine
-    from gpuproof.watch.machine_report import MachineReport, machine_text
+    from gpuproof.watch.running.machine import watch_machine
+    from gpuproof.watch.running.machine_report import MachineReport, machine_text
 
     if arguments.gpus is not None or arguments.termination_message is not None:
         return _refuse("--gpus and --termination-message need a command or --pid.")

@@ -18,10 +18,10 @@ from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailab
 from gpuproof.gpu.processes import ProcessTree, cpu_between, dev_shm, sees_host_pids
 from gpuproof.gpu.sampler import cpu_count, foreign_pids, next_sample_time, read_rate
 from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, Sample
-from gpuproof.watch.attach import ENDING
-from gpuproof.watch.machine_report import GpuUse, MachineReport, Program
-from gpuproof.watch.process_facts import ProcessFacts, read_facts, workload_of
-from gpuproof.watch.program_root import find_program_root
+from gpuproof.watch.running.attach import ENDING
+from gpuproof.watch.running.machine_report import GpuUse, MachineReport, Program
+from gpuproof.watch.running.process_facts import ProcessFacts, read_facts, workload_of
+from gpuproof.watch.running.program_root import find_program_root
 from gpuproof.watch.signals import SignalQueue
 
 MOST_PROGRAMS = 16

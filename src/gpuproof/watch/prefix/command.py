@@ -18,17 +18,17 @@ from gpuproof.util.process_tree import adopt_orphans, descendants, end_descendan
 from gpuproof.util.watched import VARIABLE, WATCH
 from gpuproof.watch.group.member_session import MemberSession
 from gpuproof.watch.instance import InstanceLookup
-from gpuproof.watch.interpreter import find_interpreter
-from gpuproof.watch.launch import DirectLaunch, original_environment, reap_others
-from gpuproof.watch.limits import STOP_GRACE_S, Event, Limits
+from gpuproof.watch.prefix.interpreter import find_interpreter
+from gpuproof.watch.prefix.launch import DirectLaunch, original_environment, reap_others
+from gpuproof.watch.prefix.limits import STOP_GRACE_S, Event, Limits
 from gpuproof.watch.report import STALLED, WatchReport
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 from gpuproof.watch.signals import Received, SignalQueue
 
 if TYPE_CHECKING:
-    from gpuproof.watch.live_command import TerminalCommand
-    from gpuproof.watch.stacks import StackTraces
+    from gpuproof.watch.prefix.live_command import TerminalCommand
+    from gpuproof.watch.prefix.stacks import StackTraces
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes of a shell for a command that cannot be started."""
@@ -78,7 +78,7 @@ class _Watch:
         # The command's process is forked before any thread is started.
         terminal: TerminalCommand | None = None
         if live and member is None and library_present():
-            from gpuproof.watch.live_command import start_on_terminal  # only on a terminal
+            from gpuproof.watch.prefix.live_command import start_on_terminal  # only on a terminal
 
             terminal = start_on_terminal(self._command, environment, signals)
         self._relay = terminal and terminal.relay
@@ -224,7 +224,7 @@ class _Watch:
             return
         self._stopped_because = event.stop
         if event.stop == STALLED:
-            from gpuproof.watch.stacks import StackTraces  # only for a command that hangs
+            from gpuproof.watch.prefix.stacks import StackTraces  # only for a command that hangs
 
             self._stacks = StackTraces(os.getpid(), self._python)
         else:

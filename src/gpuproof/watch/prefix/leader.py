@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from gpuproof.util.process_tree import die_with_parent
-from gpuproof.watch.launch import Start, fork
+from gpuproof.watch.prefix.launch import Start, fork
 from gpuproof.watch.signals import Received, SignalQueue
 
 _STATUS = struct.Struct("=i")

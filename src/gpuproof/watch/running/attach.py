@@ -19,8 +19,8 @@ from gpuproof.agent.verdict.schema import BY_DEVICE
 from gpuproof.util.humanize import format_duration
 from gpuproof.watch.expected import VISIBLE
 from gpuproof.watch.instance import InstanceLookup
-from gpuproof.watch.process_facts import ProcessFacts, read_facts, thread_of, workload_of
 from gpuproof.watch.report import WatchReport, read_environment
+from gpuproof.watch.running.process_facts import ProcessFacts, read_facts, thread_of, workload_of
 from gpuproof.watch.session import WatchSession
 from gpuproof.watch.settings import WatchSettings
 from gpuproof.watch.signals import SignalQueue

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Callable
 
-from gpuproof.watch.process_facts import ProcessFacts, read_facts
+from gpuproof.watch.running.process_facts import ProcessFacts, read_facts
 
 _SHELLS = frozenset({"bash", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "xonsh", "zsh"})
 _SERVICES = (
