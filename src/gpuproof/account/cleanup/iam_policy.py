@@ -6,12 +6,11 @@ cannot be narrowed to GPUproof's own; without the statement `CleanupDelete`, the
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from gpuproof.account.action_table import Action, policy_of, read_table
 from gpuproof.backends.aws import AwsRefused
-from gpuproof.util.csv_table import read_rows
 
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
 HINT = "`gpuproof iam policy --cleanup` prints the permissions that cleanup and cost need"
@@ -20,28 +19,9 @@ HINT = "`gpuproof iam policy --cleanup` prints the permissions that cleanup and 
 _SIDS = {"read": "CleanupRead", "bill": "CostExplorer", "delete": "CleanupDelete"}
 
 
-class Row(NamedTuple):
-    """The permission for one request.
-
-    Attributes:
-        group: `read`, `delete` or `bill`.
-        service: the boto3 service name.
-        operation: the boto3 method.
-        action: the IAM action.
-    """
-
-    group: str
-    service: str
-    operation: str
-    action: str
-
-
-@cache
-def read_actions() -> tuple[Row, ...]:
+def read_actions() -> tuple[Action, ...]:
     """All rows of the table."""
-    return tuple(
-        Row(row["group"], row["service"], row["operation"], row["action"]) for row in read_rows(_TABLE)
-    )
+    return read_table(_TABLE)
 
 
 def lacks_permission(error: BaseException | None) -> bool:
@@ -53,13 +33,4 @@ def lacks_permission(error: BaseException | None) -> bool:
 
 def cleanup_policy() -> dict[str, Any]:
     """The policy."""
-    statements = [
-        {
-            "Sid": sid,
-            "Effect": "Allow",
-            "Action": list(dict.fromkeys(row.action for row in read_actions() if row.group == group)),
-            "Resource": ["*"],
-        }
-        for group, sid in _SIDS.items()
-    ]
-    return {"Version": "2012-10-17", "Statement": statements}
+    return policy_of(_TABLE, _SIDS)
