@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
+from importlib import import_module
 
 import pytest
 
 from gpuproof.cli.help_formatter import HelpFormatter
+from gpuproof.cli.main import COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +59,10 @@ def test_a_long_command_is_continued_with_a_backslash_and_never_within_quotes() 
     joined = " ".join(line.removesuffix("\\").strip() for line in lines)
     assert joined == example.strip()
     assert "'a long value with many words'" in lines[-1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_example_of_a_command_is_on_a_line_of_its_own(command: str) -> None:
+    # Lines that are not indented are prose, which is filled.
+    text = import_module(f"gpuproof.cli.{COMMANDS[command].module}").__doc__ or ""
+    assert not re.findall(rf"^gpuproof {command} .*", text, re.MULTILINE)

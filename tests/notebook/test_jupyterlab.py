@@ -101,6 +101,7 @@ def _keep_pictures(lab: Lab, name: str) -> None:
     folder = os.environ.get("GPUPROOF_SCREENSHOTS")
     if folder is None:
         return
+    Path(folder).mkdir(parents=True, exist_ok=True)
     for index in (WORK, STATE):
         lab.show(index)
         lab.page.screenshot(Path(folder) / f"{name}-{index}.png")

@@ -2,9 +2,9 @@
 
 The command keeps its input, output, signals, working folder and exit code. The verdict goes to standard error at the end.
 
-gpuproof watch -- torchrun --nproc-per-node 4 train.py
-gpuproof watch --pid 4242
-gpuproof watch --for 60s
+  gpuproof watch -- torchrun --nproc-per-node 4 train.py
+  gpuproof watch --pid 4242
+  gpuproof watch --for 60s
 """
 
 from __future__ import annotations

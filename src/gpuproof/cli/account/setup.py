@@ -4,10 +4,10 @@ It needs credentials (`aws sso login`, AWS_PROFILE) and a region (AWS_REGION), a
 group, the bucket, and three roles: of jobs on SageMaker, of instances on EC2, and of the schedules of `gpuproof deploy --ttl`. What exists is kept.
 An error or Ctrl-C undoes what was created; if the process was killed, the next setup completes it.
 
-gpuproof setup --dry-run                 what exists and what would be created, with the policies
-gpuproof setup                           create it after a question; --yes without one
-gpuproof setup --print cloudformation    a template instead; also --print terraform
-gpuproof setup --remove                  delete what setup has created, and nothing else
+  gpuproof setup --dry-run                 what exists and what would be created, with the policies
+  gpuproof setup                           create it after a question; --yes without one
+  gpuproof setup --print cloudformation    a template instead; also --print terraform
+  gpuproof setup --remove                  delete what setup has created, and nothing else
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Print the minimal IAM permissions that GPUproof needs, as policy JSON. The only AWS call is for the account, which a trust
 policy names: it is read from your credentials, or given with --account.
 
-gpuproof iam policy --user     for users who start jobs
-gpuproof iam policy --role     for the jobs' execution role
-gpuproof iam policy --trust    the trust policy of that role
-gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cost`
-gpuproof iam policy --setup    for the person who runs `gpuproof setup`
-gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
-gpuproof iam policy --on scheduler    the role of `gpuproof deploy --ttl`
-gpuproof iam policy --on audit    for users of `gpuproof audit`: it only reads
+  gpuproof iam policy --user     for users who start jobs
+  gpuproof iam policy --role     for the jobs' execution role
+  gpuproof iam policy --trust    the trust policy of that role
+  gpuproof iam policy --cleanup  for users of `gpuproof cleanup` and `gpuproof cost`
+  gpuproof iam policy --setup    for the person who runs `gpuproof setup`
+  gpuproof iam policy --on ec2   the same for runs on EC2, where instances have the role
+  gpuproof iam policy --on scheduler    the role of `gpuproof deploy --ttl`
+  gpuproof iam policy --on audit    for users of `gpuproof audit`: it only reads
 """
 
 from __future__ import annotations

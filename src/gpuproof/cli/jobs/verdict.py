@@ -3,7 +3,7 @@
 Hosts without a report are named, and what the job has cost, if the instances are known.
 Exit codes: 0 the required GPUs did work, 4 some did none, 3 that is not known, as while hosts are missing.
 
-gpuproof verdict s3://bucket/reports/slurm-17.0
+  gpuproof verdict s3://bucket/reports/slurm-17.0
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The command keeps its input, output, signals, working folder and exit code; noth
 The verdict goes to standard error at the end. Exit code 4: the command succeeded, and the GPUs that it was expected to use
 did no work.
 
-gpuproof watch -- torchrun --nproc-per-node 4 train.py
-gpuproof watch --pid 4242
-gpuproof watch --for 60s
+  gpuproof watch -- torchrun --nproc-per-node 4 train.py
+  gpuproof watch --pid 4242
+  gpuproof watch --for 60s
 """
 
 from __future__ import annotations
