@@ -38,6 +38,9 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             try:
+                # As in a new terminal, also if the tests run in the background, where shells ignore both.
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                signal.signal(signal.SIGQUIT, signal.SIG_DFL)
                 # The size is there before the program looks.
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
                 os.execvpe(command[0], list(command), dict(environment))
@@ -47,6 +50,22 @@ class Terminal:
     def send(self, keys: str | bytes) -> None:
         """Type keys."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
+
+    def send_until(self, keys: str | bytes, pattern: str) -> None:
+        """Type keys again and again until there is output that matches.
+
+        A shell prints the command of `fg` before it puts it into the foreground: keys in between are the shell's.
+        """
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            self.send(keys)
+            try:
+                self.expect(pattern, 0.5)
+            except AssertionError:
+                if time.monotonic() > until:
+                    raise
+            else:
+                return
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the window's size."""

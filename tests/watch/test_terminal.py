@@ -245,8 +245,7 @@ def test_job_control_works_where_no_standard_stream_is_the_terminal(start: Start
     terminal.expect(r"Stopped.*prompt> ")
     terminal.send("fg\n")
     terminal.expect("sleep 1000")
-    terminal.send(b"\x03")
-    terminal.expect("prompt> ")
+    terminal.send_until(b"\x03", "prompt> ")
     terminal.send("exit\n")
     terminal.wait()
 
