@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,4 +98,15 @@ def test_a_monitor_process_that_does_not_answer_is_not_waited_for(monkeypatch: p
         client = MonitorClient(key)
         with pytest.raises(MonitorLost, match="has not answered within"):
             client.finish(0)
+        client.close()
+
+
+def test_a_name_whose_process_does_not_listen_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch):
+    key = f"{os.getpid()}-starting"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as starting:
+        starting.bind(monitor_client._address(key))
+        clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _seconds: starting.close())
+        monkeypatch.setattr(monitor_client, "time", clock)
+        client = MonitorClient(key)
+        assert "machine" in client.gpus()
         client.close()

@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ _START = (
 )
 _ANSWER_S = 180.0
 """The last verdict may wait for the driver, and for S3."""
+_MEETING_S, _RETRY_S = 10.0, 0.02
+"""For another process that starts the monitor process, or for one that ends."""
 _PEER = struct.Struct("3i")
 """Process, user and group at the other end of a socket: SO_PEERCRED of unix(7)."""
 _BACKLOG = 1024
@@ -159,6 +162,21 @@ def _address(key: str) -> str:
 
 
 def _connect(address: str) -> socket.socket:
+    until = time.monotonic() + _MEETING_S
+    while True:
+        _start_if_none(address)
+        try:
+            return _connection(address)
+        except ConnectionRefusedError as error:
+            # The process that has the name does not listen yet, or listens no more: its last connection was closed.
+            if time.monotonic() > until:
+                raise MonitorLost(f"the monitor process cannot be reached: {error}") from error
+            time.sleep(_RETRY_S)
+        except OSError as error:
+            raise MonitorLost(f"the monitor process cannot be reached: {error}") from error
+
+
+def _start_if_none(address: str) -> None:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with listening:
@@ -168,6 +186,9 @@ def _connect(address: str) -> socket.socket:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise MonitorLost(f"the monitor process could not be started: {error}") from error
+
+
+def _connection(address: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_ANSWER_S)
     try:
@@ -175,9 +196,9 @@ def _connect(address: str) -> socket.socket:
         # Any user may take any name, and the requests contain variables of this one.
         if not is_own(connection):
             raise PermissionError(errno.EPERM, "it belongs to another user")
-    except OSError as error:
+    except OSError:
         connection.close()
-        raise MonitorLost(f"the monitor process cannot be reached: {error}") from error
+        raise
     return connection
 
 
