@@ -46,7 +46,7 @@ def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path
     assert output["hyperparameters"] == {"epochs": 3}
     assert output["model"] == "/opt/ml/model"
     assert output["channel"] == ["a.csv"]
-    assert output["gpuproof"].keys() == {"GPUPROOF_THROUGHPUT", "GPUPROOF_STEPS"}
+    assert output["gpuproof"].keys() == {"GPUPROOF_THROUGHPUT", "GPUPROOF_STEPS", "GPUPROOF_WATCHED_BY"}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_it_knows_the_gpu_settings_of_the_job(
     )
     settings = json.loads(done.stdout)["gpuproof"]
     del settings["GPUPROOF_THROUGHPUT"], settings["GPUPROOF_STEPS"]  # folders, for every job
-    assert settings == {"GPUPROOF_EXPECTED_GPUS": "4", **expected}
+    assert settings == {"GPUPROOF_EXPECTED_GPUS": "4", "GPUPROOF_WATCHED_BY": "gpuproof run", **expected}
 
 
 def test_a_stopped_run_saves_and_the_next_attempt_goes_on(sandbox: CliSandbox, bare: Path) -> None:

@@ -18,7 +18,7 @@ from gpuproof.backends.remote.iam.policy import Scope, read_actions, role_policy
 from gpuproof.backends.remote.s3_layout import RunLayout
 
 PACKAGES = ("aws", "remote", "sagemaker", "ec2")
-OTHERS = ("session.py", "inventory.py", "cloudwatch_metrics.py", "cost_explorer.py")
+OTHERS = ("session.py", "audit.py", "inventory.py", "cloudwatch_metrics.py", "cost_explorer.py")
 """Modules of these packages that name operations without requesting them, or only for `gpuproof cleanup` and `cost`."""
 
 SERVICES = (
