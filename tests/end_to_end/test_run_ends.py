@@ -100,13 +100,16 @@ def test_a_script_whose_agent_and_guards_were_all_killed_is_ended_by_the_next_co
     # Its own children are not ended by the kernel with it.
     sandbox.write(
         "train.py",
-        "import subprocess, sys, time\ntime.sleep(1)\n"
+        "import subprocess, sys, time\n"
+        f"while {group.name.partition('-')[0]!r} not in open('/proc/self/cgroup').read(): time.sleep(0.01)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         "print(child.pid, flush=True)\n" + FOREVER,
     )
     folder = sandbox.detached("train.py")
     until(lambda: is_ready(folder), "the script's start")
     child = int((folder / "logs" / "algo-1.log").read_text().split()[0])
+    # The agent records the group while the script runs already: without the record, nothing could be ended by it.
+    until(lambda: sandbox.state(folder).get("control_group"), "the record of the script's group")
     agent = sandbox.state(folder)["agent_pid"]
     backstop = descendants(agent)[0]
     reaper = descendants(backstop)[0]
