@@ -14,6 +14,7 @@ from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
+from gpuproof.agent.notify import aws_request
 from gpuproof.agent.notify.aws_request import Credentials, find_credentials, signed_headers
 from gpuproof.agent.notify.events import NotSent, Sender, compose
 from gpuproof.agent.notify.sns import publish
@@ -136,8 +137,10 @@ def test_variables_come_first() -> None:
 
 @pytest.mark.slow
 def test_the_role_of_a_kubernetes_service_account_is_assumed_with_its_token(
-    moto: MotoServer, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, moto: MotoServer, tmp_path: Path
 ) -> None:
+    # The first request of a kind makes the server import a module, which takes seconds on a busy machine.
+    monkeypatch.setattr(aws_request, "_TIMEOUT_S", 300.0)
     (tmp_path / "token").write_text("a.b.c\n")
     environ = {
         **NOTHING,
