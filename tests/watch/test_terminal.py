@@ -255,7 +255,7 @@ def test_a_command_goes_on_in_the_background(start: Starter):
     terminal.expect("prompt> ")
     script = "'echo ready; read word; echo got $word; read word; echo got $word'"
     terminal.send(" ".join([*WATCH, "--", "bash", "-c", script]) + "\n")
-    terminal.expect("ready")
+    terminal.expect("ready\r")
     terminal.send("one\n")
     terminal.expect("got one")
     terminal.send(b"\x1a")
