@@ -101,7 +101,7 @@ def test_a_script_whose_agent_and_guards_were_all_killed_is_ended_by_the_next_co
     sandbox.write(
         "train.py",
         "import subprocess, sys, time\n"
-        f"while {group.name.partition('-')[0]!r} not in open('/proc/self/cgroup').read(): time.sleep(0.01)\n"
+        "while 'gpuproof-' not in open('/proc/self/cgroup').read(): time.sleep(0.01)\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
         "print(child.pid, flush=True)\n" + FOREVER,
     )
