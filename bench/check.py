@@ -1,4 +1,4 @@
-"""How fast `gpuproof check` is, how much memory it takes, how it scales over processes, and its peers on the same tree.
+"""How fast `gpuproof check` is, how much memory it takes, and its peers on the same tree.
 
     python bench/check.py [--files 2000] [--runs 5] [--peers]
 
@@ -41,7 +41,6 @@ def main() -> int:
         lines = build_tree(tree, options.files)
         print(f"generated tree: {options.files} files, {lines:,} lines")
         met = [_start_up(options.runs), _rate(tree, options)]
-        _scaling(tree, options)
         if options.peers:
             _peers(Path(folder), tree, options)
     return 0 if all(met) else 1
@@ -88,26 +87,14 @@ def _start_up(runs: int) -> bool:
 
 
 def _rate(tree: Path, options: argparse.Namespace) -> bool:
-    alone = _median(["check", str(ROOT / "examples"), "--processes", "1", "--exit-zero"], options.runs)
+    alone = _median(["check", str(ROOT / "examples"), "--exit-zero"], options.runs)
     print(f"examples/: {alone[0]:.3f} s")
-    seconds, memory = _median(["check", str(tree), "--processes", "1", "--exit-zero"], options.runs)
+    seconds, memory = _median(["check", str(tree), "--exit-zero"], options.runs)
     rate = options.files / seconds
     print(
-        f"one process: {rate:.0f} files/s, {seconds:.2f} s, {memory / 1e6:.0f} MB (aim: {RATE_AIM:.0f} files/s)"
+        f"generated tree: {rate:.0f} files/s, {seconds:.2f} s, {memory / 1e6:.0f} MB (aim: {RATE_AIM:.0f} files/s)"
     )
     return rate >= RATE_AIM
-
-
-def _scaling(tree: Path, options: argparse.Namespace) -> None:
-    processes = 2
-    while processes <= (os.cpu_count() or 1):
-        seconds, memory = _median(
-            ["check", str(tree), "--processes", str(processes), "--exit-zero"], options.runs
-        )
-        print(
-            f"{processes} processes: {options.files / seconds:.0f} files/s, {seconds:.2f} s, {memory / 1e6:.0f} MB each at most"
-        )
-        processes *= 2
 
 
 def _median(words: Sequence[str], runs: int) -> tuple[float, int]:

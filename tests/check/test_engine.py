@@ -1,16 +1,14 @@
 """A fault in one rule or file loses no other finding, and models are dropped without changing any."""
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuproof.findings import Severity
-from gpuproof.linter import process_pool, settings_by_file
+from gpuproof.linter import settings_by_file
 from gpuproof.linter.analysis import workspace
-from gpuproof.linter.engine import CheckOptions, CheckReport, check_paths
+from gpuproof.linter.engine import CheckReport
 from gpuproof.linter.jobs import link
 from gpuproof.linter.registry import RuleEntry, select_rules
 from gpuproof.linter.rule import Rule
@@ -157,33 +155,3 @@ def test_a_unit_never_has_two_models(here: Path, small_memory: None) -> None:
         space.module(unit)
         space.trim()
     assert space.module(units[0]) is first
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_loses_only_its_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(here, {f"train_{n:02}.py": TRAIN for n in range(20)})
-    deadly = Rule("ZZ101", "deadly", Severity.ERROR)
-
-    @deadly.module
-    def check(module: Any, _: Any) -> Any:
-        if module.path == "train_07.py":
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield from ()
-
-    with_rules(monkeypatch, deadly)
-    report = check_paths(["."], CheckOptions(processes=2))
-    (found,) = report.internal_errors
-    assert found.file == "train_07.py"
-    assert process_pool.KILLED in found.message
-    paths = {hit.span.unit.path for hit in report.hits}
-    assert paths == {f"train_{n:02}.py" for n in range(20)} - {"train_07.py"}
-
-
-@pytest.mark.slow
-def test_processes_report_what_one_process_reports(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(here, {f"train_{n:02}.py": TRAIN for n in range(20)})
-    with_rules(monkeypatch, broken_rule(on="_1"))
-    one, two = (check_paths(["."], CheckOptions(processes=number)) for number in (1, 2))
-    assert described(one) == described(two)
-    assert [error.file for error in one.internal_errors] == [error.file for error in two.internal_errors]
-    assert len(two.internal_errors) == 10

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from gpuproof.linter.engine import CheckOptions, check_paths
 from gpuproof.linter.registry import Selection
 from support.check_helpers import write_files
@@ -22,13 +20,6 @@ def test_an_sdk_that_is_not_pinned_is_one_note(tmp_path: Path) -> None:
     [(name, message)] = notes(tmp_path)
     assert name == "launch_0.py"
     assert message.endswith("3 more files have the same problem.")
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_note_does_not_depend_on_processes(processes: int, tmp_path: Path) -> None:
-    write_files(tmp_path, FILES)
-    options = CheckOptions(Selection(select=("SDK201",)), processes=processes)
-    assert len(check_paths([str(tmp_path)], options).hits) == 1
 
 
 def test_each_project_has_its_own_note(tmp_path: Path) -> None:

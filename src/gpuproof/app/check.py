@@ -43,7 +43,6 @@ class CheckRequest:
         inputs: with `plan`: by channel, a folder with a few samples.
         python: with `plan`: the interpreter that has the scripts' frameworks; the current environment's if None.
         markdown: also check Python code blocks in Markdown files.
-        processes: number of processes; 0 to choose by the number of files.
     """
 
     paths: tuple[str, ...] = (".",)
@@ -57,7 +56,6 @@ class CheckRequest:
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     python: str | None = None
     markdown: bool = False
-    processes: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +153,6 @@ def check(
         {channel: str(folder) for channel, folder in (inputs or {}).items()},
         python,
         markdown,
-        processes=1,  # worker processes are forks, and a program may have threads
     )
     if unsafe_fixes and not fix:
         raise UsageError("unsafe_fixes=True needs fix=True.")
@@ -254,7 +251,6 @@ def _options(request: CheckRequest) -> CheckOptions:
         ),
         read_settings(Path(request.paths[0])),
         markdown=request.markdown,
-        processes=request.processes,
     )
 
 

@@ -19,7 +19,7 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.requirement import requirements
 from gpuproof.linter.project import Project, Target
 from gpuproof.linter.registry import RuleEntry, Selection
-from gpuproof.linter.rule import Checked, Hit
+from gpuproof.linter.rule import Hit
 from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.linter.source.discovery import find_files
 from gpuproof.linter.source.project_root import project_root
@@ -43,14 +43,12 @@ class CheckOptions:
     Args:
         settings: the settings of the first path. Files with a nearer pyproject.toml have its settings.
         markdown: whether to check code blocks in Markdown files.
-        processes: the number of processes; 0 to choose by the number of units.
     """
 
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     settings: CheckSettings = field(default_factory=CheckSettings)
     markdown: bool = False
-    processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -92,8 +90,6 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     options = options or CheckOptions()
     by_file = SettingsByFile(options.settings, options.selection, options.target)
     settings, log = options.settings, ErrorLog()
-    # Traces are shared, and each takes two processes of its own.
-    processes = 1 if options.target.trace is not None else options.processes
     found = find_files(paths, markdown=True, exclude=settings.exclude, root=settings.folder)
     files = by_file.included(found.files, paths, markdown=options.markdown)
     with _garbage_collection_disabled():
@@ -108,7 +104,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         linked = _linked_units(project, units, jobs, by_file, log)
         hits = [
             *_unreadable_file_hits(failures, by_file),
-            *check_project(project, [*units, *linked], by_file, log, jobs=jobs, processes=processes),
+            *check_project(project, [*units, *linked], by_file, log, jobs=jobs),
         ]
     kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
     rules = {rule.code: rule for set_ in by_file.rule_sets() for rule in set_.rules}
@@ -129,13 +125,11 @@ def check_project(
     by_file: SettingsByFile,
     log: ErrorLog,
     jobs: Sequence[JobDefinition] | None = None,
-    processes: int = 1,
 ) -> list[Hit]:
     """Check units that are already read; the findings are in no particular order.
 
     Args:
         jobs: the jobs; None to find them in the units.
-        processes: the number of processes; 0 to choose by the number of units.
     """
     project.link(_jobs(project, units, log) if jobs is None else jobs, log)
     checkers: dict[RuleSet, _UnitChecker] = {}
@@ -146,38 +140,14 @@ def check_project(
             checkers[rule_set] = _UnitChecker(project.with_target(rule_set.target), rule_set.rules)
         return checkers[rule_set]
 
-    for unit in units:
-        # Child processes share what exists before they start.
-        checker_of(unit)
-
-    def check(some: Sequence[Unit]) -> Checked:
-        own = ErrorLog()
-        found: list[Hit] = []
-        checked = 0
-        for unit in some:
-            found += [hit for hit in checker_of(unit).check(unit, own) if not is_suppressed(hit)]
-            checked += len(unit.source)
-            if checked > COLLECT_EVERY:
-                gc.collect()
-                checked = 0
-        return Checked(found, own.errors)
-
-    if processes == 1 or not units:
-        parts: Iterable[Checked] = [check(units)]
-    else:
-        from gpuproof.linter import (
-            process_pool,  # `gpuproof run` needs one process, and starts faster without it
-        )
-
-        number = process_pool.process_count(processes, len(units))
-        if number > 1:
-            for checker in checkers.values():
-                checker.load()
-        parts = [check(units)] if number < 2 else process_pool.check_in_processes(number, units, check)
     hits: list[Hit] = []
-    for part in parts:
-        hits += part.hits
-        log.errors += part.errors
+    checked = 0
+    for unit in units:
+        hits += [hit for hit in checker_of(unit).check(unit, log) if not is_suppressed(hit)]
+        checked += len(unit.source)
+        if checked > COLLECT_EVERY:
+            gc.collect()
+            checked = 0
     return hits
 
 
@@ -284,11 +254,6 @@ class _UnitChecker:
         self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in project.jobs:
             self._jobs[job.span.unit].append(job)
-
-    def load(self) -> None:
-        """Import all rules, so that child processes share them."""
-        for rule in self._rules:
-            _ = rule.rule
 
     def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.internal_errors import InternalError
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.requirement import Requirement
 from gpuproof.linter.project import Project
@@ -126,13 +125,6 @@ class Rule:
         location = Location(span.unit.path, line, column)
         finding = Finding(self.code, severity or self.severity, message, evidence, remedy, location)
         return Hit(finding, span, self.name, cell, fix, per_project)
-
-
-class Checked(NamedTuple):
-    """The result of checking some units."""
-
-    hits: list[Hit]
-    errors: list[InternalError]
 
 
 def lowered(severity: Severity) -> Severity:

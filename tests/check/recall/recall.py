@@ -116,7 +116,7 @@ def findings(
         before = Path.cwd()
         os.chdir(folder)
         try:
-            report = check_files(CheckRequest(processes=1))
+            report = check_files(CheckRequest())
         finally:
             os.chdir(before)
         if report.internal_errors:

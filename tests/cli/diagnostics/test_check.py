@@ -164,16 +164,6 @@ def test_markdown_is_checked_only_on_request(here: Path, gpuproof) -> None:
     assert "a.md:4:5" in out
 
 
-def test_the_order_is_the_same_with_several_processes(here: Path, gpuproof) -> None:
-    files = {f"f{number:03}.py": f"x = 1\ny{number} = (" for number in range(60)}
-    cell = {"cell_type": "code", "source": "x = ("}
-    write_files(here, {**files, "nb.ipynb": json.dumps({"cells": [cell, cell]})})
-    write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.12xlarge"), "train.py": TRAIN})
-    one = gpuproof("check", "--processes", "1", "--format", "json")
-    assert gpuproof("check", "--processes", "3", "--format", "json") == one
-    assert len(json.loads(one[1])["findings"]) >= 62
-
-
 def test_nothing_heavy_is_imported_to_check_a_script(here: Path) -> None:
     write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.12xlarge"), "train.py": TRAIN})
     program = (

@@ -96,13 +96,6 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--markdown", action="store_true", help="also check Python code blocks in Markdown files"
     )
-    parser.add_argument(
-        "--processes",
-        type=int,
-        default=0,
-        metavar="N",
-        help="number of processes (default: chosen by the number of files)",
-    )
     parser.set_defaults(run=run)
 
 
@@ -165,7 +158,6 @@ def _request(arguments: argparse.Namespace) -> CheckRequest:
         inputs,
         arguments.python,
         arguments.markdown,
-        arguments.processes,
     )
 
 
