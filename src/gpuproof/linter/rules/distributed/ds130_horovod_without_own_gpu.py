@@ -102,7 +102,9 @@ _SELECTS = re.compile(r"(^|\.)(set_visible_devices|set_device)$|^torch\.cuda\.de
 _KEYWORDS = re.compile(r"^(visible_device_list|device_ids)$")
 _ATTRIBUTES = re.compile(r"^visible_device_list$")
 _TEXTS = re.compile(r"CUDA_VISIBLE_DEVICES|LOCAL_RANK|^cuda:$")
-_GPU_OF_TENSORFLOW = re.compile(r"(^|\.)(list_physical_devices|set_memory_growth|set_virtual_device_configuration)$")
+_GPU_OF_TENSORFLOW = re.compile(
+    r"(^|\.)(list_physical_devices|set_memory_growth|set_virtual_device_configuration)$"
+)
 
 
 @rule.module

@@ -100,7 +100,9 @@ _SPLITS = re.compile(
     r"|split_dataset_by_node|IterableDataset)$"
 )
 _VARIABLES = re.compile(r"OMPI_|SM_CURRENT_HOST|SM_HOSTS|LOCAL_RANK|^(num_shards|num_replicas|cur_shard)$")
-_RATE = re.compile(r"(^|_)(lr|learning_rate|rate|eta|scaled|scale|momentum|warmup|verbose)(_|$)|lr$", re.IGNORECASE)
+_RATE = re.compile(
+    r"(^|_)(lr|learning_rate|rate|eta|scaled|scale|momentum|warmup|verbose)(_|$)|lr$", re.IGNORECASE
+)
 _OPTIMIZERS = re.compile(
     r"^(Adam\w*|SGD|RMSprop\w*|Adagrad|Adadelta|Nadam|Adamax|Ftrl|LARS|LAMB|\w*Optimizer|LearningRate\w*|\w*LR"
     r"|Broadcast\w*|broadcast\w*|set_device|set_visible_devices|print|info)$"
@@ -139,7 +141,9 @@ def _reads_all(script: Module) -> Call | None:
             if shuffles.is_known and shuffles.flag is True and call.argument("sampler", 3).is_unset:
                 return call
         for call in calls_named(module, "fit", "fit_generator"):
-            is_keras = call.receiver is not None and call.name is None and module.imports("tensorflow", "keras")
+            is_keras = (
+                call.receiver is not None and call.name is None and module.imports("tensorflow", "keras")
+            )
             if is_keras and not call.is_open:
                 return call
     return None
