@@ -15,8 +15,9 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import local_units
 from gpuproof.linter.config import CheckSettings
 from gpuproof.linter.internal_errors import ErrorLog, InternalError, merged
-from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.definition import CONTAINERS, INCIDENTAL, JobDefinition
 from gpuproof.linter.jobs.requirement import requirements
+from gpuproof.linter.jobs.resources import find_resources, may_have_resources
 from gpuproof.linter.project import Project, Target
 from gpuproof.linter.registry import RuleEntry, Selection
 from gpuproof.linter.rule import Hit
@@ -24,7 +25,7 @@ from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.linter.source.discovery import find_files
 from gpuproof.linter.source.project_root import project_root
 from gpuproof.linter.source.read import UnreadableFile, read_units
-from gpuproof.linter.source.span import Unit
+from gpuproof.linter.source.span import Unit, absolute
 from gpuproof.linter.suppression import is_suppressed
 from gpuproof.util.humanize import pluralize
 
@@ -100,7 +101,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         unsupported = tuple(failure.path for failure in failures if not failure.is_source)
         failures = [failure for failure in failures if failure.is_source]
         project = Project(units, options.target)
-        jobs = _jobs(project, units, log)
+        jobs = _without_incidental(_jobs(project, units, log), paths)
         linked = _linked_units(project, units, jobs, by_file, log)
         hits = [
             *_unreadable_file_hits(failures, by_file),
@@ -224,6 +225,22 @@ def _jobs(project: Project, units: Sequence[Unit], log: ErrorLog) -> list[JobDef
     return jobs + [job for job in assumed if job.span.unit not in imported]
 
 
+def _without_incidental(jobs: Sequence[JobDefinition], paths: Sequence[str]) -> list[JobDefinition]:
+    """The jobs without those of shell scripts, Makefiles and the like that a folder happens to contain.
+
+    Such a file is a job if the user names it, or if it starts a script that no other job runs.
+    """
+    named = {absolute(path) for path in paths}
+    described = {job.script_unit for job in jobs if job.source not in INCIDENTAL}
+    kept: list[JobDefinition] = []
+    for job in jobs:
+        if job.source not in INCIDENTAL or job.span.unit.absolute in named:
+            kept.append(job)
+        elif job.source in CONTAINERS or (job.script_unit is not None and job.script_unit not in described):
+            kept.append(replace(job, link_end=None))
+    return kept
+
+
 def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsByFile) -> Iterator[Hit]:
     for failure in failures:
         rule = next((rule for rule in by_file.of(failure.path).rules if rule.code == "E901"), None)
@@ -283,10 +300,10 @@ class _UnitChecker:
     def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         if unit.kind in PYTHON:
             yield from self._python(unit, log)
-        elif unit.kind in ("cloudformation", "terraform"):
-            yield from self._template(unit, log)
         elif unit.kind == "requirements":
             yield from self._requirements(unit, log)
+        if may_have_resources(unit):
+            yield from self._resources(unit, log)
 
     def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         source = unit.source
@@ -299,11 +316,10 @@ class _UnitChecker:
             for check in rule.rule.modules:
                 yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
 
-    def _template(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
-        from gpuproof.linter.templates.read import read_resources
-
-        found = read_resources(unit)
-        for rule, check in self._checks("resources"):
+    def _resources(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
+        checks = self._checks("resources")
+        found = find_resources(unit, self._project.workspace) if checks else []
+        for rule, check in checks:
             for resource in found:
                 yield from log.guard(partial(check, resource, self._project), unit.path, rule=rule.code)
 

@@ -70,3 +70,12 @@ def test_a_path_that_is_not_there_is_wrong_usage(here: Path) -> None:
 def test_a_file_named_twice_is_read_once(here: Path) -> None:
     (here / "a.py").write_text("")
     assert find_files(["a.py", ".", "./a.py"]).files == ("a.py",)
+
+
+def test_files_with_commands_and_cdk_programs_are_found(here: Path) -> None:
+    names = ("Dockerfile", "train.dockerfile", "Makefile", "job.sbatch", "run.sh", "compose.gpu.yaml")
+    write_files(here, {**dict.fromkeys(names, ""), "stack.ts": "import * as cdk from 'aws-cdk-lib';"})
+    write_files(
+        here, {"web.ts": "export {}", "types.d.ts": "import 'aws-cdk-lib'", "dockerfile_parser.py": ""}
+    )
+    assert set(find_files(["."]).files) == {*names, "stack.ts", "dockerfile_parser.py"}

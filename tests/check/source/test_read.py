@@ -8,7 +8,7 @@ import pytest
 from gpuproof.jobs.load import FILE_NAMES
 from gpuproof.linter.engine import check_paths
 from gpuproof.linter.source.decode import decode
-from gpuproof.linter.source.read import JOB_FILE_NAMES
+from gpuproof.linter.source.read import JOB_FILE_NAMES, read_file
 from support.check_helpers import check_here
 
 
@@ -116,3 +116,24 @@ def test_a_jinja_template_is_not_parsed_as_python(here: Path) -> None:
 
 def test_the_names_of_descriptions_are_those_that_run_takes() -> None:
     assert JOB_FILE_NAMES == FILE_NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("compose.yaml", "services: {}\n", "compose"),
+        ("job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {containers: []}\n", "kubernetes"),
+        ("dockerfile_parser.py", "x = 1\n", "python"),
+        ("Dockerfile.gpu", "FROM scratch\n", "dockerfile"),
+        ("stack.ts", "import { Stack } from 'aws-cdk-lib';\n", "typescript"),
+        ("train", "#!/bin/bash\necho\n", "shell"),
+    ],
+)
+def test_a_file_is_read_by_its_kind(here: Path, name: str, content: str, expected: str) -> None:
+    (here / name).write_text(content)
+    assert [unit.kind for unit in read_file(name)] == [expected]
+
+
+def test_a_template_of_helm_is_no_manifest(here: Path) -> None:
+    (here / "job.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n")
+    assert read_file("job.yaml") == []

@@ -31,7 +31,15 @@ Source = Literal[
     "slurm",
     "remote",
     "container",
+    "docker",
+    "compose",
+    "kubernetes",
 ]
+
+CONTAINERS = ("docker", "compose", "kubernetes")
+"""Sources that describe a container on a machine of the user's: `docker run`, a service of Compose, a pod."""
+INCIDENTAL = ("command", *CONTAINERS)
+"""Sources of jobs without an instance type, which many folders contain beside their jobs."""
 
 
 class ProcessingMount(NamedTuple):
@@ -134,7 +142,7 @@ class JobDefinition:
     @property
     def has_contract(self) -> bool:
         """Whether SageMaker's contract holds for the script: channels, `SM_*` variables, folders that are uploaded."""
-        return self.source not in ("what-if", "command", "slurm", "remote", "container")
+        return self.source not in ("what-if", "slurm", "remote", "container", *INCIDENTAL)
 
     @property
     def script_title(self) -> str:

@@ -1,4 +1,4 @@
-"""Finds the files to check: source, notebooks, job descriptions, templates, requirements; honours .gitignore."""
+"""Finds the files to check: source, notebooks, job descriptions, templates, commands, requirements; honours .gitignore."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import UsageError
+from gpuproof.linter.source.command_files import command_kind
 
 if TYPE_CHECKING:
     import pathspec
@@ -133,20 +134,20 @@ class _Walker:
 
     def _is_checked(self, entry: os.DirEntry[str]) -> bool:
         name = entry.name
-        if name.endswith((".sh", ".sbatch", ".slurm")):
-            return _is_slurm(entry.path)
+        if name.endswith(".ts"):
+            return not name.endswith(".d.ts") and _is_cdk(entry.path)
         if not name.endswith(self._suffixes) and not (
             name.startswith("requirements") and name.endswith(".txt")
         ):
-            return name == "pyproject.toml"
+            return name == "pyproject.toml" or (command_kind(name) is not None and entry.is_file())
         return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
 
 
-def _is_slurm(path: str) -> bool:
-    """Whether a shell script describes a job for Slurm; others are checked only if they are named, or a job runs them."""
+def _is_cdk(path: str) -> bool:
+    """Whether a TypeScript file uses the CDK; others are not checked."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            return b"#SBATCH" in file.read(4096)
+            return b"aws-cdk" in file.read(16384)
     except OSError:
         return False
 

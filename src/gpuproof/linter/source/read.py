@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.linter.internal_errors import ErrorLog
-from gpuproof.linter.source.command_files import command_kind
+from gpuproof.linter.source.command_files import CommandKind, command_kind, is_compose
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.span import Unit, UnitKind
 
@@ -18,6 +18,9 @@ _PYTHON_SUFFIXES = ("py", "pyi", "pyw")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 """The first line of a Python program whose name has another suffix, or none."""
 _SHELL = re.compile(rb"#!.*\b(ba|da|z|k)?sh\b")
+_MANIFEST = re.compile(rb"^[ \t]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
+_HELM = re.compile(rb"\{\{-|\{\{ ?[.$]|\{\{ ?(include|template|tpl|toYaml|if|range|with|end)\b")
+"""Template actions of Helm and of Go, which only Helm turns into a manifest."""
 JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 """A copy of `gpuproof.jobs.load.FILE_NAMES`: importing it would import pydantic, 60 ms that scripts do not need."""
 
@@ -31,7 +34,7 @@ class UnreadableFile:
         reason: why, as a clause.
         line: the line of the problem, from 1.
         broken: whether Python cannot read it either.
-        is_source: False for a file whose type is not checked, such as a shell script.
+        is_source: False for a file whose type is not checked, such as C.
     """
 
     path: str
@@ -84,13 +87,22 @@ def read_file(path: str) -> list[Unit]:
     if suffix == "toml":
         return []
     raw = read_bytes(Path(path))
+    if suffix == "ts" and b"aws-cdk" in raw:
+        return [Unit(path, decode(raw)[0], "typescript")]
     kind = command_kind(name) or ("shell" if _SHELL.match(raw) else None)
     if kind is not None and not _SHEBANG.match(raw):
-        return [Unit(path, decode(raw)[0], kind)]
+        return _commands(path, raw, kind)
     if suffix not in _PYTHON_SUFFIXES and not _SHEBANG.match(raw):
         raise Unreadable("its type is not supported", broken=False, is_source=False)
     text, encoding = decode(raw)
     return [Unit(path, text, "python", encoding=encoding)]
+
+
+def _commands(path: str, raw: bytes, kind: CommandKind) -> list[Unit]:
+    try:
+        return [Unit(path, decode(raw)[0], kind)]
+    except Unreadable:
+        return []  # a shell reads bytes of any encoding
 
 
 def _template(path: str, name: str, suffix: str) -> list[Unit]:
@@ -101,7 +113,7 @@ def _template(path: str, name: str, suffix: str) -> list[Unit]:
     except Unreadable:
         # A .json or .yaml file may be data of any size.
         return []
-    kind = _kind_of_template(raw, is_terraform=suffix == "tf")
+    kind = "compose" if is_compose(name) else _kind_of_template(raw, is_terraform=suffix == "tf")
     return [Unit(path, decode(raw)[0], kind)] if kind is not None else []
 
 
@@ -120,6 +132,8 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
         return "terraform" if any(word in raw for word in words) else None
     if b"AWS::" in raw:
         return "cloudformation"
+    if _MANIFEST.search(raw) and b"kind" in raw:
+        return None if len(raw) > MAX_REQUEST_BYTES or _HELM.search(raw) else "kubernetes"
     # The input of `aws sagemaker create-training-job --cli-input-json`.
     is_request = (
         any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES

@@ -22,6 +22,9 @@ UnitKind = Literal[
     "shell",
     "makefile",
     "dockerfile",
+    "compose",
+    "kubernetes",
+    "typescript",
 ]
 
 

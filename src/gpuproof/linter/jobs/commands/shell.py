@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuproof.linter.jobs.commands import ALL_ARGUMENTS
 
@@ -43,6 +44,29 @@ class Shell:
         return self.variables.get(name)
 
 
+class Place(NamedTuple):
+    """Where a word is in a text: line and column, from 1."""
+
+    line: int
+    column: int
+
+
+class Redirection(NamedTuple):
+    """A redirection of a command.
+
+    Attributes:
+        operator: such as `>` or `<`.
+        target: the file.
+        glued: the word that it follows without a space: `torch` in `torch>=2`; empty with a space before.
+        place: of the operator.
+    """
+
+    operator: str
+    target: str
+    glued: str
+    place: Place
+
+
 @dataclass(frozen=True)
 class SimpleCommand:
     """One command of a shell text.
@@ -52,18 +76,26 @@ class SimpleCommand:
         assignments: variables that are set for this command alone: `X=1 python a.py`.
         line: its line in the text, from 1.
         is_conditional: whether it is inside an `if`, a `case` or a loop, or follows `||`.
+        places: where each of the words is.
+        operator: what ends it: `&`, `|`, `&&`, a line break; empty at the end of the text.
     """
 
     words: tuple[str, ...]
     assignments: tuple[tuple[str, str], ...] = ()
     line: int = 1
     is_conditional: bool = False
+    places: tuple[Place, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    operator: str = ""
 
 
 def commands(text: str, shell: Shell) -> Iterator[SimpleCommand]:
-    """The simple commands of a shell text in its order; assignments and `export` change the state of the shell."""
+    """The simple commands of a shell text in its order; assignments and `export` change the state of the shell.
+
+    Assignments and exports alone are no commands.
+    """
     depth, after_or = 0, False
-    for written, line, operator in _Scanner(text, shell).commands():
+    for written, line, operator, places, redirections in _Scanner(text, shell).commands():
         words, opened = _without_keywords(written)
         depth = max(0, depth + opened)
         if not words:
@@ -77,7 +109,11 @@ def commands(text: str, shell: Shell) -> Iterator[SimpleCommand]:
             if words[0] == "export":
                 shell.exported |= {name for word in words[1:] if (name := word.partition("=")[0])}
         elif words:
-            yield SimpleCommand(tuple(words), tuple(assignments), line, depth > 0 or after_or)
+            kept = tuple(places[len(places) - len(words) :])
+            conditional = depth > 0 or after_or
+            yield SimpleCommand(
+                tuple(words), tuple(assignments), line, conditional, kept, tuple(redirections), operator
+            )
         else:
             for name, value in assignments:
                 _assign(shell, name, value, certain=depth == 0)
@@ -131,9 +167,11 @@ class _Scanner:
         self._line = 1
         self._parentheses = 0
 
-    def commands(self) -> Iterator[tuple[list[str], int, str]]:
-        """The words of each command, its line, and the operator that ends it."""
+    def commands(self) -> Iterator[tuple[list[str], int, str, list[Place], list[Redirection]]]:
+        """The words of each command, its line, the operator that ends it, and where its words and redirections are."""
         words: list[str] = []
+        places: list[Place] = []
+        redirections: list[Redirection] = []
         first = 1
         while self._at < len(self._text):
             text = self._text
@@ -149,33 +187,45 @@ class _Scanner:
                 double = text[self._at : self._at + 2]
                 operator = double if double in ("&&", "||", ";;") else character
                 if words:
-                    yield words, first, operator
-                words = []
+                    yield words, first, operator, places, redirections
+                words, places, redirections = [], [], []
                 self._skip(len(operator))
             elif character in "()":
                 self._parentheses += 1 if character == "(" else -1
                 self._at += 1
             elif character in "<>":
-                self._redirection()
+                before = self._text[self._at - 1 : self._at]
+                glued = words[-1] if words and before not in ("", " ", "\t", "\n") else ""
+                if (found := self._redirection(glued)) is not None:
+                    redirections.append(found)
             else:
                 if not words:
                     first = self._line
-                words += self._word()
+                place = self._place()
+                found_words = self._word()
+                words += found_words
+                places += [place] * len(found_words)
         if words:
-            yield words, first, ""
+            yield words, first, "", places, redirections
+
+    def _place(self) -> Place:
+        return Place(self._line, self._at - self._text.rfind("\n", 0, self._at))
 
     def _skip(self, length: int) -> None:
         self._line += self._text.count("\n", self._at, self._at + length)
         self._at += length
 
-    def _redirection(self) -> None:
+    def _redirection(self, glued: str) -> Redirection | None:
         heredoc = _HEREDOC.match(self._text, self._at)
         if heredoc is None:
+            place, start = self._place(), self._at
             while self._at < len(self._text) and self._text[self._at] in "<>&| \t":
                 self._at += 1
+            operator = self._text[start : self._at].strip()
+            target: list[str] = []
             if self._at < len(self._text) and self._text[self._at] not in "\n;()":
-                self._word()
-            return
+                target = self._word()
+            return Redirection(operator, " ".join(target), glued, place)
         # The text after the line up to the delimiter is input, not commands.
         self._at = heredoc.end()
         end = re.compile(rf"^\t*{re.escape(heredoc.group(2))}[ \t]*$", re.MULTILINE)
@@ -188,6 +238,7 @@ class _Scanner:
             self._text = (
                 self._text[: self._at] + rest + "\n" * skipped.count("\n") + self._text[found.end() :]
             )
+        return None
 
     def _word(self) -> list[str]:
         text, parts, is_quoted = self._text, [""], False
@@ -241,7 +292,7 @@ class _Scanner:
         end = _closing(self._text, self._at)
         inner = self._text[self._at + 1 : end]
         self._skip(end + 1 - self._at)
-        return " ".join(word for words, _, _ in _Scanner(inner, self._shell).commands() for word in words)
+        return " ".join(word for words, *_ in _Scanner(inner, self._shell).commands() for word in words)
 
     def _double_quoted(self, parts: list[str]) -> list[str]:
         text = self._text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpuproof.catalogue import prices
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.settings import today
 
@@ -23,7 +23,7 @@ def find_instance(project: Project, value: Value | str | None) -> Instance | Non
 
 def use_of(job: JobDefinition, instance: Instance) -> JobKind | None:
     """The kind of a job on SageMaker; None if its instance type is one of EC2, where GPUproof runs it."""
-    if job.source in ("gpuproof", "what-if", "command", "slurm", "container") and not instance.on_sagemaker:
+    if not instance.on_sagemaker and (job.source == "gpuproof" or not job.has_contract):
         return None
     return job.kind
 
@@ -50,7 +50,7 @@ def host_text(job: JobDefinition) -> str:
     """One host of a job, for messages: its instance type, `node` of a cluster, or `container`."""
     if job.instance_type.text:
         return f"`{job.instance_type.text}`"
-    return "container" if job.source == "container" else "node"
+    return "container" if job.source in ("container", *CONTAINERS) else "node"
 
 
 def largest_job(project: Project, module: Module) -> JobDefinition | None:

@@ -73,7 +73,7 @@ def check(unit: Unit, project: Project) -> Hits:
             what = "cell" if unit.kind == "notebook" else "file"
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
-    elif unit.kind in ("cloudformation", "terraform", "request"):
+    elif unit.kind in ("cloudformation", "terraform", "request", "kubernetes", "compose"):
         from gpuproof.linter.templates.problems import problems as template_problems
 
         for line, message in template_problems(unit):

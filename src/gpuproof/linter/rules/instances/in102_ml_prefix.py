@@ -66,7 +66,7 @@ rule = Rule("IN102", "ml-prefix", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.source in ("gpuproof", "what-if", "container"):
+    if job.source == "gpuproof" or not job.has_contract:
         return
     for name in job.instance_type.texts:
         if name.startswith("ml.") or project.catalogue.instance(name) is None:

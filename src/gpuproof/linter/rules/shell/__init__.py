@@ -1,0 +1,1 @@
+"""Shell, Slurm, Make: rules SH."""
