@@ -14,6 +14,7 @@ _INSTALL = re.compile(r"^\s*[!%]?\s*(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)$
 _WORD = re.compile(
     r"""["']?([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?((?:[=<>!~]=?=?[^"'\s,]+)(?:,[=<>!~]=?[^"'\s,]+)*)["']?"""
 )
+_NAME = re.compile(r"(?<!\S)[\"']?([A-Za-z][\w.-]*)")
 
 
 def pinned_versions(unit: Unit) -> dict[str, str]:
@@ -37,15 +38,22 @@ def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
         repository: the folder where it ends; None to search only `folder`.
     """
     found: dict[str, str] = {}
-    reach = [
-        parent
-        for parent in (folder, *folder.parents)
-        if repository is not None and parent.is_relative_to(repository)
-    ]
-    for parent in reach or [folder]:
-        for name, constraint in _pins_in(parent).items():
-            found.setdefault(name, constraint)
+    for parent in _reach(folder, repository):
+        for name, constraint in _listed_in(parent).items():
+            if constraint:
+                found.setdefault(name, constraint)
     return found
+
+
+def listed_packages(unit: Unit) -> frozenset[str]:
+    """The normalised names of all packages that a project or a notebook lists, with or without a version."""
+    folder = unit.absolute.parent
+    repository = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    found = {name for parent in _reach(folder, repository) for name in _listed_in(parent)}
+    if unit.raw and "pip" in unit.raw:
+        for line in _INSTALL.findall(unit.raw):
+            found.update(re.sub(r"[-_.]+", "-", word).lower() for word in _NAME.findall(line))
+    return frozenset(found)
 
 
 def installed_in(text: str) -> dict[str, str]:
@@ -57,7 +65,19 @@ def installed_in(text: str) -> dict[str, str]:
     return found
 
 
-def _pins_in(folder: Path) -> dict[str, str]:
+def _reach(folder: Path, repository: Path | None) -> list[Path]:
+    """The folders whose files are read, the nearest first."""
+    reach = [
+        parent
+        for parent in (folder, *folder.parents)
+        if repository is not None and parent.is_relative_to(repository)
+    ]
+    return reach or [folder]
+
+
+@lru_cache(maxsize=256)
+def _listed_in(folder: Path) -> dict[str, str]:
+    """The packages that the files of one folder list, with their constraint, which may be empty."""
     found: dict[str, str] = {}
     for path in sorted(folder.glob("requirements*.txt")):
         try:
@@ -65,12 +85,13 @@ def _pins_in(folder: Path) -> dict[str, str]:
         except Unreadable:
             continue
         for requirement in requirements(Unit(str(path), text, "requirements")):
-            if requirement.constraint:
-                found.setdefault(requirement.name, requirement.constraint)
+            if not found.get(requirement.name):
+                found[requirement.name] = requirement.constraint
     if (folder / "pyproject.toml").is_file():
         for item in _of_pyproject(folder / "pyproject.toml"):
             name, constraint = item
-            found.setdefault(name, constraint)
+            if not found.get(name):
+                found[name] = constraint
     return found
 
 
@@ -91,9 +112,10 @@ def _of_pyproject(path: Path) -> list[tuple[str, str]]:
     poetry = tool.get("poetry", {}).get("dependencies", {}) if isinstance(tool, dict) else {}
     for name, constraint in poetry.items() if isinstance(poetry, dict) else ():
         version = constraint.get("version") if isinstance(constraint, dict) else constraint
-        if isinstance(version, str) and version != "*":
-            found.append((re.sub(r"[-_.]+", "-", str(name)).lower(), _of_poetry(version)))
-    return [(name, constraint) for name, constraint in found if constraint]
+        if isinstance(version, str):
+            pin = "" if version == "*" else _of_poetry(version)
+            found.append((re.sub(r"[-_.]+", "-", str(name)).lower(), pin))
+    return found
 
 
 def _of_poetry(version: str) -> str:

@@ -1,8 +1,10 @@
 """A parameter that Lightning 2 removed from its Trainer: the script fails at that line with a TypeError.
 
 Lightning 2.0 removed, among others, `gpus` and `auto_select_gpus` (now `accelerator="gpu", devices=`), `resume_from_checkpoint` (now
-`fit(ckpt_path=)`) and `replace_sampler_ddp` (now `use_distributed_sampler`). The list was read from the signatures of
-pytorch-lightning 1.9.5 and 2.0.0. It is an error if the project pins Lightning 2, and a warning if it pins no version.
+`fit(ckpt_path=)`) and `replace_sampler_ddp` (now `use_distributed_sampler`); 1.7 removed `progress_bar_refresh_rate`,
+`weights_summary` and `checkpoint_callback`, and `fit` lost `train_dataloader=` (now `train_dataloaders=`). The parameters of
+Trainer, its methods, ModelCheckpoint and EarlyStopping were read from the signatures of Lightning 1.5 to 2.6. It is an
+error if the project pins a version without the parameter, and a warning if it pins no version.
 
 Bad:
 
@@ -18,6 +20,22 @@ Bad: no version is pinned
     import pytorch_lightning as pl
 
     trainer = pl.Trainer(accelerator="gpu", resume_from_checkpoint="last.ckpt")  # <-
+
+Bad: gone since 1.7, and an argument of fit
+
+    # file: requirements.txt
+    pytorch-lightning==2.1.0
+    # file: train.py
+    import pytorch_lightning as pl
+    from pytorch_lightning.callbacks import ModelCheckpoint
+    from model import Net, loader
+
+    trainer = pl.Trainer(
+        max_epochs=3,
+        progress_bar_refresh_rate=20,  # <-
+        callbacks=[ModelCheckpoint(dirpath="/opt/ml/model", every_n_val_epochs=1)],  # <-
+    )
+    trainer.fit(Net(), train_dataloader=loader)  # <-
 
 Good:
 
@@ -41,55 +59,46 @@ Quiet: a Trainer of the project
     trainer = Trainer(gpus=4)
 """
 
-import re
-
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.version_pins import pinned_versions
+from gpuproof.linter.knowledge.trainers.lightning import class_name, created, runs
+from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
+from gpuproof.linter.knowledge.trainers.tables import members, replacement
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
-rule = Rule("PT124", "removed-trainer-parameter", Severity.ERROR, needs=("Trainer",))
-
-_TRAINER = re.compile(r"^(lightning|pytorch_lightning)\.(\w+\.)*Trainer$")
-_PACKAGES = ("lightning", "pytorch-lightning")
-_REMOVED = {
-    "gpus": 'accelerator="gpu", devices=',
-    "num_processes": 'accelerator="cpu", devices=',
-    "tpu_cores": 'accelerator="tpu", devices=',
-    "ipus": "devices=",
-    "auto_select_gpus": 'devices="auto"',
-    "resume_from_checkpoint": "fit(model, ckpt_path=)",
-    "replace_sampler_ddp": "use_distributed_sampler=",
-    "auto_lr_find": "Tuner(trainer).lr_find(model)",
-    "auto_scale_batch_size": "Tuner(trainer).scale_batch_size(model)",
-    "amp_backend": "precision=",
-    "amp_level": "precision=",
-    "track_grad_norm": "on_before_optimizer_step and grad_norm()",
-    "multiple_trainloader_mode": "CombinedLoader(loaders, mode)",
-}
-"""Parameters of pytorch-lightning 1.9.5 that 2.0.0 does not have, and what replaces them.
-
-Source: https://lightning.ai/docs/pytorch/stable/upgrade/from_1_9.html, 2026-11-28.
-"""
+rule = Rule("PT124", "removed-trainer-parameter", Severity.ERROR, needs=("lightning",))
 
 
 @rule.module
-def check(module: Module, _: Project) -> Hits:
-    pins = pinned_versions(module.unit)
-    pin = next((pins[package] for package in _PACKAGES if package in pins), "")
-    if re.match(r"\s*(==|~=|<|<=)\s*1\.", pin) or re.search(r"<\s*2(\.0)?(\.0)?\s*(,|$)", pin):
+def check(module: Module, project: Project) -> Hits:
+    calls = [
+        (call, str(class_name(call)))
+        for call in created(module, "Trainer", "ModelCheckpoint", "EarlyStopping")
+    ]
+    if calls:
+        calls += [(run.call, f"Trainer.{run.call.method}") for run in runs(module)]
+    for call, owner in calls:
+        yield from _removed(call, owner, project)
+
+
+def _removed(call: Call, owner: str, project: Project) -> Hits:
+    known = members("lightning", owner)
+    gone = [
+        (name, known[name]) for name in call.keywords if name in known and known[name].gone_in is not None
+    ]
+    if not gone:
         return
-    for call in calls_named(module, "Trainer"):
-        if not _TRAINER.match(call.name or ""):
+    versions = library_versions(call.module, project, "lightning")
+    for name, lifetime in gone:
+        found = removal(lifetime, versions, "lightning")
+        if found is None:
             continue
-        for name, instead in _REMOVED.items():
-            if name not in call.keywords:
-                continue
-            yield rule.hit(
-                module.span(call.keywords[name]),
-                f"Lightning 2 removed `{name}` of Trainer: TypeError.",
-                remedy=f"Use {instead}.",
-                severity=rule.severity if re.search(r"(==|>=|~=|>)\s*[2-9]", pin) else lowered(rule.severity),
-            )
+        instead = replacement("lightning", owner, name)
+        yield rule.hit(
+            call.module.span(call.keywords[name]),
+            f"`{name}` is no parameter of {owner} in {found.text}: TypeError.",
+            remedy=f"Use {instead}." if instead else f"Remove {name}.",
+            severity=rule.severity if found.certain else lowered(rule.severity),
+        )

@@ -1,0 +1,1 @@
+"""transformers, datasets, PEFT, TRL, diffusers and their containers: rules HF."""
