@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+accelerate launch --config_file accelerate.yaml train.py --epochs 5
