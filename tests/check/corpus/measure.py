@@ -180,7 +180,7 @@ def outcome(project: str) -> Outcome:
         before = Path.cwd()
         os.chdir(folder)
         try:
-            report = check_files(CheckRequest(processes=1))
+            report = check_files(CheckRequest())
         finally:
             os.chdir(before)
         if report.internal_errors:
