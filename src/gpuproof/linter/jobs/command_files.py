@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuproof.linter.analysis.values import known
-from gpuproof.linter.jobs import slurm
+from gpuproof.linter.analysis.values import Entries, Value, known
+from gpuproof.linter.jobs import containers, slurm
+from gpuproof.linter.jobs.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.jobs.commands import files
+from gpuproof.linter.jobs.commands.aws_cli import cli_requests
 from gpuproof.linter.jobs.commands.follow import LinkEnd
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.source.span import Unit
@@ -37,3 +39,18 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
         yield replace(job, link_end=LinkEnd(missing))
     else:
         yield replace(job, command=known(text))
+
+
+def requests(unit: Unit) -> Iterator[JobDefinition]:
+    """The jobs that a file starts with the AWS CLI."""
+    for request in cli_requests(unit):
+        if request.service == "sagemaker" and request.operation in OPERATIONS:
+            yield from request_jobs(request.operation, request.members, request.span)
+        elif request.service in ("batch", "ecs"):
+            yield from containers.jobs_of_request(_lowered(request.members), request.span)
+
+
+def _lowered(request: Value) -> Value:
+    """A request with the member names of Batch and ECS, which start in lower case."""
+    lowered = Entries({f"{name[:1].lower()}{name[1:]}": value for name, value in request.parts.items()})
+    return known(lowered, request.span)

@@ -48,7 +48,7 @@ def jobs(resource: Resource) -> Iterator[JobDefinition]:
         return
     else:
         return
-    title = resource.type if resource.source == "cloudformation" else f"{resource.type}.{resource.name}"
+    title = resource.title
     for container in containers:
         yield from container_job(container, title, resource.span)
 
@@ -139,7 +139,7 @@ def _instance(resource: Resource, type_: str, data: str) -> Iterator[JobDefiniti
     yield JobDefinition(
         kind="training",
         source="container",
-        api=resource.type if resource.source == "cloudformation" else f"{resource.type}.{resource.name}",
+        api=resource.title,
         span=script.span or resource.span,
         instance_type=resource.get(type_),
         instance_count=known(1),

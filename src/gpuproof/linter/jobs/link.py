@@ -19,10 +19,11 @@ from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import Shell
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
 
-_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS)
+_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS, *EC2_OPERATIONS)
 """A Python text without any of these words does not describe a job."""
 
 _CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
@@ -94,6 +95,9 @@ def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
             from gpuproof.linter.jobs import command_files
 
             yield from command_files.jobs(unit)
+            yield from command_files.requests(unit)
+            for resource in find_resources(unit, workspace):
+                yield from containers.jobs(resource)
         case _:
             return
 
@@ -108,6 +112,8 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
         yield from remote_function.jobs(module)
     yield from boto3.jobs(module)
     yield from containers.jobs_of_module(module)
+    for resource in find_resources(unit, workspace):
+        yield from containers.jobs(resource)
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:

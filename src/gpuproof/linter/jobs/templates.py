@@ -28,7 +28,11 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
     if unit.kind == "request":
         yield from _requests(unit)
         return
-    resources = read_resources(unit)
+    yield from jobs_of(read_resources(unit))
+
+
+def jobs_of(resources: list[Resource]) -> Iterator[JobDefinition]:
+    """The jobs that some resources of one file describe."""
     image = _only_image(resources)
     for resource in resources:
         yield from state_machine.jobs_of_resource(resource)

@@ -10,6 +10,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.values import Entries, Value, known
 from gpuproof.linter.jobs.boto3 import DOCUMENTS
+from gpuproof.linter.jobs.commands.aws_cli import cli_requests
 from gpuproof.linter.sdk import Operation, Shape, botocore_operation
 from gpuproof.linter.source.span import Span, Unit
 
@@ -75,7 +76,15 @@ def boto3_requests(module: Module) -> Iterator[Boto3Request]:
 
 
 def document_requests(unit: Unit) -> Iterator[Boto3Request]:
-    """The request in a JSON or YAML file for `aws sagemaker create-… --cli-input-json`; none in other texts."""
+    """The request in a JSON or YAML file for `aws sagemaker create-… --cli-input-json`, and those of the AWS CLI in commands."""
+    if unit.kind in ("shell", "makefile"):
+        for found in cli_requests(unit):
+            # The AWS CLI has options of its own for EC2: `--count`.
+            is_checked = found.service == "sagemaker" and found.operation in METHODS
+            operation = botocore_operation(found.operation) if is_checked else None
+            if operation is not None:
+                yield Boto3Request(None, operation, found.members, found.span)
+        return
     if unit.kind != "request":
         return
     from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is

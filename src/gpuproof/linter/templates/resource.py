@@ -1,4 +1,4 @@
-"""The type of a CloudFormation or Terraform resource."""
+"""The type of a resource of CloudFormation, Terraform or the CDK, or of what a request creates."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpuproof.linter.source.span import Span
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One resource of a template.
+    """One resource.
 
     Args:
-        source: `cloudformation` or `terraform`.
+        source: `cloudformation`, `terraform`, `cdk`, or `request` for a request of boto3 or the AWS CLI.
         type: `AWS::SageMaker::NotebookInstance`, `aws_sagemaker_notebook_instance`.
         properties: its properties or arguments as one mapping; values of intrinsic functions and variables are unknown.
             Nested Terraform blocks are lists of mappings.
@@ -29,6 +29,13 @@ class Resource:
     span: Span = field(repr=False)
     texts: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str], repr=False)
     files: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str], repr=False)
+
+    @property
+    def title(self) -> str:
+        """The resource for messages: `AWS::EC2::Instance`, `aws_instance.trainer`, `run_instances`."""
+        if self.source == "terraform":
+            return f"{self.type}.{self.name}"
+        return self.name if self.source == "request" else self.type
 
     def get(self, *path: str | int) -> Value:
         """The value at a path of its properties; absent if it is certainly missing."""

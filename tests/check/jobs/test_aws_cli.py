@@ -1,0 +1,69 @@
+"""Jobs and instances that shell scripts, Makefiles and request files start with the AWS CLI or boto3."""
+
+from pathlib import Path
+
+import pytest
+
+from support.check_helpers import check_here, write_files
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def found(tmp_path: Path, **files: str) -> set[tuple[str, str, int]]:
+    write_files(tmp_path, {name.replace("_DOT_", "."): text for name, text in files.items()})
+    hits = check_here(select=("IN",)).hits
+    return {(hit.code, hit.finding.location.file, hit.finding.location.line) for hit in hits}  # type: ignore[union-attr,misc]
+
+
+def test_shorthand_of_a_training_job(tmp_path: Path) -> None:
+    script = """
+        #!/bin/bash
+        TYPE=ml.g5.3xlarge
+        aws --region us-east-1 sagemaker create-training-job \\
+          --training-job-name digits \\
+          --resource-config InstanceType=$TYPE,InstanceCount=1,VolumeSizeInGB=30
+    """
+    assert found(tmp_path, run_DOT_sh=script) == {("IN101", "run.sh", 6)}
+
+
+def test_variants_of_an_endpoint_in_json(tmp_path: Path) -> None:
+    script = """
+        aws sagemaker create-endpoint-config --endpoint-config-name e --production-variants \\
+          '[{"VariantName": "a", "ModelName": "m", "InitialInstanceCount": 1, "InstanceType": "g5.xlarge"}]'
+    """
+    assert found(tmp_path, run_DOT_sh=script) == {("IN102", "run.sh", 3)}
+
+
+def test_a_recipe_that_starts_an_instance(tmp_path: Path) -> None:
+    makefile = "TYPE ?= g5.3xlarge\ngpu:\n\taws ec2 run-instances --instance-type $(TYPE) --image-id ami-1 --count 1\n"
+    assert found(tmp_path, Makefile=makefile) == {("IN101", "Makefile", 3)}
+
+
+def test_a_request_in_a_file_is_reported_once_and_where_it_is(tmp_path: Path) -> None:
+    request = '{\n"ImageId": "ami-1",\n"InstanceType": "ml.g5.xlarge",\n"MinCount": 1, "MaxCount": 1}\n'
+    script = "aws ec2 run-instances --cli-input-json file://ec2.json\n"
+    assert found(tmp_path, run_DOT_sh=script, ec2_DOT_json=request) == {("IN102", "ec2.json", 3)}
+
+
+def test_instances_of_boto3(tmp_path: Path) -> None:
+    code = """
+        import boto3
+
+        boto3.client("ec2").run_instances(ImageId="ami-1", InstanceType="g5.3xlarge", MinCount=1, MaxCount=1)
+        boto3.resource("ec2").create_instances(ImageId="ami-1", InstanceType="ml.g5.xlarge", MinCount=1, MaxCount=1)
+    """
+    assert {(code, line) for code, _, line in found(tmp_path, ec2_DOT_py=code)} == {
+        ("IN101", 4),
+        ("IN102", 5),
+    }
+
+
+def test_values_that_only_the_caller_knows(tmp_path: Path) -> None:
+    script = """
+        aws sagemaker create-training-job --training-job-name x --resource-config "InstanceType=$1,InstanceCount=$2"
+        aws ec2 run-instances "$@"
+    """
+    assert found(tmp_path, run_DOT_sh=script) == set()
