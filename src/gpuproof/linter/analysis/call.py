@@ -125,6 +125,11 @@ def origin_call(module: Module, node: ast.expr | None) -> Call | None:
     return module.derived(_CallIndex).by_node.get(made) if isinstance(made, ast.Call) else None
 
 
+def call_of(module: Module, node: ast.expr) -> Call | None:
+    """The call that an expression is; None for anything else."""
+    return module.derived(_CallIndex).by_node.get(node) if isinstance(node, ast.Call) else None
+
+
 def passed_arguments(module: Module, parameter: Binding) -> list[ast.expr | None]:
     """What each call of a function in its file passes for a parameter; None where that is unknown."""
     function = parameter.scope

@@ -6,12 +6,15 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.module import Module, ModuleLoader
 from gpuproof.linter.source.span import Unit
+from gpuproof.linter.source.test_files import is_test_file
 from gpuproof.util.csv_table import read_rows
 
 MAX_MODULES = 50
 """A script that imports more modules than this belongs to a library; the others are not analysed."""
+MAX_IMPORTERS = 16
+"""Modules that import a module, directly or not, and are searched for its callers."""
 
 
 def local_modules(script: Module) -> list[Module]:
@@ -26,12 +29,48 @@ def local_units(script: Module) -> tuple[Unit, ...]:
     def reached() -> tuple[Unit, ...]:
         found = [script.unit]
         for unit in found:
-            for other in loader.cached("imports", unit, lambda unit=unit: _imported(script, unit)):
+            for other in imported_units(loader, unit):
                 if other not in found and len(found) < MAX_MODULES:
                     found.append(other)
         return tuple(found)
 
     return loader.cached("reach", script.unit, reached)
+
+
+def program_units(module: Module) -> tuple[Unit, ...]:
+    """The units of the programs that run a module: itself, what imports it, directly or not, and what those import.
+
+    Tests are no programs. The module comes first, `MAX_MODULES` units at most.
+    """
+    loader = module.loader
+
+    def found() -> tuple[Unit, ...]:
+        users = [module.unit]
+        for unit in users:
+            for other in loader.importers(unit):
+                if other not in users and len(users) <= MAX_IMPORTERS and not is_test_file(other):
+                    users.append(other)
+        units = dict.fromkeys(users)
+        for user in users:
+            units.update(dict.fromkeys(local_units(loader.lazy_module(user))))
+        return tuple(units)[:MAX_MODULES]
+
+    return loader.cached("program", module.unit, found)
+
+
+def program_modules(module: Module, word: str = "") -> list[Module]:
+    """The modules of `program_units` whose text contains a word; those that do not parse are left out."""
+    loaded = (
+        module if unit is module.unit else module.loader.module(unit)
+        for unit in program_units(module)
+        if word in unit.source
+    )
+    return [other for other in loaded if other is not None]
+
+
+def imported_units(loader: ModuleLoader, unit: Unit) -> tuple[Unit, ...]:
+    """The units that a unit imports itself."""
+    return loader.cached("imports", unit, lambda: _imported(loader, unit))
 
 
 def unseen_imports(script: Module) -> list[str]:
@@ -69,12 +108,12 @@ def quiet_libraries() -> frozenset[str]:
     return frozenset(row["import"] for row in read_rows(path))
 
 
-def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:
-    module = script.loader.module(unit)
+def _imported(loader: ModuleLoader, unit: Unit) -> tuple[Unit, ...]:
+    module = loader.module(unit)
     if module is None:
         return ()
     names = sorted(module.names.modules | set(module.names.imports.values()))
-    found = [script.loader.imported_unit(module, name) for name in names]
+    found = [loader.imported_unit(module, name) for name in names]
     return tuple(dict.fromkeys(match for match in found if match is not None))
 
 

@@ -35,6 +35,10 @@ class ModuleLoader(Protocol):
         """The model of `imported_unit`."""
         ...
 
+    def importers(self, unit: Unit) -> Sequence[Unit]:
+        """The units of the project whose imports refer to a unit."""
+        ...
+
     def job_arguments(self, unit: Unit) -> Sequence[str] | None:
         """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""
         ...

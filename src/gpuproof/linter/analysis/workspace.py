@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from gpuproof.linter.analysis.importers import ImportWords
+from gpuproof.linter.analysis.local_imports import imported_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.source import python
 from gpuproof.linter.source.command_files import command_kind
@@ -43,6 +45,7 @@ class Workspace:
         self._imported: dict[tuple[str, str], Unit | None] = {}
         self._facts: dict[tuple[str, Unit], Any] = {}
         self._job_arguments: dict[Unit, tuple[str, ...]] = {}
+        self._import_words = ImportWords()
         self._cached = 0
         self._entries: dict[str, set[str]] = {}
         for unit in units:
@@ -138,6 +141,15 @@ class Workspace:
         if key not in self._imported:
             self._imported[key] = self._find_import(folder, dotted)
         return self._imported[key]
+
+    def importers(self, unit: Unit) -> Sequence[Unit]:
+        """The units of the project whose imports refer to a unit."""
+
+        def found() -> tuple[Unit, ...]:
+            candidates = self._import_words.candidates(unit, self._units.values())
+            return tuple(other for other in candidates if unit in imported_units(self, other))
+
+        return self.cached("importers", unit, found)
 
     def job_arguments(self, unit: Unit) -> Sequence[str] | None:
         """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""

@@ -98,7 +98,7 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> Activation | None:
 
 
 def _of_layers(module: Module, node: ast.expr | None, depth: int) -> Activation | None:
-    made = creations(module, node, depth + 1)
+    made = creations(module, node)
     return _common(_of_layer(call, depth + 1) for call in made) if made else None
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 
+_MAX_REEXPORTS = 4
+
 
 class Definition(NamedTuple):
     """A function or class of the project."""
@@ -22,7 +24,10 @@ def find_definition(module: Module, node: ast.expr) -> Definition | None:
         bindings = module.reaching(node)
         if len(bindings) == 1:
             return _defined_by(module, bindings[0].node)
-        return None if bindings else _imported(module, module.names.imports.get(node.id))
+        if bindings:
+            return None
+        dotted = module.names.imports.get(node.id)
+        return _imported(module, dotted) if dotted else _from_star(module, node.id)
     if not isinstance(node, ast.Attribute):
         return None
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
@@ -79,14 +84,41 @@ def methods(node: ast.ClassDef) -> list[FunctionNode]:
     ]
 
 
+def returned_values(function: Definition) -> list[ast.expr]:
+    """The values that a function returns."""
+    return [
+        child.value
+        for child in ast.walk(function.node)
+        if isinstance(child, ast.Return)
+        and child.value is not None
+        and function.module.function_of(child) is function.node
+    ]
+
+
+def base_classes(owner: Definition) -> list[Definition]:
+    """A class and the classes of the project that it derives from."""
+    found = [owner]
+    for module, node in found:
+        assert isinstance(node, ast.ClassDef)
+        for base in node.bases:
+            definition = find_definition(module, base)
+            if (
+                definition is not None
+                and isinstance(definition.node, ast.ClassDef)
+                and definition not in found
+            ):
+                found.append(definition)
+    return found
+
+
 def _defined_by(module: Module, node: ast.AST) -> Definition | None:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return Definition(module, node)
     return None
 
 
-def _imported(module: Module, qualified: str | None) -> Definition | None:
-    if not qualified:
+def _imported(module: Module, qualified: str | None, depth: int = 0) -> Definition | None:
+    if not qualified or depth > _MAX_REEXPORTS:
         return None
     holder, _, name = qualified.rpartition(".")
     if qualified.startswith(".") and not holder.strip("."):
@@ -95,4 +127,17 @@ def _imported(module: Module, qualified: str | None) -> Definition | None:
     if other is None or other is module:
         return None
     found = other.functions.get(name) or other.classes.get(name)
-    return Definition(other, found) if found is not None else None
+    if found is not None:
+        return Definition(other, found)
+    # `from .model import Net` in the package's `__init__`.
+    dotted = other.names.imports.get(name)
+    return _imported(other, dotted, depth + 1) if dotted else _from_star(other, name, depth + 1)
+
+
+def _from_star(module: Module, name: str, depth: int = 0) -> Definition | None:
+    """A function or class that a module gets by `from x import *`."""
+    for star in module.names.stars if depth <= _MAX_REEXPORTS else ():
+        found = _imported(module, f"{star}{name}" if star.endswith(".") else f"{star}.{name}", depth + 1)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,99 @@
+"""References to functions, classes and attributes in the modules of a program, by name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
+from gpuproof.linter.analysis.local_imports import program_modules
+from gpuproof.linter.analysis.module import Module
+
+
+class Reference(NamedTuple):
+    """One use of a name or attribute.
+
+    Attributes:
+        call: the call of it; None if it is passed on, stored or read.
+    """
+
+    module: Module
+    node: ast.Name | ast.Attribute
+    call: ast.Call | None
+
+
+def references(definition: Definition) -> Iterator[Reference]:
+    """The uses of a function or class by its name, in its module and in those that import it."""
+    module, node = definition
+    for use in module.tree.uses_of(node.name):
+        if any(binding.node is node for binding in module.reaching(use)):
+            yield _reference(module, use)
+    if not isinstance(module.names.scope(node), ast.Module):
+        return
+    for other in program_modules(module, node.name):
+        if other.unit is module.unit:
+            continue
+        locals_ = [
+            local
+            for local, dotted in other.names.imports.items()
+            if dotted.rpartition(".")[2] == node.name or local == node.name
+        ]
+        if other.names.has_star and node.name not in locals_:
+            locals_.append(node.name)
+        uses: list[ast.Name | ast.Attribute] = [use for name in locals_ for use in other.tree.uses_of(name)]
+        uses += attribute_reads(other, node.name)
+        for use in uses:
+            found = find_definition(other, use)
+            if found is not None and found.node is node:
+                yield _reference(other, use)
+
+
+def attribute_reads(module: Module, name: str) -> list[ast.Attribute]:
+    """The reads of attributes of this name."""
+    return module.derived(_AttributeIndex).reads.get(name, [])
+
+
+def attribute_stores(module: Module, name: str) -> list[ast.Attribute]:
+    """The places that set attributes of this name."""
+    return module.derived(_AttributeIndex).stores.get(name, [])
+
+
+def reference_to(module: Module, node: ast.Attribute) -> Reference:
+    """The reference that an attribute is."""
+    return _reference(module, node)
+
+
+def subclasses(definition: Definition) -> list[Definition]:
+    """The classes of the program that derive from a class, directly or not."""
+    found: list[Definition] = []
+    pending = [definition]
+    while pending:
+        current = pending.pop()
+        for reference in references(current):
+            parent = reference.module.parent(reference.node)
+            if isinstance(parent, ast.ClassDef) and reference.node in parent.bases:
+                derived = Definition(reference.module, parent)
+                if all(other.node is not parent for other in found) and len(found) < _MAX_SUBCLASSES:
+                    found.append(derived)
+                    pending.append(derived)
+    return found
+
+
+_MAX_SUBCLASSES = 20
+
+
+def _reference(module: Module, node: ast.Name | ast.Attribute) -> Reference:
+    parent = module.parent(node)
+    return Reference(module, node, parent if isinstance(parent, ast.Call) and parent.func is node else None)
+
+
+class _AttributeIndex:
+    """The attributes of a module by name."""
+
+    def __init__(self, module: Module) -> None:
+        self.reads: dict[str, list[ast.Attribute]] = defaultdict(list)
+        self.stores: dict[str, list[ast.Attribute]] = defaultdict(list)
+        for node in module.nodes(ast.Attribute):
+            (self.stores if isinstance(node.ctx, ast.Store) else self.reads)[node.attr].append(node)
