@@ -8,7 +8,14 @@ from typing import NamedTuple
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.images import image_name
-from gpuproof.linter.knowledge.trainers.tables import Lifetime, Version, VersionRange, newest, version
+from gpuproof.linter.knowledge.trainers.tables import (
+    Lifetime,
+    Presence,
+    Version,
+    VersionRange,
+    newest,
+    version,
+)
 from gpuproof.linter.knowledge.version_pins import listed_packages, pinned_versions
 from gpuproof.linter.project import Project
 
@@ -63,6 +70,16 @@ def library_versions(module: Module, project: Project, library: str) -> VersionR
         # Newer versions than those of the table may have anything.
         return VersionRange(version(newest(library)), None, f"the newest {title}")
     return None
+
+
+def is_at_least(module: Module, project: Project, library: str, release: str) -> Presence:
+    """Whether a script runs on this version of a library or a newer one."""
+    versions = library_versions(module, project, library)
+    if versions is None:
+        return "unknown"
+    if versions.low is not None and versions.low >= version(release):
+        return "yes"
+    return "no" if versions.high is not None and versions.high <= version(release) else "unknown"
 
 
 def removal(lifetime: Lifetime, versions: VersionRange | None, library: str) -> Removal | None:

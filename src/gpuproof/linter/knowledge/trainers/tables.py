@@ -82,6 +82,13 @@ def takes_others(library: str, owner: str) -> bool:
     return bool(_library(library)["classes"].get(owner, {"open": [0]})["open"])
 
 
+@cache
+def hook_arguments(owner: str) -> dict[str, tuple[str, ...]]:
+    """What Lightning 2 passes to the hooks of a class that get a fixed list of arguments, by the name of the hook."""
+    found: dict[str, list[str]] = _library("lightning")["classes"].get(owner, {}).get("arguments", {})
+    return {hook: tuple(names) for hook, names in found.items()}
+
+
 def newest(library: str) -> str:
     """The newest version that was read."""
     return _library(library)["versions"][-1]
