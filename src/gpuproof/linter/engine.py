@@ -275,25 +275,27 @@ class _UnitChecker:
     def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""
         project = self._project
-        for rule, check in self._checks("units"):
+        for rule, check in self._checks("units", unit, log):
             yield from log.guard(partial(check, unit, project), unit.path, rule=rule.code)
         yield from log.guard(
             partial(self._content, unit, log), unit.path, task=f"analysing the {unit.kind} file"
         )
         for job in self._jobs.get(unit, ()):
-            for rule, check in self._checks("jobs"):
+            for rule, check in self._checks("jobs", unit, log):
                 yield from log.guard(partial(check, job, project), unit.path, rule=rule.code)
         project.workspace.release(unit)
         project.workspace.trim()
 
-    def _checks(self, kind: str) -> list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]:
-        """The functions that check things of one kind, such as `jobs`."""
+    def _checks(
+        self, kind: str, unit: Unit, log: ErrorLog
+    ) -> list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]:
+        """The functions that check things of one kind, such as `jobs`; a rule that cannot be imported has none."""
         if kind not in self._by_kind:
             self._by_kind[kind] = [
                 (rule, check)
                 for rule in self._rules
                 if kind in rule.checks
-                for check in getattr(rule.rule, kind)
+                for check in log.guard(partial(_functions, rule, kind), unit.path, rule=rule.code)
             ]
         return self._by_kind[kind]
 
@@ -313,11 +315,11 @@ class _UnitChecker:
             module = self._project.workspace.module(unit)
             if module is None:
                 return
-            for check in rule.rule.modules:
+            for check in log.guard(partial(_functions, rule, "modules"), unit.path, rule=rule.code):
                 yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
 
     def _resources(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
-        checks = self._checks("resources")
+        checks = self._checks("resources", unit, log)
         found = find_resources(unit, self._project.workspace) if checks else []
         for rule, check in checks:
             for resource in found:
@@ -325,9 +327,14 @@ class _UnitChecker:
 
     def _requirements(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         found = list(requirements(unit))
-        for rule, check in self._checks("requirements"):
+        for rule, check in self._checks("requirements", unit, log):
             for requirement in found:
                 yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)
+
+
+def _functions(rule: RuleEntry, kind: str) -> Iterator[Callable[..., Iterator[Hit]]]:
+    """The functions of a rule that check things of one kind; imports the rule."""
+    yield from getattr(rule.rule, kind)
 
 
 def once_per_project(hits: Sequence[Hit]) -> list[Hit]:

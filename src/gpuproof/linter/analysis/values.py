@@ -107,7 +107,7 @@ class Value:
 
     def plain(self) -> Any:
         """As plain dicts, lists and scalars; unknown items become None."""
-        return _plain(self.value)
+        return _Plain().convert(self.value)
 
     def as_default(self) -> Value:
         """The same value, at most a default."""
@@ -130,6 +130,8 @@ class Entries(dict[Any, Value]):
 
 MAX_OPTIONS = 64
 """A value with more alternatives is unknown."""
+MAX_PLAIN = 100_000
+"""Items of a value as plain Python; the others are None."""
 UNKNOWN = Value("unknown")
 ABSENT = Value("absent")
 
@@ -156,15 +158,31 @@ def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
             return Value("unknown", (), span)
         if len(options) + len(value.options) > MAX_OPTIONS:
             return Value("unknown", (), span)
-        options += [option for option in value.options if option not in options]
+        options += [option for option in value.options if not _is_among(option, options)]
         if value.certainty == "default":
             certainty = "default"
     return Value(certainty, tuple(options), span) if options else Value("unknown", (), span)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Entries):
-        return {key: _plain(item.value) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item.value) if isinstance(item, Value) else item for item in value]
-    return value
+def _is_among(option: Any, options: list[Any]) -> bool:
+    """Whether an option is one of some; mappings and lists, whose comparison may take very long, are compared by identity."""
+    if isinstance(option, (Entries, tuple)):
+        return any(option is other for other in options)
+    return option in options
+
+
+class _Plain:
+    """Converts values to plain dicts, lists and scalars, up to a number of them: nested values may be shared."""
+
+    def __init__(self) -> None:
+        self._left = MAX_PLAIN
+
+    def convert(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return None
+        if isinstance(value, Entries):
+            return {key: self.convert(item.value) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return [self.convert(item.value) if isinstance(item, Value) else item for item in value]
+        return value

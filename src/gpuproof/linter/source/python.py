@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gpuproof.linter.source import data_literals
 from gpuproof.linter.source.span import Span, Unit
 
 
@@ -37,11 +38,17 @@ def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
 
     A template (Jinja, Cookiecutter) that is not Python yet has neither a tree nor errors.
     """
-    tree, error = parse_text(unit.source)
+    if len(unit.source) > data_literals.SMALL:
+        source = data_literals.shorten_data(unit.source)
+        if data_literals.is_data(source):
+            return None, [SyntaxProblem("it is data rather than code", unit.span(1), certain=False)]
+    else:
+        source = unit.source
+    tree, error = parse_text(source)
     if error is None:
         return tree, []
     if unit.kind == "notebook":
-        return _parse_cells(unit)
+        return _parse_cells(unit, source.split("\n"))
     if _TEMPLATE.search(unit.source) and not re.search(r"^<<<<<<< ", unit.source, re.MULTILINE):
         return None, []
     return None, [_syntax_problem(unit, error)]
@@ -63,9 +70,9 @@ def parse_text(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
             return None, SyntaxError(str(error), ("<unit>", 1, 1, ""))
 
 
-def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
+def _parse_cells(unit: Unit, lines: list[str]) -> tuple[ast.Module | None, list[SyntaxProblem]]:
     """Parse the cells of a notebook; those with errors are replaced by blank lines."""
-    lines, errors = list(unit.lines), list[SyntaxProblem]()
+    errors: list[SyntaxProblem] = []
     starts = [*(segment.first for segment in unit.segments), len(lines) + 1]
     for first, end in pairwise(starts):
         _, error = parse_text("\n".join(lines[first - 1 : end - 1]))

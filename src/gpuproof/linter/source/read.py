@@ -14,6 +14,8 @@ from gpuproof.linter.source.span import Unit, UnitKind
 
 MAX_REQUEST_BYTES = 1_000_000
 """Bytes; a larger JSON or YAML file that contains an instance type is a price list, not a request."""
+MAX_ITEMS = 50_000
+"""Items in the lists of a template or request."""
 _PYTHON_SUFFIXES = ("py", "pyi", "pyw")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 """The first line of a Python program whose name has another suffix, or none."""
@@ -114,7 +116,16 @@ def _template(path: str, name: str, suffix: str) -> list[Unit]:
         # A .json or .yaml file may be data of any size.
         return []
     kind = "compose" if is_compose(name) else _kind_of_template(raw, is_terraform=suffix == "tf")
+    if kind is not None and _is_large(raw):
+        if b"AWSTemplateFormatVersion" in raw or suffix == "tf":
+            raise Unreadable("it is too large for a template", broken=False)
+        return []
     return [Unit(path, decode(raw)[0], kind)] if kind is not None else []
+
+
+def _is_large(raw: bytes) -> bool:
+    """Whether a file is data rather than a template: CloudFormation itself takes at most one megabyte."""
+    return len(raw) > MAX_REQUEST_BYTES or raw.count(b",") + raw.count(b"\n- ") > MAX_ITEMS
 
 
 def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:

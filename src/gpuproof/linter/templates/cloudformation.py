@@ -72,11 +72,20 @@ class _Reader:
         self._unit = unit
         self._parameters = parameters
         self.texts: dict[tuple[int, int], str] = {}
+        self._values: dict[yaml.Node, Value] = {}
 
     def value(self, node: yaml.Node, depth: int) -> Value:
-        span = self.span(node)
+        # Aliases of YAML are the same node again, also inside itself.
+        if (found := self._values.get(node)) is not None:
+            return found
         if depth > _MAX_DEPTH:
             return UNKNOWN
+        self._values[node] = UNKNOWN
+        self._values[node] = found = self._value(node, depth)
+        return found
+
+    def _value(self, node: yaml.Node, depth: int) -> Value:
+        span = self.span(node)
         if node.tag.startswith("!"):
             return self._intrinsic(node.tag[1:], node, span, depth)
         if isinstance(node, yaml.ScalarNode):

@@ -100,7 +100,7 @@ class _Evaluator:
         finally:
             progress.open.discard(node)
         if progress.cuts == cuts:
-            progress.results[node] = value
+            return progress.keep(node, value)
         return value
 
     def spanned(self, node: ast.expr, depth: int) -> Value:

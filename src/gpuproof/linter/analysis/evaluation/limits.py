@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.analysis.values import UNKNOWN, Value
 
 MAX_TEXT = 65_536
 """Characters; a longer text is data, not a name, path or address."""
+MAX_END = 4096
+"""Characters of the known start and end of a text of which the rest is unknown."""
 MAX_BITS = 256
 """Bits of an integer; a larger one is no number of instances, seconds or bytes."""
+LONG_TEXT, MAX_CHARACTERS = 1024, 8_000_000
+"""Characters of a long text, and of all long texts that the expressions of a module make."""
 STEPS_PER_NODE, MIN_STEPS = 50, 20_000
 """Expressions that are evaluated in a module, for each node of its syntax tree, and at least."""
 
@@ -28,6 +32,7 @@ class Progress:
         self.results: dict[ast.expr, Value] = {}
         self.open: set[ast.expr] = set()
         self.cuts = 0
+        self._characters_left = MAX_CHARACTERS
         self._steps_left = MIN_STEPS + STEPS_PER_NODE * len(module.tree.parents)
 
     def enter(self, node: ast.expr) -> bool:
@@ -36,6 +41,16 @@ class Progress:
             return False
         self.open.add(node)
         return True
+
+    def keep(self, node: ast.expr, value: Value) -> Value:
+        """Keep the value of an expression; a text is unknown if the module has too many characters of long ones."""
+        size = sum(len(option) for option in value.options if isinstance(option, str))
+        if size > LONG_TEXT and not isinstance(node, (ast.Constant, ast.Name)):
+            self._characters_left -= size
+            if self._characters_left < 0:
+                value = UNKNOWN
+        self.results[node] = value
+        return value
 
     def step(self) -> bool:
         """Count one step; False if none are left."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuproof.linter.analysis.evaluation.limits import MAX_TEXT, is_small
+from gpuproof.linter.analysis.evaluation.limits import MAX_END, MAX_TEXT, is_small
 from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, default, known
 
 
@@ -35,9 +35,12 @@ def _known_begin(pieces: Sequence[Value], at_end: bool = False) -> str:
         value = piece.value
         if value is None or isinstance(value, (Entries, tuple)):
             rest = piece.suffix if at_end else piece.prefix
-            return rest + text if at_end else text + rest
+            text = rest + text if at_end else text + rest
+            break
         text = f"{value}{text}" if at_end else f"{text}{value}"
-    return text
+        if len(text) > MAX_END:
+            break
+    return text[-MAX_END:] if at_end else text[:MAX_END]
 
 
 def joined_path(pieces: Sequence[Value]) -> Value:
