@@ -184,7 +184,9 @@ class Workspace:
                 if _may_share_imports(folder, script_folder)
             ]
         )
-        for base in dict.fromkeys([folder, *above]):
+        package = "" if level else self._package_root(folder)
+        bases = [folder, *above, *([package] if package else [])]
+        for base in dict.fromkeys(bases):
             # Most imports are of libraries, which the names in the folder rule out.
             if inner and inner.partition("/")[0] not in self._names_in(base):
                 continue
@@ -194,6 +196,13 @@ class Workspace:
                 if (unit := self.file(Path(candidate))) is not None:
                     return unit
         return None
+
+    def _package_root(self, folder: str) -> str:
+        """The folder above the outermost package that a folder belongs to, where `python -m` starts it; empty without one."""
+        if "__init__" not in self._names_in(folder):
+            return ""
+        above = os.path.dirname(folder)  # noqa: PTH120  # as in _find_import
+        return (self._package_root(above) or above) if above != folder else ""
 
     def _names_in(self, folder: str) -> set[str]:
         """The names in a folder, on the disk or written by a notebook, without suffixes."""

@@ -88,9 +88,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host
-from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.torch import is_lightning_module, is_test
+from gpuproof.linter.knowledge.trainers.lightning_devices import runs_on_several_gpus
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -110,7 +109,7 @@ def check(module: Module, project: Project) -> Hits:
         for call in calls_within(calls_named(module, "cuda", "to"), owner)
         if (gpu := _fixed_gpu(call)) is not None and not _is_of_one_rank(module, call)
     ]
-    if not moves or not _has_several_gpus(module, project):
+    if not moves or not runs_on_several_gpus(module, project):
         return
     lines: set[int] = set()
     for call, gpu in moves:
@@ -150,17 +149,3 @@ def _is_of_one_rank(module: Module, call: Call) -> bool:
         and re.search(r"rank|zero|device|num_", module.text(ancestor.test)) is not None
         for ancestor in module.tree.ancestors(call.node)
     )
-
-
-def _has_several_gpus(module: Module, project: Project) -> bool:
-    """Whether a job runs the module on several GPUs, or a Trainer in its file is told to use several."""
-    jobs = [job for job in project.jobs_running(module) if job.script is not None]
-    if not jobs:
-        asked = requested_gpus(module)
-        return asked is not None and asked.gpus > 1
-    for job in jobs:
-        asked = requested_gpus(job.script) if job.script is not None else None
-        gpus = asked.gpus if asked is not None else gpus_per_host(project, job)
-        if gpus is not None and gpus > 1 and (gpus_per_host(project, job) or 0) > 1:
-            return True
-    return False

@@ -121,7 +121,7 @@ rule = Rule(
 )
 
 _HOOK = re.compile(
-    r"^on_|_(step|end|start|dataloaders?|optimizers?)$|^(configure|optimizer|lr_scheduler|train|val|test|predict)_"
+    r"^on_|_(steps?|ends?|starts?|dataloaders?|loaders?|optimizers?)$|^(configure|optimizer|lr_scheduler|train|val|test|predict)_"
 )
 _STOPS = frozenset({"training_epoch_end", "validation_epoch_end", "test_epoch_end"})
 """Removed hooks for which Lightning 2 raises NotImplementedError; it ignores the others."""
