@@ -45,7 +45,6 @@ Quiet: switched off again
     tf.config.run_functions_eagerly(False)
 """
 
-
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
