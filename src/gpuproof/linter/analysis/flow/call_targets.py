@@ -86,13 +86,8 @@ def methods(node: ast.ClassDef) -> list[FunctionNode]:
 
 def returned_values(function: Definition) -> list[ast.expr]:
     """The values that a function returns."""
-    return [
-        child.value
-        for child in ast.walk(function.node)
-        if isinstance(child, ast.Return)
-        and child.value is not None
-        and function.module.function_of(child) is function.node
-    ]
+    assert not isinstance(function.node, ast.ClassDef)
+    return function.module.derived(_Returns).values.get(function.node, [])
 
 
 def base_classes(owner: Definition) -> list[Definition]:
@@ -141,3 +136,14 @@ def _from_star(module: Module, name: str, depth: int = 0) -> Definition | None:
         if found is not None:
             return found
     return None
+
+
+class _Returns:
+    """The returned values of a module by function."""
+
+    def __init__(self, module: Module) -> None:
+        self.values: dict[FunctionNode, list[ast.expr]] = {}
+        for node in module.nodes(ast.Return):
+            function = module.function_of(node)
+            if function is not None and node.value is not None:
+                self.values.setdefault(function, []).append(node.value)

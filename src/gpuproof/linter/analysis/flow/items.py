@@ -30,6 +30,8 @@ def item_at(tracer: Tracer, module: Module, value: ast.expr, key: int | str) -> 
                 is_plain = not any(isinstance(item, ast.Starred) for item in items)
                 inside = is_plain and -len(items) <= key < len(items)
                 parts.append(tracer.trace(source.module, items[key]) if inside else UNKNOWN_SOURCES)
+            case ast.ListComp(elt=made) | ast.DictComp(value=made):
+                parts.append(tracer.trace(source.module, made))
             case ast.Dict() | ast.Call(func=ast.Name(id="dict")):
                 entry = entry_of(source, key)
                 parts.append(tracer.trace(*entry) if entry is not None else _stored(tracer, source, key))
@@ -43,8 +45,15 @@ def _any(tracer: Tracer, module: Module, value: ast.expr) -> Sources:
     traced = tracer.trace(module, value)
     parts: list[Sources] = [] if traced.complete else [UNKNOWN_SOURCES]
     for source in traced.found:
-        values = source.node.values if isinstance(source.node, ast.Dict) else None
-        parts += [tracer.trace(source.module, item) for item in values] if values else [UNKNOWN_SOURCES]
+        match source.node:
+            case ast.Dict(values=items) | ast.Tuple(elts=items) | ast.List(elts=items) if items:
+                parts += [tracer.trace(source.module, item) for item in items]
+            case ast.ListComp(elt=made) | ast.DictComp(value=made):
+                parts.append(tracer.trace(source.module, made))
+            case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords) if keywords:
+                parts += [tracer.trace(source.module, keyword.value) for keyword in keywords]
+            case _:
+                parts.append(UNKNOWN_SOURCES)
     return merged(parts)
 
 

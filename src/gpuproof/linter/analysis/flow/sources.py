@@ -74,6 +74,11 @@ def attribute_sources(module: Module, node: ast.Attribute) -> Sources:
     return _Query().attribute(module, node)
 
 
+def item_sources(module: Module, value: ast.expr, key: int | str) -> Sources:
+    """Where the value of an item of a tuple or mapping comes from."""
+    return _Query().at(module, value, key)
+
+
 def passed(site: CallSite, function: Definition, name: str) -> Source | None:
     """What a call passes for a parameter, which may be its default; None if it is unknown."""
     return _Query().passed(site, function, name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from gpuproof.linter.analysis.call import Call, calls_named, local_function, origin_call
-from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
-from gpuproof.linter.analysis.flow.creations import returned_values
+from gpuproof.linter.analysis.call import Call, call_of, origin_call
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
+from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
+from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.model import CallSite, Sources
+from gpuproof.linter.analysis.flow.sources import attribute_sources, item_sources, passed, sources, targets
 from gpuproof.linter.analysis.known_types import (
     DATASET_METHODS,
     MOVERS,
@@ -16,12 +19,20 @@ from gpuproof.linter.analysis.known_types import (
 )
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
-from gpuproof.linter.analysis.types.libraries import is_keras, moved_to, moves_inside, type_of_named
+from gpuproof.linter.analysis.types.libraries import (
+    is_keras,
+    is_module_class,
+    moved_to,
+    moves_inside,
+    type_of_named,
+)
 from gpuproof.linter.analysis.types.loops import find_iterated, is_direct
-from gpuproof.linter.analysis.types.model import UNKNOWN_TYPE, InferredType, TypeKind
-from gpuproof.linter.analysis.usage import moves_name
+from gpuproof.linter.analysis.types.model import UNKNOWN_TYPE, Device, InferredType, TypeKind
+from gpuproof.linter.analysis.types.placement import is_moved
+from gpuproof.linter.analysis.types.transfers import Transfer, moved_items, transfer_of
 
-MAX_DEPTH = 12
+MAX_DEPTH = 16
+MAX_PARAMETER_DEPTH = 9
 MAX_STEPS = 500
 """Expressions that are followed to find the type of one; where they branch, they grow exponentially with the depth."""
 
@@ -54,17 +65,15 @@ def _infer(module: Module, node: ast.expr, depth: int) -> InferredType:
             return _of_name(module, node, depth)
         case ast.Call():
             return _of_call(module, node, depth)
-        case ast.Attribute(value=ast.Name(id="self")):
-            return _of_own_attribute(module, node, depth)
+        case ast.Attribute():
+            return _of_attribute(module, node, depth)
         case ast.Subscript(value=value):
             inner = type_of(module, value, depth + 1)
-            return (
-                replace(inner, kind=TypeKind.TENSOR)
-                if inner.kind in (TypeKind.BATCH, TypeKind.TENSOR)
-                else UNKNOWN_TYPE
-            )
-        case ast.Attribute(value=value, attr="module"):
-            return type_of(module, value, depth + 1)
+            if inner.kind in (TypeKind.BATCH, TypeKind.TENSOR):
+                return replace(inner, kind=TypeKind.TENSOR)
+            return _of_sources(sources(module, node), node, depth)
+        case ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
+            return _of_moved_items(module, node, depth)
         case ast.BinOp(left=left, right=right):
             one, other = type_of(module, left, depth + 1), type_of(module, right, depth + 1)
             return (
@@ -83,11 +92,15 @@ def _infer(module: Module, node: ast.expr, depth: int) -> InferredType:
 def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     bindings = module.reaching(node)
     if not bindings:
-        return UNKNOWN_TYPE
+        return (
+            _of_sources(sources(module, node), node, depth)
+            if node.id in module.names.imports
+            else UNKNOWN_TYPE
+        )
     found = _common_type([_of_binding(module, binding, depth) for binding in bindings])
-    if found.kind is TypeKind.MODULE and found.device == "cpu" and _moved_in_place(module, node):
-        return replace(found, device="gpu")
-    return found
+    if found.kind is TypeKind.BATCH:
+        return replace(found, device=_device_after_stores(module, node, found))
+    return _placed(module, node, found)
 
 
 def _common_type(options: list[InferredType]) -> InferredType:
@@ -121,18 +134,58 @@ def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
 
 
 def _of_returned_item(module: Module, binding: Binding, depth: int) -> InferredType:
-    """The type of one of the values that a function of the project returns together."""
-    if binding.index is None or not isinstance(binding.value, ast.Call):
+    """The type of one of several values: of what a function of the project returns together, or moves one by one."""
+    if binding.index is None or binding.value is None:
         return UNKNOWN_TYPE
-    made = find_definition(module, binding.value.func)
-    if made is None or isinstance(made.node, ast.ClassDef):
+    moved = _of_moved_items(module, binding.value, depth)
+    if moved.kind is not None:
+        return replace(moved, kind=TypeKind.TENSOR)
+    if not isinstance(binding.value, ast.Call):
+        return _of_sources(item_sources(module, binding.value, binding.index), binding.value, depth)
+    made = targets(module, binding.value.func)
+    if len(made) != 1 or isinstance(made[0].node, ast.ClassDef):
         return UNKNOWN_TYPE
     items: list[ast.expr] = []
-    for value in returned_values(made):
+    for value in returned_values(made[0]):
         if not isinstance(value, ast.Tuple) or binding.index >= len(value.elts):
-            return UNKNOWN_TYPE
+            found = item_sources(module, binding.value, binding.index)
+            return _of_sources(found, binding.value, depth)
         items.append(value.elts[binding.index])
-    return _common_type([type_of(made.module, item, depth + 3) for item in items]) if items else UNKNOWN_TYPE
+    return (
+        _common_type([type_of(made[0].module, item, depth + 2) for item in items]) if items else UNKNOWN_TYPE
+    )
+
+
+def _of_moved_items(module: Module, node: ast.expr, depth: int) -> InferredType:
+    """The type of `[t.to(device) for t in batch]`."""
+    found = moved_items(node)
+    if found is None:
+        return UNKNOWN_TYPE
+    batch, move = found
+    items = batch.elts if isinstance(batch, (ast.Tuple, ast.List)) else [batch]
+    known = [type_of(module, item, depth + 1) for item in items]
+    call = call_of(module, move)
+    if call is None or any(item.kind not in (TypeKind.BATCH, TypeKind.TENSOR) for item in known):
+        return UNKNOWN_TYPE
+    return InferredType(TypeKind.BATCH, moved_to(module, call, known[0]))
+
+
+def _device_after_stores(module: Module, node: ast.Name, batch: InferredType) -> Device | None:
+    """The device of a batch of which items are replaced: `batch[key] = batch[key].to(device)`."""
+    device = batch.device
+    bindings = module.reaching(node)
+    for use in module.tree.uses_of(node.id):
+        item = module.parent(use)
+        if not isinstance(item, ast.Subscript) or not isinstance(item.ctx, ast.Store):
+            continue
+        statement = module.parent(item)
+        if not any(binding in bindings for binding in module.reaching(use)):
+            continue
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        call = call_of(module, value) if value is not None else None
+        is_move = call is not None and call.method in MOVERS
+        device = moved_to(module, call, batch) if call is not None and is_move else None
+    return device
 
 
 def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -151,20 +204,18 @@ def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
 
 
 def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
-    """The type of the argument that every call in the file passes for a parameter, by position or keyword."""
+    """The type of the argument that every call in the program passes for a parameter."""
     function = binding.scope
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > 4:
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > MAX_PARAMETER_DEPTH:
         return UNKNOWN_TYPE
-    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-    calls = [call for call in calls_named(module, function.name) if local_function(call) is function]
-    if not calls and binding.name == _served(function, names):
-        return _of_model_fn(module, depth)
-    if not calls or binding.name not in names:
+    sites = known_call_sites(module, function)
+    if not sites:
+        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+        return _of_model_fn(module, depth) if binding.name == _served(function, names) else UNKNOWN_TYPE
+    given = [passed(site, Definition(module, function), binding.name) for site in sites]
+    if None in given:
         return UNKNOWN_TYPE
-    given = [call.expression(binding.name, names.index(binding.name)) for call in calls]
-    if any(argument is None for argument in given):
-        return UNKNOWN_TYPE
-    return _common_type([type_of(module, argument, depth + 3) for argument in given])
+    return _common_type([type_of(item.module, item.node, depth + 2) for item in given if item is not None])
 
 
 def _served(function: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> str | None:
@@ -181,28 +232,42 @@ def _of_model_fn(module: Module, depth: int) -> InferredType:
     )
 
 
-def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:
+def _of_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:
+    """The type of an attribute: of the project's own object, of a batch, or of what DistributedDataParallel wraps."""
+    found = _of_sources(attribute_sources(module, node), node, depth)
+    if found.kind is None and node.attr == "module":
+        return type_of(module, node.value, depth + 1)
+    if found.kind is None and not isinstance(node.value, ast.Name):
+        return UNKNOWN_TYPE
+    if found.kind is None and type_of(module, node.value, depth + 1).kind is TypeKind.BATCH:
+        return replace(type_of(module, node.value, depth + 1), kind=TypeKind.TENSOR)
     owner = module.enclosing(node, ast.ClassDef)
-    if owner is None:
+    if found.kind is TypeKind.MODULE and owner is not None and is_module_class(module, owner):
+        # A submodule moves with the module around it.
+        return InferredType(TypeKind.MODULE)
+    return _placed(module, node, found)
+
+
+def _of_sources(found: Sources, node: ast.expr, depth: int) -> InferredType:
+    """The common type of what makes a value; unknown if something else may, too."""
+    if not found.found or not found.complete or any(source.node is node for source in found.found):
         return UNKNOWN_TYPE
-    stores = [
-        other
-        for other in module.nodes(ast.Attribute)
-        if other.attr == node.attr
-        and isinstance(other.ctx, ast.Store)
-        and module.tree.is_within(other, owner)
+    known = [type_of(source.module, source.node, depth + 2) for source in found.found]
+    # `self.model = None` in the constructor, before the model is made.
+    known = [
+        item
+        for item, source in zip(known, found.found, strict=True)
+        if not (isinstance(source.node, ast.Constant) and source.node.value is None)
     ]
-    statements = [module.parent(store) for store in stores]
-    values = [
-        statement.value
-        for statement in statements
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1
-    ]
-    if not values or len(values) != len(stores):
-        return UNKNOWN_TYPE
-    found = _common_type([type_of(module, value, depth + 2) for value in values])
-    # A submodule moves with the module around it.
-    return InferredType(found.kind) if found.kind is TypeKind.MODULE else found
+    return _common_type(known) if known else UNKNOWN_TYPE
+
+
+def _placed(module: Module, node: ast.expr, found: InferredType) -> InferredType:
+    """The type of a module that a call may move in place, anywhere in the program."""
+    if found.kind is not TypeKind.MODULE or found.device != "cpu":
+        return found
+    answer = is_moved(module, creations(module, node))
+    return found if answer == "no" else replace(found, device="gpu" if answer == "yes" else None)
 
 
 def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
@@ -212,35 +277,53 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
         named = type_of(module, node.args[0], depth + 1) if wraps else type_of_named(call)
         if named.kind is not None:
             return named
-    if isinstance(node.func, ast.Name):
-        return _of_own(module, node, depth)
-    if call.receiver is not None:
-        return _of_method(module, call, type_of(module, call.receiver, depth + 1))
-    return UNKNOWN_TYPE
+    items = _of_moved_items(module, node, depth)
+    if items.kind is not None:
+        return items
+    own = _of_own(module, node, depth)
+    if own.kind is not None or call.receiver is None:
+        return own
+    return _of_method(module, call, type_of(module, call.receiver, depth + 1))
 
 
 def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
-    """A class or function of the project."""
-    made = find_definition(module, node.func)
-    if made is None:
-        return UNKNOWN_TYPE
-    module, owner = made
+    """What a class or function of the project makes."""
+    made = targets(module, node.func)
+    return (
+        _common_type([_of_target(module, node, target, depth) for target in made]) if made else UNKNOWN_TYPE
+    )
+
+
+def _of_target(module: Module, node: ast.Call, made: Definition, depth: int) -> InferredType:
+    home, owner = made
     if isinstance(owner, ast.ClassDef):
-        bases = list(module.bases(owner))
-        if any(
-            base in ("torch.nn.Module", "torch.jit.ScriptModule") or base.startswith("torch.nn.")
-            for base in bases
-        ):
-            return InferredType(TypeKind.MODULE, None if moves_inside(module, owner) else "cpu")
-        if any(is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
+        if is_module_class(home, owner):
+            return InferredType(TypeKind.MODULE, None if moves_inside(home, owner) else "cpu")
+        if any(is_keras(base) and base.endswith((".Model", ".Sequential")) for base in home.bases(owner)):
             return InferredType(TypeKind.KERAS_MODEL)
         return UNKNOWN_TYPE
+    transfer = transfer_of(made)
+    if transfer is not None:
+        return _transferred(module, node, made, transfer, depth)
     returns = returned_values(made)
-    return (
-        _common_type([type_of(module, return_, depth + 3) for return_ in returns])
-        if returns
-        else UNKNOWN_TYPE
-    )
+    return _common_type([type_of(home, value, depth + 2) for value in returns]) if returns else UNKNOWN_TYPE
+
+
+def _transferred(
+    module: Module, node: ast.Call, function: Definition, transfer: Transfer, depth: int
+) -> InferredType:
+    """The type of an argument that a function returns, moved or as it is."""
+    bound = 1 if isinstance(node.func, ast.Attribute) and _is_method(function) else 0
+    given = passed(CallSite(module, node, bound), function, transfer.parameter)
+    if given is None:
+        return UNKNOWN_TYPE
+    found = type_of(given.module, given.node, depth + 1)
+    move = call_of(function.module, transfer.move) if transfer.move is not None else None
+    return replace(found, device=moved_to(function.module, move, found)) if move is not None else found
+
+
+def _is_method(function: Definition) -> bool:
+    return isinstance(function.module.parent(function.node), ast.ClassDef)
 
 
 def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredType:
@@ -269,9 +352,3 @@ def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredTy
             return InferredType(TypeKind.SDK_MODEL)
         case _:
             return UNKNOWN_TYPE
-
-
-def _moved_in_place(module: Module, name: ast.Name) -> bool:
-    """Whether `model.to(device)` or `model.cuda()` is called on the variable anywhere: modules move in place."""
-    moves = [call for call in calls_named(module, "to", "cuda") if isinstance(call.receiver, ast.Name)]
-    return moves_name(module, name, moves)

@@ -63,6 +63,16 @@ def _of_sdk(last: str) -> InferredType:
     return UNKNOWN_TYPE
 
 
+def is_module_class(module: Module, owner: ast.ClassDef) -> bool:
+    """Whether a class is a `torch.nn.Module`."""
+    return any(
+        base in ("torch.nn.Module", "torch.jit.ScriptModule")
+        or base.startswith("torch.nn.")
+        or base.endswith("LightningModule")
+        for base in module.bases(owner)
+    )
+
+
 def moves_inside(module: Module, owner: ast.ClassDef) -> bool:
     """Whether a model may move itself or its input in its methods, so that it may not be on the CPU."""
     calls = calls_within(calls_named(module, "to", "cuda", "device"), owner)

@@ -65,7 +65,7 @@ Good:
     from torchvision.datasets import ImageFolder
 
     model = torch.nn.Linear(4, 2).cuda()
-    loader = DataLoader(ImageFolder("train"), batch_size=64, num_workers=4, pin_memory=True)
+    loader = DataLoader(ImageFolder("train"), batch_size=64, shuffle=True, num_workers=4, pin_memory=True)
     for x, y in loader:
         model(x.cuda()).sum().backward()
 

@@ -1,0 +1,128 @@
+"""Modules that are moved in place: `model.to(device)` anywhere in the program moves the object, whatever its name there."""
+
+from __future__ import annotations
+
+import ast
+from typing import Literal
+
+from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.sources import class_of
+from gpuproof.linter.analysis.known_types import MOVERS
+from gpuproof.linter.analysis.local_imports import program_modules
+from gpuproof.linter.analysis.module import Module
+
+Answer = Literal["yes", "no", "maybe"]
+
+_DTYPES = ("float", "double", "half", "bfloat", "int", "long", "channels_last", "contiguous", "bool")
+_OF_MODULES = frozenset(
+    [
+        "parameters",
+        "train",
+        "eval",
+        "state_dict",
+        "load_state_dict",
+        "forward",
+        "named_parameters",
+        "zero_grad",
+        "apply",
+    ]
+)
+
+
+def is_moved(module: Module, made: list[Call]) -> Answer:
+    """Whether a call of the program moves one of these modules in place; `maybe` if the object of such a call is unknown."""
+    moves = module.derived(_Moves)
+    if any(call.node in moves.moved for call in made):
+        return "yes"
+    return "maybe" if moves.unknown or any(call.node in moves.passed for call in made) else "no"
+
+
+class _Moves:
+    """The objects that the program of a module moves in place.
+
+    Attributes:
+        moved: the calls that created them.
+        passed: the calls that created what is part of another module, which may be moved.
+        unknown: whether an object is moved of which nothing is known.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.moved: set[ast.Call] = set()
+        self.passed: set[ast.Call] = set()
+        self.unknown = False
+        for other in program_modules(module):
+            if not other.mentions(".to(", ".cuda("):
+                continue
+            for call in calls_named(other, *MOVERS):
+                if call.receiver is not None and not _stays(call):
+                    self._add(other, call.receiver)
+        for other in program_modules(module):
+            if other.mentions("Module"):
+                self._add_parts(other)
+
+    def _add(self, module: Module, receiver: ast.expr) -> None:
+        made = creations(module, receiver)
+        if made:
+            self.moved.update(call.node for call in made)
+        elif not _is_data(module, receiver):
+            self.unknown = True
+
+    def _add_parts(self, module: Module) -> None:
+        """Modules that a class of modules makes or gets: they move with it."""
+        for owner in module.nodes(ast.ClassDef):
+            if not any(base.endswith(("nn.Module", "LightningModule")) for base in module.bases(owner)):
+                continue
+            for store in module.nodes(ast.Assign):
+                target = store.targets[0]
+                if isinstance(target, ast.Attribute) and module.enclosing(store, ast.ClassDef) is owner:
+                    self.passed.update(call.node for call in creations(module, store.value))
+
+
+def _is_data(module: Module, receiver: ast.expr) -> bool:
+    """Whether what is moved is no module: an item, the variable of a loop, or what no code uses as a module."""
+    match receiver:
+        case ast.Name():
+            return not _is_used_as_module(module, receiver)
+        case ast.Subscript() | ast.BinOp() | ast.List() | ast.Tuple():
+            return True
+        case ast.Attribute(attr=name):
+            uses = [node for node in module.nodes(ast.Attribute) if node.attr == name]
+            return class_of(module, receiver.value) is not None and not any(
+                _is_module_use(module, node) for node in uses
+            )
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name not in ("module", "get_model", "build_model", "create_model")
+        case ast.Call(func=ast.Name()):
+            # What an unknown function makes is none of the objects whose creation is known.
+            return True
+        case _:
+            return False
+
+
+def _is_used_as_module(module: Module, name: ast.Name) -> bool:
+    bindings = module.reaching(name)
+    return any(
+        _is_module_use(module, use)
+        for use in module.tree.uses_of(name.id)
+        if not bindings or any(binding in bindings for binding in module.reaching(use))
+    )
+
+
+def _is_module_use(module: Module, node: ast.AST) -> bool:
+    """Whether an object is called, or a method of modules is called on it."""
+    parent = module.parent(node)
+    if isinstance(parent, ast.Call):
+        return parent.func is node
+    return isinstance(parent, ast.Attribute) and parent.attr in _OF_MODULES
+
+
+def _stays(call: Call) -> bool:
+    """Whether `x.to(...)` changes the type of numbers only, or moves to the CPU."""
+    if call.argument("device", 0).text == "cpu":
+        return True
+    given = [*call.node.args, *call.keywords.values()]
+    names = [call.module.qualified(argument) or "" for argument in given]
+    return bool(given) and all(
+        name.startswith("torch.") and name.rpartition(".")[2].startswith(_DTYPES) for name in names
+    )
