@@ -7,6 +7,8 @@ import re
 
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.sources import sources
+from gpuproof.linter.analysis.local_imports import program_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.usage import find_uses, uses
@@ -82,17 +84,42 @@ def moves_to_gpu(call: Call) -> bool:
     if call.method != "to":
         return False
     target = call.expression("device", 0)
-    made = call.module.origin(target)
-    if target is None or made is None:
-        return False
-    value = evaluate(call.module, target)
-    if value.texts:
-        return any(text.startswith("cuda") for text in value.texts)
-    if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
-        return False
-    return any(
-        isinstance(node, ast.Constant) and "cuda" in str(node.value) for node in ast.walk(made)
-    ) or uses(call.module, _CUDA, "name", "call", within=made)
+    return target is not None and is_gpu(call.module, target)
+
+
+def is_gpu(module: Module, device: ast.expr, depth: int = 0) -> bool:
+    """Whether a device certainly is a GPU if there is one: through names, attributes and parameters of the program."""
+    texts = evaluate(module, device).texts
+    if texts:
+        return any(text.startswith("cuda") for text in texts)
+    for home, made in sources(module, device).found:
+        name = home.qualified(made) or ""
+        if name.startswith("torch.") and not isinstance(made, ast.Call):
+            continue
+        if isinstance(made, ast.Constant):
+            if str(made.value).startswith("cuda"):
+                return True
+            continue
+        if any(isinstance(node, ast.Constant) and "cuda" in str(node.value) for node in ast.walk(made)):
+            return True
+        if uses(home, _CUDA, "name", "call", within=made):
+            return True
+        chosen = made.args[0] if isinstance(made, ast.Call) and made.args and depth < _MAX_DEVICES else None
+        if chosen is not None and callee_name(made) == "device" and is_gpu(home, chosen, depth + 1):  # pyright: ignore[reportArgumentType]
+            return True
+    return False
+
+
+def program_may_use_cuda(module: Module) -> bool:
+    """Whether a text of the programs that run a module contains `cuda`: to skip files quickly, never to decide."""
+    return module.loader.cached(
+        "cuda in the program",
+        module.unit,
+        lambda: any("cuda" in unit.source for unit in program_units(module)),
+    )
+
+
+_MAX_DEVICES = 3
 
 
 def moved_names(module: Module, around: ast.AST) -> set[str]:

@@ -26,6 +26,7 @@ from gpuproof.linter.analysis.types.libraries import (
     moves_inside,
     type_of_named,
 )
+from gpuproof.linter.analysis.types.loaders import batch_device
 from gpuproof.linter.analysis.types.loops import find_iterated, is_direct
 from gpuproof.linter.analysis.types.model import UNKNOWN_TYPE, Device, InferredType, TypeKind
 from gpuproof.linter.analysis.types.placement import is_moved
@@ -198,7 +199,7 @@ def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
             return UNKNOWN_TYPE
         return InferredType(
             TypeKind.BATCH if whole or (iterated.counted and is_direct(module, binding)) else TypeKind.TENSOR,
-            "cpu",
+            batch_device(module, iterated.value),
         )
     return UNKNOWN_TYPE
 

@@ -152,31 +152,27 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.sources import sources
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
+from gpuproof.linter.knowledge.losses import loss_calls, output_device
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_collated,
     is_inside_with,
     is_test,
     moves_to_gpu,
+    program_may_use_cuda,
     runs_without_gpu,
 )
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
-rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("cuda",))
+rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("torch",))
 
 _MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
-_LOSS_FUNCTION = re.compile(
-    r"^torch\.nn\.functional\.(\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)$"
-)
-_LOSS_CLASS = re.compile(r"^torch\.nn\.\w*Loss$")
-_SHAPES = frozenset(
-    {"squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "sigmoid", "softmax", "log_softmax"}
-)
-_MAX_DEPTH = 8
 _MOVES = re.compile(r"(^|\.)(to|cuda|pin_memory|DataLoader|pipeline|send_to_device)$")
 _DEVICE = re.compile(r"^(device|device_map)$")
 _WRAPPER = re.compile(r"DataParallel$")
@@ -195,50 +191,78 @@ def check(module: Module, project: Project) -> Hits:
     ):
         return
     yield from _wrapped_on_the_cpu(module)
-    defaults = [call for call in all_calls(module) if _MOVES_INPUT.search(call.name or call.method)]
-    if not all(map(_is_of_cpu, defaults)):
+    if not program_may_use_cuda(module) or not _chooses_gpu(module):
         return
-    moves = [candidate for candidate in calls_named(module, "to", "cuda") if moves_to_gpu(candidate)]
     for call in all_calls(module):
-        if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
-            continue
-        model, batch = type_of(module, call.node.func), _input_type(module, call)
-        if (
-            model.kind is not TypeKind.MODULE
-            or batch.kind is not TypeKind.TENSOR
-            or _has_no_weights(module, call)
-        ):
-            continue
-        if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
-            continue
-        made = module.origin(call.node.func) or call.node
-        stays = batch.device == "cpu" and _in_place(module, call.node.args[0])
-        if stays or any(is_inside_with(module, item, ("device",)) for item in (call.node, made)):
-            continue
-        if (
-            _is_wrapped(module, call.node.func)
-            or is_collated(module, call.node)
-            or _moves_inside(module, call.node)
-        ):
-            continue
-        yield _hit(module, call, model)
-    for call in _losses(module) if moves else ():
+        if (found := _mismatch(module, call)) is not None:
+            yield found
+    for call in loss_calls(module):
         output, labels = call.node.args[0], call.node.args[1]
-        devices = (_output_device(module, output), type_of(module, labels))
+        devices = (output_device(module, output), type_of(module, labels))
         if devices[1].kind is not TypeKind.TENSOR or (devices[0], devices[1].device) != ("gpu", "cpu"):
             continue
-        if (
-            _in_place(module, labels)
-            or is_inside_with(module, call.node, ("device",))
-            or is_collated(module, call.node)
-            or _moves_inside(module, call.node)
-        ):
+        if _in_place(module, labels) or _is_placed_around(module, call.node):
             continue
         yield rule.hit(
             module.span(labels),
             f"`{module.text(output)}` is on the GPU but `{module.text(labels)}` is not: RuntimeError on a GPU instance.",
             remedy=f"Pass {module.text(labels)}.to(device).",
         )
+
+
+def _mismatch(module: Module, call: Call) -> Hit | None:
+    """The finding about a call of a model whose input is not where the model is."""
+    function = call.node.func
+    if not isinstance(function, (ast.Name, ast.Attribute)) or call.name is not None:
+        return None
+    given = _input(call)
+    if given is None:
+        return None
+    batch = _input_type(module, call, given)
+    if batch.kind not in (TypeKind.TENSOR, TypeKind.BATCH) or batch.device is None:
+        return None
+    model = type_of(module, function)
+    if model.kind is not TypeKind.MODULE or (model.device, batch.device) not in (
+        ("gpu", "cpu"),
+        ("cpu", "gpu"),
+    ):
+        return None
+    if _has_no_weights(module, call):
+        return None
+    made = module.origin(function) or call.node
+    if batch.device == "cpu" and _in_place(module, given):
+        return None
+    if is_inside_with(module, made, ("device",)) or _is_wrapped(module, function):
+        return None
+    return None if _is_placed_around(module, call.node) else _hit(module, call, given, model)
+
+
+def _input(call: Call) -> ast.expr | None:
+    """The first input of a model: `model(x)`, `model(**batch)`."""
+    if call.node.args:
+        return call.node.args[0] if not isinstance(call.node.args[0], ast.Starred) else None
+    return next((keyword.value for keyword in call.node.keywords if keyword.arg is None), None)
+
+
+def _chooses_gpu(module: Module) -> bool:
+    """Whether the program moves anything to a GPU, and leaves it to no default device."""
+    modules = program_modules(module)
+    defaults = [
+        call
+        for other in modules
+        for call in all_calls(other)
+        if _MOVES_INPUT.search(call.name or call.method)
+    ]
+    if not all(map(_is_of_cpu, defaults)):
+        return False
+    return any(moves_to_gpu(move) for other in modules for move in calls_named(other, "to", "cuda"))
+
+
+def _is_placed_around(module: Module, node: ast.Call) -> bool:
+    """Whether a `with` around a call sets the device, or the loader's or the model's own code moves what they get."""
+    return (
+        is_inside_with(module, node, ("device",)) or is_collated(module, node) or _moves_inside(module, node)
+    )
 
 
 def _is_of_cpu(default: Call) -> bool:
@@ -258,9 +282,8 @@ def _is_of_cpu(default: Call) -> bool:
     return text.is_known and str(text.text).startswith(("cpu", "torch.FloatTensor", "torch.DoubleTensor"))
 
 
-def _input_type(module: Module, call: Call) -> InferredType:
+def _input_type(module: Module, call: Call, given: ast.expr) -> InferredType:
     """The type of a model's input: whatever is moved to a device is a tensor, and so is what a handler's `input_fn` returns."""
-    given = call.node.args[0]
     found = type_of(module, given)
     if found.kind is not None:
         return found
@@ -278,51 +301,6 @@ def _input_type(module: Module, call: Call) -> InferredType:
     if uses(module, _MOVES, "call", within=reads) or uses(module, _DEVICE, "keyword", within=reads):
         return found
     return InferredType(TypeKind.TENSOR, "cpu")
-
-
-def _losses(module: Module) -> list[Call]:
-    """The calls of losses of PyTorch with an output and its labels."""
-    found: list[Call] = []
-    for call in all_calls(module):
-        if len(call.node.args) < 2:
-            continue
-        if call.name is not None:
-            if _LOSS_FUNCTION.match(call.name):
-                found.append(call)
-            continue
-        made = (
-            creations(module, call.node.func)
-            if isinstance(call.node.func, (ast.Name, ast.Attribute, ast.Call))
-            else []
-        )
-        if made and all(_LOSS_CLASS.match(created.name or "") for created in made):
-            found.append(call)
-    return found
-
-
-def _output_device(module: Module, node: ast.expr, depth: int = 0) -> str | None:
-    """The device of what a model returns, through names and methods of the tensor; None if it is unknown."""
-    if depth > _MAX_DEPTH:
-        return None
-    if isinstance(node, ast.Name):
-        bindings = module.reaching(node)
-        devices = {
-            _output_device(module, binding.value, depth + 1)
-            if binding.kind == "assign" and binding.value
-            else None
-            for binding in bindings
-        }
-        return devices.pop() if len(devices) == 1 else None
-    if not isinstance(node, ast.Call):
-        return None
-    if isinstance(node.func, ast.Name):
-        model = type_of(module, node.func)
-        is_moved = model.kind is TypeKind.MODULE and model.device == "gpu"
-        # With both on the GPU; the other cases are reported at this call.
-        return "gpu" if is_moved and node.args and type_of(module, node.args[0]).device == "gpu" else None
-    if isinstance(node.func, ast.Attribute) and node.func.attr in _SHAPES:
-        return _output_device(module, node.func.value, depth + 1)
-    return None
 
 
 def _wrapped_on_the_cpu(module: Module) -> Hits:
@@ -343,13 +321,13 @@ def _wrapped_on_the_cpu(module: Module) -> Hits:
         )
 
 
-def _hit(module: Module, call: Call, model: InferredType) -> Hit:
-    name, batch = module.text(call.node.func), module.text(call.node.args[0])
+def _hit(module: Module, call: Call, given: ast.expr, model: InferredType) -> Hit:
+    name, batch = module.text(call.node.func), module.text(given)
     on, off = (name, batch) if model.device == "gpu" else (batch, name)
     return rule.hit(
         call.span,
         f"`{on}` is moved to the GPU but `{off}` is not: RuntimeError on a GPU instance.",
-        remedy=f"Write {name}({batch}.to(device))."
+        remedy=f"Pass {batch}.to(device) to {name}."
         if off == batch
         else f"Call {name}.to(device) once, before the loop.",
     )
@@ -371,16 +349,18 @@ def _moves_inside(module: Module, node: ast.Call) -> bool:
 
 def _is_wrapped(module: Module, node: ast.expr) -> bool:
     """Whether the model is in `DataParallel`, which moves its input."""
-    if not isinstance(node, ast.Name):
-        return False
-    values = [binding.value for binding in module.reaching(node) if binding.value is not None]
-    return uses(module, _WRAPPER, "call", within=values)
+    made = sources(module, node).found
+    values = [source.node for source in made if source.module.unit is module.unit]
+    if isinstance(node, ast.Name):
+        values += [binding.value for binding in module.reaching(node) if binding.value is not None]
+    return uses(module, _WRAPPER, "call", within=values) or any(
+        uses(source.module, _WRAPPER, "call", within=source.node) for source in made
+    )
 
 
 def _has_no_weights(module: Module, call: Call) -> bool:
-    origin = module.origin(call.node.func)
-    name = module.qualified(origin.func) if isinstance(origin, ast.Call) else None
-    return name is not None and _WEIGHTLESS.match(name) is not None
+    made = creations(module, call.node.func)
+    return bool(made) and all(_WEIGHTLESS.match(each.name or "") for each in made)
 
 
 def _in_place(module: Module, node: ast.expr) -> bool:
