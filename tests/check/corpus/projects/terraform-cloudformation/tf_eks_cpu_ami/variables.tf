@@ -1,0 +1,8 @@
+variable "cluster" {
+  type    = string
+  default = "research"
+}
+
+variable "subnets" {
+  type = list(string)
+}

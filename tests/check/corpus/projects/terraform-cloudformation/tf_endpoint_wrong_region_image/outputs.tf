@@ -1,0 +1,3 @@
+output "endpoint" {
+  value = aws_sagemaker_endpoint.caption.name
+}
