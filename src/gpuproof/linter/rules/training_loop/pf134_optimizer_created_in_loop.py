@@ -1,0 +1,188 @@
+"""The optimizer is created anew in the training loop: its state is lost each time.
+
+Adam's moments, momentum and the position of a schedule are zero again at each epoch (or each batch). Adam then takes its first,
+largest steps over and over, and momentum never builds up; the model trains, and worse than it should.
+
+Bad:
+
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 1).to(device)
+    for epoch in range(10):
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # <-
+        for x, y in torch.utils.data.DataLoader([]):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+
+Bad: in a function for one epoch
+
+    import torch
+
+    def train_epoch(model, loader, device):
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # <-
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+
+    def main(model, loader, device):
+        for epoch in range(10):
+            train_epoch(model, loader, device)
+
+Good:
+
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for epoch in range(10):
+        for x, y in torch.utils.data.DataLoader([]):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+
+Quiet: a new model for each fold, and a stage with its own learning rate
+
+    import torch
+
+    def main(data, base):
+        for fold in range(5):
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.Adam(model.parameters())
+            for epoch in range(10):
+                model(data[fold]).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        for rate in (1e-3, 1e-4):
+            optimizer = torch.optim.SGD(base.parameters(), lr=rate)
+            for epoch in range(10):
+                base(data).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+"""
+
+import ast
+import re
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.blocks import always_runs_in
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, local_function
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import LoopNode
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.training_steps import is_batch_loop
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("PF134", "optimizer-created-in-loop", Severity.WARNING, needs=("optim",))
+
+_OPTIMIZER = re.compile(r"^torch\.optim\.(\w+\.)?[A-Z]\w+$")
+_EPOCH = re.compile(r"^(_?epoch\w*|ep)$", re.IGNORECASE)
+_ONE_EPOCH = re.compile(r"epoch", re.IGNORECASE)
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or is_test(module):
+        return
+    for call in all_calls(module):
+        if call.name is None or not _OPTIMIZER.match(call.name) or "lr_scheduler" in call.name:
+            continue
+        model = _model(call)
+        if model is None:
+            continue
+        loop = _loop_of(module, call, model)
+        if loop is None:
+            continue
+        yield rule.hit(
+            call.span,
+            f"`{call.method}` is created anew {loop}: its state, such as momentum, is lost each time.",
+            remedy="Create the optimizer once, before the loop.",
+        )
+
+
+def _model(call: Call) -> ast.Name | None:
+    """The model of `Adam(model.parameters(), ...)`."""
+    match call.expression("params", 0):
+        case ast.Call(func=ast.Attribute(value=ast.Name() as model, attr="parameters")):
+            return model
+        case _:
+            return None
+
+
+def _loop_of(module: Module, call: Call, model: ast.Name) -> str | None:
+    """In which loop an optimizer is created for a model that exists before, as a phrase; None if it is in none."""
+    loops = module.loops_around(call.node)
+    if loops:
+        loop = loops[0]
+        if not _trains(module, loop) or not _is_epoch_or_batch(module, loop):
+            return None
+        if _depends_on(module, call.node, loop) or _is_bound_in(module, model, loop):
+            return None
+        if not always_runs_in(module, call.node, loop.body):
+            return None
+        return "for each batch" if is_batch_loop(module, loop) else "in each epoch"
+    function = module.function_of(call.node)
+    if function is None or not _ONE_EPOCH.search(function.name) or not _trains(module, function):
+        return None
+    if any(
+        _is_epoch_loop(inner) for inner in module.nodes(ast.For) if module.function_of(inner) is function
+    ) or not _is_parameter(module, model, function):
+        return None
+    if not always_runs_in(module, call.node, function.body):
+        return None
+    for other in calls_named(module, function.name):
+        around = module.loops_around(other.node)
+        if local_function(other) is function and around and _is_epoch_loop(around[0]):
+            name = next((each for each in other.node.args if isinstance(each, ast.Name)), None)
+            if name is not None and not any(
+                _is_bound_in(module, each, around[0])
+                for each in other.node.args
+                if isinstance(each, ast.Name)
+            ):
+                return "in each epoch"
+    return None
+
+
+def _is_parameter(module: Module, model: ast.Name, function: ast.AST) -> bool:
+    return all(
+        binding.kind == "parameter" and binding.scope is function for binding in module.reaching(model)
+    )
+
+
+def _is_epoch_loop(loop: ast.AST) -> bool:
+    target = getattr(loop, "target", None)
+    return isinstance(target, ast.Name) and _EPOCH.match(target.id) is not None
+
+
+def _is_epoch_or_batch(module: Module, loop: LoopNode) -> bool:
+    return _is_epoch_loop(loop) or is_batch_loop(module, loop)
+
+
+def _trains(module: Module, around: ast.AST) -> bool:
+    """Whether code computes gradients, itself or in a function of the file that it calls."""
+    if calls_within(calls_named(module, "backward"), around):
+        return True
+    called = [local_function(call) for call in calls_within(all_calls(module), around)]
+    return any(
+        function is not None and calls_within(calls_named(module, "backward"), function)
+        for function in called
+    )
+
+
+def _depends_on(module: Module, node: ast.Call, loop: LoopNode) -> bool:
+    """Whether the arguments of a call use a value that the loop sets."""
+    return any(
+        isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and _is_bound_in(module, name, loop)
+        for name in ast.walk(node)
+    )
+
+
+def _is_bound_in(module: Module, name: ast.Name, loop: LoopNode) -> bool:
+    return any(module.tree.is_within(binding.node, loop) for binding in module.reaching(name)) or any(
+        isinstance(node.ctx, ast.Store) and node.id == name.id and module.tree.is_within(node, loop)
+        for node in module.nodes(ast.Name)
+    )
