@@ -118,7 +118,7 @@ def check(module: Module, _: Project) -> Hits:
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, (ast.Name, ast.Attribute)):
             continue
-        model = _kept_model(module, statement.value)
+        model = _kept_model(statement.value)
         loops = module.loops_around(statement)
         if model is None or not loops or not _BEST.search(module.text(target)):
             continue
@@ -142,7 +142,7 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _kept_model(module: Module, value: ast.expr) -> ast.expr | None:
+def _kept_model(value: ast.expr) -> ast.expr | None:
     """The model of `model.state_dict()`, or of `model` itself."""
     match value:
         case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[], keywords=[]):
