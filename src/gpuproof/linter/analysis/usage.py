@@ -137,6 +137,16 @@ def reached(module: Module, *nodes: ast.AST) -> list[ast.AST]:
 _MAX_REACHED = 40
 
 
+def is_same_variable(module: Module, first: ast.expr, second: ast.expr) -> bool:
+    """Whether two names certainly have the same value: the same bindings reach both, or the same import."""
+    if not isinstance(first, ast.Name) or not isinstance(second, ast.Name) or first.id != second.id:
+        return False
+    bindings = module.reaching(first)
+    if bindings:
+        return bindings == module.reaching(second)
+    return first.id in module.names.imports and not module.reaching(second)
+
+
 def moves_name(module: Module, name: ast.Name, calls: Iterable[Call]) -> bool:
     """Whether a method of one of these calls is called on the variable that a name stands for.
 

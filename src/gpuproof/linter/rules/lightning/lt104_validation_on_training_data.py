@@ -91,6 +91,7 @@ from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.flow.call_targets import Definition
 from gpuproof.linter.analysis.flow.creations import returned_values
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import is_same_variable
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import Owner, attribute_values, hooks, owners, runs
 from gpuproof.linter.project import Project
@@ -179,10 +180,8 @@ def _reads_same(module: Module, owner: Owner, training: Call, other: Call) -> bo
 
 def _is_same(module: Module, first: ast.expr, second: ast.expr) -> bool:
     """Whether two expressions are the same object, or loaders of the same dataset."""
-    if isinstance(first, ast.Name) and isinstance(second, ast.Name):
-        bindings = module.reaching(first)
-        if first.id == second.id and bindings and bindings == module.reaching(second):
-            return True
+    if is_same_variable(module, first, second):
+        return True
     one, other = origin_call(module, first), origin_call(module, second)
     if one is None or other is None or one is other:
         return one is not None and one is other
