@@ -6,6 +6,8 @@ import ast
 import re
 
 from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.flow.call_sites import call_sites
+from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -59,11 +61,21 @@ def process_group_inits(module: Module) -> list[Call]:
 
 def uses_distribution_library(script: Module) -> bool:
     """Whether the script uses a library that handles ranks itself, and not only its seeds or loggers; true if in doubt."""
-    return any(
-        _LIBRARIES.search(use.text) and not UTILITIES.search(use.text)
-        for module in local_modules(script)
-        for use in find_uses(module, "name", "call")
+    return script.loader.cached(
+        "uses distribution library",
+        script.unit,
+        lambda: any(
+            _LIBRARIES.search(use.text) and not UTILITIES.search(use.text) and not _is_own(module, use.node)
+            for module in local_modules(script)
+            for use in find_uses(module, "name", "call")
+        ),
     )
+
+
+def _is_own(module: Module, node: ast.AST) -> bool:
+    """Whether a name is of a class or function of the project, such as a `Trainer` of its own."""
+    written = node.func if isinstance(node, ast.Call) else node
+    return isinstance(written, ast.expr) and find_definition(module, written) is not None
 
 
 def runs_several_processes_per_host(script: Module) -> bool:
@@ -99,7 +111,7 @@ def has_one_gpu_per_host(module: Module, project: Project) -> bool:
 def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     """Whether a statement certainly runs on every rank: no condition on any path to it depends on the rank.
 
-    Paths go through functions of the same file, from their calls or from typical entry points; false if in doubt.
+    Paths go through functions of the project, from their calls or from typical entry points; false if in doubt.
     """
     if depth > 4 or _is_guarded(module, node):
         return False
@@ -113,7 +125,12 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     ]
     if calls:
         return all(runs_on_every_rank(module, call.node, depth + 1) for call in calls)
-    return function.name in _ENTRY_POINTS or _is_spawned(module, function)
+    if _is_spawned(module, function):
+        return True
+    sites = [site for site in call_sites(module, function) or () if site.module is not module]
+    if sites:
+        return all(runs_on_every_rank(site.module, site.call, depth + 1) for site in sites)
+    return function.name in _ENTRY_POINTS
 
 
 def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:

@@ -54,6 +54,34 @@ Good:
     for (x,) in loader:
         model(x.cuda()).sum().backward()
 
+Bad: in another file than the loop, and only the validation data has a sampler
+
+    # file: data.py
+    from torch.utils.data import DataLoader, DistributedSampler
+    from torchvision.datasets import CIFAR10
+
+    def build_loaders():
+        train, val = CIFAR10("data", train=True), CIFAR10("data", train=False)
+        val_loader = DataLoader(val, batch_size=8, sampler=DistributedSampler(val, shuffle=False))
+        return DataLoader(train, batch_size=8), val_loader  # <-
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+    from data import build_loaders
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Trainer:
+        def __init__(self):
+            self.model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+            self.train_loader, self.val_loader = build_loaders()
+
+        def fit(self):
+            for x, y in self.train_loader:
+                self.model(x.cuda()).sum().backward()
+
+    dist.init_process_group("nccl")
+    Trainer().fit()
+
 Quiet: a loader of another dataset shuffles
 
     import torch
@@ -103,79 +131,160 @@ Quiet: Accelerate splits the loader
     model, loader = Accelerator().prepare(torch.nn.Linear(8, 1), DataLoader([], shuffle=True))
     for x in loader:
         model(x).sum().backward()
+Quiet: one of two loaders
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    def loader(data, distributed):
+        if distributed:
+            return DataLoader(data, sampler=DistributedSampler(data))
+        return DataLoader(data, shuffle=True)
+
+    dist.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for (x,) in loader(TensorDataset(torch.ones(9, 8)), dist.is_initialized()):
+        model(x.cuda()).sum().backward()
 """
 
 import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
+from gpuproof.linter.analysis.branches import are_exclusive
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.flow.call_targets import methods
+from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.knowledge.distribution.entries import group_scripts, iterated, training_loops
 from gpuproof.linter.knowledge.distribution.launchers import shards_input
-from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
+from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("init_process_group",))
+rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("DataLoader",))
 
 _SPLITS = re.compile(
-    r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler|split_dataset_by_node|IterableDataset|StatefulDataLoader|shard\w*|partition\w*"
+    r"(^|\.)(split_dataset_by_node|split_by_(node|worker)|IterableDataset|StatefulDataLoader|shard\w*|partition\w*"
     r"|DTensor|parallelize_module|PipelineStage|Pipe)$|^(webdataset|wds|torch\.distributed\.(rpc|pipelining|tensor))\."
 )
-"""Samplers, datasets and functions that give each rank its own data."""
+"""Datasets and functions that give each rank its own data."""
+_SAMPLES = re.compile(r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler)$")
 _KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
-
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
-
-
 _OF_EVERYTHING = ("torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler")
+_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    starts = process_group_inits(module)
-    if not starts or not calls_named(module, "backward"):
-        return
-    if (unused := _unused_sampler(module)) is not None:
-        yield rule.hit(
-            unused.span,
-            "Every rank reads the whole dataset: a DistributedSampler is created for it, but this DataLoader does not get it.",
-            remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
-        )
-        return
-    of_others = _samplers_of_others(module)
-    if _splits_data(module, of_others) or script_uses(module, _KEYWORDS, "keyword"):
-        return
-    if uses_distribution_library(module) or _seeds_by_rank(module):
-        return
-    if any(shards_input(job) for job in project.jobs_running(module)):
-        return
-    for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
-        shuffle = call.argument("shuffle", 2)
-        is_shuffled = shuffle.is_known and shuffle.flag is True and _has_no(call, "sampler", 3)
-        if not _has_no(call, "batch_sampler", 4) or not (is_shuffled or _samples_everything(call)):
+    loaders = calls_to(module, *_LOADERS)
+    scripts = group_scripts(module) if loaders else []
+    for script in scripts:
+        if uses_distribution_library(script) or any(map(shards_input, project.jobs_running(script))):
             continue
-        data = call.expression("dataset", 0)
-        origin = module.origin(data)
-        names = [
-            node.id if isinstance(node, ast.Name) else node.attr
-            for made in (data, origin)
-            if made is not None
-            for node in ast.walk(made)
-            if isinstance(node, (ast.Name, ast.Attribute))
-        ]
-        if any(_RANKED.search(name) for name in names):
+        if (unused := _unused_sampler(module)) is not None:
+            yield rule.hit(
+                unused.span,
+                "Every rank reads the whole dataset: a DistributedSampler is created for it, but this DataLoader does not get it.",
+                remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
+            )
+            return
+        if any(map(_seeds_by_rank, local_modules(script))) or _splits_data(script):
             continue
-        yield rule.hit(
-            call.span,
-            "Every rank reads the whole dataset: the script creates a process group, but this DataLoader has no "
-            "DistributedSampler.",
-            remedy="Use sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
-            "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
-        )
-        return
+        trained = _trained_loaders(script)
+        samples = script_uses(script, _SAMPLES, "call", "name") or script_uses(script, _KEYWORDS, "keyword")
+        for call in loaders:
+            if not _reads_everything(call, is_trained=call.node in trained):
+                continue
+            if (samples and call.node not in trained) or _is_of_rank(module, call):
+                continue
+            yield rule.hit(
+                call.span,
+                "Every rank reads the whole dataset: the script creates a process group, but this DataLoader has no "
+                "DistributedSampler.",
+                remedy="Use sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
+                "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
+            )
+            return
+
+
+def _reads_everything(call: Call, *, is_trained: bool) -> bool:
+    """Whether a loader certainly reads its whole dataset: it shuffles it, or the training reads a dataset that cannot split."""
+    if not _has_no(call, "batch_sampler", 4):
+        return False
+    if _samples_everything(call):
+        return True
+    if not _has_no(call, "sampler", 3):
+        return False
+    shuffle = call.argument("shuffle", 2)
+    if shuffle.is_known and shuffle.flag is True:
+        return not is_trained or _is_always(call)
+    in_order = shuffle.is_absent or (shuffle.is_known and shuffle.flag is False)
+    return in_order and is_trained and _is_always(call) and _is_map_style(call)
+
+
+def _is_always(call: Call) -> bool:
+    """Whether no branch decides about a loader, such as one with a sampler in the other."""
+    module = call.module
+    if module.enclosing(call.node, ast.If, ast.IfExp) is not None:
+        return False
+    function = module.function_of(call.node)
+    others = [
+        other.node
+        for other in calls_named(module, "DistributedSampler", "DataLoader")
+        if other.node is not call.node and module.function_of(other.node) is function
+    ]
+    return not any(are_exclusive(module, other, call.node) for other in others)
+
+
+def _is_map_style(call: Call) -> bool:
+    """Whether the dataset of a loader certainly is read by index, and so by every rank as a whole."""
+    module, data = call.module, call.expression("dataset", 0)
+    made = creations(module, data)
+    if not made:
+        return False
+    for dataset in made:
+        name = dataset.name or ""
+        if name.startswith("torchvision.datasets.") or name in (
+            "torch.utils.data.TensorDataset",
+            "torch.utils.data.Subset",
+        ):
+            continue
+        owners = created_classes(module, data)
+        if not owners or not all(
+            isinstance(owner.node, ast.ClassDef)
+            and {"__getitem__", "__len__"} <= {method.name for method in methods(owner.node)}
+            for owner in owners
+        ):
+            return False
+    return True
+
+
+def _trained_loaders(script: Module) -> set[ast.Call]:
+    """The calls that create the loaders that the training loops of a script certainly read."""
+    found: set[ast.Call] = set()
+    for home in local_modules(script):
+        for loop in training_loops(home):
+            found |= {made.node for made in creations(home, iterated(home, loop.iter))}
+    return found
+
+
+def _is_of_rank(module: Module, call: Call) -> bool:
+    """Whether the dataset of a loader, or what creates it, names a rank."""
+    data = call.expression("dataset", 0)
+    created = [made.node for made in creations(module, data)]
+    names = [
+        node.id if isinstance(node, ast.Name) else node.attr
+        for made in (data, module.origin(data), *created)
+        if made is not None
+        for node in ast.walk(made)
+        if isinstance(node, (ast.Name, ast.Attribute))
+    ]
+    return any(_RANKED.search(name) for name in names)
 
 
 def _has_no(call: Call, name: str, position: int) -> bool:
@@ -193,26 +302,25 @@ def _samples_everything(call: Call) -> bool:
     )
 
 
-def _unused_sampler(script: Module) -> Call | None:
+def _unused_sampler(module: Module) -> Call | None:
     """A loader that shuffles a dataset for which a sampler was created in the same function."""
-    for module in local_modules(script):
-        sampled = {
-            (module.function_of(call.node), data.id)
-            for call in calls_named(module, "DistributedSampler")
-            if isinstance(data := call.expression("dataset", 0), ast.Name)
-        }
-        for call in calls_named(module, "DataLoader"):
-            data = call.expression("dataset", 0)
-            shuffle = call.argument("shuffle", 2)
-            if (
-                isinstance(data, ast.Name)
-                and (module.function_of(call.node), data.id) in sampled
-                and shuffle.is_known
-                and shuffle.flag is True
-                and call.argument("sampler", 3).is_absent
-                and module.enclosing(call.node, ast.If, ast.IfExp) is None
-            ):
-                return call
+    sampled = {
+        (module.function_of(call.node), module.text(data))
+        for call in calls_named(module, "DistributedSampler")
+        if isinstance(data := call.expression("dataset", 0), (ast.Name, ast.Attribute))
+    }
+    for call in calls_named(module, "DataLoader") if sampled else ():
+        data = call.expression("dataset", 0)
+        shuffle = call.argument("shuffle", 2)
+        if (
+            isinstance(data, (ast.Name, ast.Attribute))
+            and (module.function_of(call.node), module.text(data)) in sampled
+            and shuffle.is_known
+            and shuffle.flag is True
+            and call.argument("sampler", 3).is_absent
+            and _is_always(call)
+        ):
+            return call
     return None
 
 
@@ -226,44 +334,10 @@ def _seeds_by_rank(module: Module) -> bool:
     )
 
 
-def _samplers_of_others(script: Module) -> set[ast.AST]:
-    """The samplers of datasets other than those that the training loop certainly reads, such as of the validation set."""
-    found: set[ast.AST] = set()
-    for module in local_modules(script):
-        trained = {data for loop in module.nodes(ast.For) if (data := _trained(module, loop)) is not None}
-        for call in calls_named(module, "DistributedSampler") if trained else ():
-            data = call.expression("dataset", 0)
-            if isinstance(data, ast.Name) and data.id not in trained:
-                found |= {call.node, call.node.func}
-    return found
-
-
-def _trained(module: Module, loop: ast.For) -> str | None:
-    """The dataset of a loop that trains, if its loader certainly shuffles it all, in every run."""
-    if not calls_within(calls_named(module, "backward"), loop):
-        return None
-    loader = next(
-        (
-            made
-            for node in ast.walk(loop.iter)
-            if isinstance(node, ast.Name)
-            and (made := origin_call(module, node)) is not None
-            and made.method == "DataLoader"
-        ),
-        None,
-    )
-    if loader is None or module.enclosing(loader.node, ast.If, ast.IfExp) is not None:
-        return None
-    data = loader.expression("dataset", 0)
-    is_all = loader.argument("shuffle", 2).flag is True and _has_no(loader, "sampler", 3)
-    return data.id if is_all and isinstance(data, ast.Name) else None
-
-
-def _splits_data(script: Module, of_others: set[ast.AST]) -> bool:
+def _splits_data(script: Module) -> bool:
     """Whether something may give each rank its own data; `text.partition(":")` splits a text."""
     return any(
         _SPLITS.search(use.text)
-        and use.node not in of_others
         and not (
             isinstance(use.node, ast.Call)
             and use.text.endswith("partition")

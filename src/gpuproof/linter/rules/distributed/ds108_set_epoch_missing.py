@@ -65,6 +65,28 @@ Bad: another file makes the loader
         for x in loader:
             model(x).sum().backward()
 
+Bad: in a class, if there are several processes
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    class Trainer:
+        def __init__(self, model, data, epochs):
+            self.model, self.epochs = model, epochs
+            self.sampler = DistributedSampler(data) if dist.is_initialized() else None  # <-
+            self.loader = DataLoader(data, batch_size=8, sampler=self.sampler, shuffle=self.sampler is None)
+
+        def run_epoch(self):
+            for x in self.loader:
+                self.model(x).sum().backward()
+
+        def fit(self):
+            for _ in range(self.epochs):
+                self.run_epoch()
+
+    Trainer(torch.nn.Linear(8, 1), list(range(9)), 10).fit()
+
 Quiet: this sampler does not shuffle
 
     import torch
@@ -106,60 +128,90 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import insert_line
+from gpuproof.linter.knowledge.distribution.entries import computes_gradients, epoch_loops, scripts_with
 from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hit, Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
-rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("backward",))
+rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
 
-_NOT_TRAINING = re.compile(r"val|test|eval|dev|infer|pred", re.IGNORECASE)
+_NOT_TRAINING = re.compile(r"val|test|eval|dev(?!ice)|infer|pred", re.IGNORECASE)
 _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not calls_named(module, "backward"):
+    samplers = [call for call in calls_to(module, *_SAMPLERS) if _shuffles(call)]
+    if not samplers:
         return
-    loop = next((node for node in module.nodes(ast.For) if _is_epochs(module, node)), None)
-    if loop is None:
-        return
-    samplers = [call for local in local_modules(module) for call in calls_to(local, *_SAMPLERS)]
-    # What a script uses, and whatever it imports, takes the longest to find out.
-    if not samplers or uses_distribution_library(module):
-        return
-    for call in samplers:
-        if _is_set(module, call):
+    for script in scripts_with(module):
+        if not computes_gradients(script):
             continue
-        shuffle = call.argument("shuffle", 3)
-        shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
-        name = _assigned_to(call.module, call)
-        if (
-            not shuffles
-            or _NOT_TRAINING.search(name)
-            or (not name and call.module.function_of(call.node) is None)
-        ):
+        loops = [(home, loop) for home in local_modules(script) for loop in epoch_loops(home)]
+        # What a script uses, and whatever it imports, takes the longest to find out.
+        if not loops or uses_distribution_library(script):
             continue
-        epoch = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
-        same = (
-            call.module is module
-            and module.function_of(call.node) is module.function_of(loop)
-            and call.node.lineno < loop.lineno
-        )
-        plain = name.isidentifier() and isinstance(loop.target, ast.Name)
-        edit = insert_line(module, loop.body[0], f"{name}.set_epoch({epoch})") if same and plain else None
-        yield rule.hit(
-            call.span,
-            "set_epoch() is never called: every epoch reads the data in the same order.",
-            remedy=f"Start each epoch with {name if name else 'loader.sampler'}.set_epoch({epoch}).",
-            fix=Fix(f"Call {name}.set_epoch({epoch})", (edit,)) if edit is not None else None,
-        )
-        return
+        for call in samplers:
+            sampler, loader = _assigned_to(module, call)
+            if _is_set(script, call) or _NOT_TRAINING.search(sampler or loader) or not _feeds_training(call):
+                continue
+            yield _hit(module, call, sampler, loader, loops)
+            return
+
+
+def _hit(module: Module, call: Call, sampler: str, loader: str, loops: list[tuple[Module, ast.For]]) -> Hit:
+    home, loop = loops[0]
+    epoch = loop.target.id if isinstance(loop.target, ast.Name) and loop.target.id != "_" else "epoch"
+    same = (
+        home is module
+        and module.function_of(call.node) is module.function_of(loop)
+        and call.node.lineno < loop.lineno
+    )
+    plain = sampler.isidentifier() and isinstance(loop.target, ast.Name) and loop.target.id != "_"
+    edit = (
+        insert_line(module, loop.body[0], f"{sampler}.set_epoch({epoch})")
+        if same and plain and _is_always(module, call)
+        else None
+    )
+    name = sampler or (f"{loader}.sampler" if loader else "loader.sampler")
+    return rule.hit(
+        call.span,
+        "set_epoch() is never called: every epoch reads the data in the same order.",
+        remedy=f"Start each epoch with {name}.set_epoch({epoch}).",
+        fix=Fix(f"Call {sampler}.set_epoch({epoch})", (edit,)) if edit is not None else None,
+    )
+
+
+def _shuffles(call: Call) -> bool:
+    shuffle = call.argument("shuffle", 3)
+    return shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
+
+
+def _is_always(module: Module, call: Call) -> bool:
+    return module.enclosing(call.node, ast.If, ast.IfExp) is None
+
+
+def _feeds_training(sampler: Call) -> bool:
+    """Whether a sampler may be for training data: the flag that chooses it is not that of an evaluation."""
+    module = sampler.module
+    inside: ast.AST = sampler.node
+    for ancestor in module.tree.ancestors(sampler.node):
+        if isinstance(ancestor, (ast.If, ast.IfExp)) and inside is not ancestor.test:
+            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            text = module.text(ancestor.test).lower()
+            trains = "train" in text and "not " not in text
+            if trains and inside not in body:
+                return False
+            if _NOT_TRAINING.search(text) and not trains and inside in body:
+                return False
+        inside = ancestor
+    return True
 
 
 def _is_set(script: Module, sampler: Call) -> bool:
@@ -172,20 +224,13 @@ def _is_set(script: Module, sampler: Call) -> bool:
     return False
 
 
-def _is_epochs(module: Module, loop: ast.For) -> bool:
-    """Whether a loop iterates over epochs, and not certainly over a single one."""
-    target = module.text(loop.target).lower()
-    call = origin_call(module, loop.iter)
-    if "epoch" not in target or call is None or call.method not in ("range", "trange"):
-        return False
-    last = call.argument(None, 1 if len(call.node.args) > 1 else 0)
-    return last.number is None or last.number > 1
-
-
-def _assigned_to(module: Module, call: Call) -> str:
-    parent = module.parent(call.node)
+def _assigned_to(module: Module, call: Call) -> tuple[str, str]:
+    """The variable that holds a sampler, and the one that holds its loader, as far as they are written in one statement."""
+    parent, direct = module.parent(call.node), True
     while isinstance(parent, (ast.IfExp, ast.keyword, ast.Call)):
+        direct = direct and not isinstance(parent, (ast.keyword, ast.Call))
         parent = module.parent(parent)
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-        return module.text(parent.targets[0])
-    return ""
+        name = module.text(parent.targets[0])
+        return (name, "") if direct else ("", name)
+    return "", ""

@@ -18,6 +18,42 @@ Bad:
     model(torch.ones(8)).sum().backward()
     torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")  # <-
 
+Bad: Horovod with Keras
+
+    import horovod.tensorflow.keras as hvd
+    import tensorflow as tf
+
+    hvd.init()
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam()), loss="mse")
+    callbacks = [
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        tf.keras.callbacks.ModelCheckpoint("/opt/ml/checkpoints/{epoch}.keras"),  # <-
+    ]
+    model.fit([1.0], [1.0], callbacks=callbacks)
+    if hvd.rank() == 0:
+        model.save("/opt/ml/model/1")
+
+Bad: in a helper of another file, under Accelerate
+
+    # file: checkpoints.py
+    import torch
+
+    def save_model(model, path):
+        torch.save(model.state_dict(), path)  # <-
+    # file: train.py
+    import torch
+    from accelerate import Accelerator
+    from checkpoints import save_model
+
+    def main():
+        accelerator = Accelerator()
+        model = accelerator.prepare(torch.nn.Linear(8, 1))
+        accelerator.backward(model(torch.ones(8)).sum())
+        save_model(accelerator.unwrap_model(model), "/opt/ml/model/model.pt")
+
+    main()
+
 Bad: after Lightning's Trainer
 
     import lightning
@@ -99,16 +135,20 @@ Quiet: one process on each host
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.knowledge.distribution.accelerate import accelerators, prepare_calls
+from gpuproof.linter.knowledge.distribution.entries import joins_group, scripts_with
+from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
-    process_group_inits,
     runs_on_every_rank,
     runs_several_processes_per_host,
     uses_distribution_library,
@@ -116,12 +156,13 @@ from gpuproof.linter.knowledge.distribution.ranks import (
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=("torch",))
+rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=(".save", "ModelCheckpoint"))
 
 _WRAPS = re.compile(r"(^|\.)(DistributedDataParallel|DDP)$")
 _SHARDED = re.compile(
     r"(^|\.)(FSDP|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type)$|^torch\.distributed\.rpc\b"
 )
+_NO_MODEL = re.compile(r"tokenizer|processor|config|extractor")
 _OWN_FILE = re.compile(
     r"rank|host|node|worker|(?<!pre)process(?!ed|or|ing)|pid|device|gpu|uuid|tmp|temp(?!la|er)|BytesIO|buffer",
     re.IGNORECASE,
@@ -132,21 +173,55 @@ _OWN_FILE = re.compile(
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     yield from _beside_lightning(module)
-    if not process_group_inits(module) or not calls_to(module, "torch.save"):
+    saves = [*_saves(module)]
+    if not saves:
         return
-    if not script_uses(module, _WRAPS, "call", "name") or _shards(module):
+    for script in scripts_with(module):
+        remedy = _guard(script)
+        if remedy is None or has_one_gpu_per_host(script, project):
+            continue
+        for call, path in saves:
+            if not _has_own_file(module, call, path) and runs_on_every_rank(module, call.node):
+                yield rule.hit(
+                    call.span,
+                    "Every rank writes this file: nothing on the way here checks the rank.",
+                    remedy=remedy,
+                )
         return
-    if uses_distribution_library(module):
-        return
-    if not runs_several_processes_per_host(module) or has_one_gpu_per_host(module, project):
-        return
+
+
+def _saves(module: Module) -> Iterator[tuple[Call, tuple[str, int]]]:
+    """The calls of a module that write a model, with the keyword and position of the path."""
     for call in calls_to(module, "torch.save"):
-        if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
-            yield rule.hit(
-                call.span,
-                "Every rank writes this file: nothing on the way here checks the rank.",
-                remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it if other ranks read the file.",
-            )
+        yield call, ("f", 1)
+    for call in calls_named(module, "save_pretrained"):
+        name = module.text(call.receiver).lower() if call.receiver is not None else "tokenizer"
+        if "is_main_process" not in call.keywords and not _NO_MODEL.search(name):
+            yield call, ("save_directory", 0)
+    if not module.imports("tensorflow", "keras"):
+        return
+    for call in calls_named(module, "save", "save_weights"):
+        kind = (
+            type_of(module, call.receiver).kind if call.receiver is not None and call.name is None else None
+        )
+        if kind is TypeKind.KERAS_MODEL:
+            yield call, ("filepath", 0)
+    for call in calls_named(module, "ModelCheckpoint"):
+        if "keras" in (call.name or ""):
+            yield call, ("filepath", 0)
+
+
+def _guard(script: Module) -> str | None:
+    """How to let one process save, if a script certainly runs as several on a host; None if it may not."""
+    if library_inits(script):
+        return "Put it under if hvd.rank() == 0:."
+    if accelerators(script) and prepare_calls(script):
+        return "Put it under if accelerator.is_main_process:, after accelerator.wait_for_everyone()."
+    if not joins_group(script) or not script_uses(script, _WRAPS, "call", "name") or _shards(script):
+        return None
+    if uses_distribution_library(script) or not runs_several_processes_per_host(script):
+        return None
+    return "Put it under if dist.get_rank() == 0:, and dist.barrier() after it if other ranks read the file."
 
 
 def _beside_lightning(module: Module) -> Hits:
@@ -176,9 +251,9 @@ def _shards(script: Module) -> bool:
     return False
 
 
-def _has_own_file(module: Module, call: Call) -> bool:
-    path = call.expression("f", 1)
-    value = call.argument("f", 1)
+def _has_own_file(module: Module, call: Call, place: tuple[str, int] = ("f", 1)) -> bool:
+    path = call.expression(*place)
+    value = call.argument(*place)
     if path is None or (value.text or "").startswith("/tmp"):  # noqa: S108
         return True
     if value.is_sure and value.text is not None:

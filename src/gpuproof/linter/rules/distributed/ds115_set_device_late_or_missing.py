@@ -42,6 +42,23 @@ Bad: the same GPU is selected in every process
     torch.cuda.set_device(0)
     model = DDP(torch.nn.Linear(8, 1).to("cuda:0"), device_ids=[0])  # <-
 
+Bad: the group is joined in another file
+
+    # file: setup.py
+    import os
+    import torch.distributed as dist
+
+    def join():
+        dist.init_process_group("nccl")
+        return int(os.environ["LOCAL_RANK"])
+    # file: train.py
+    import torch
+    from setup import join
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    print(join())
+    model = DDP(torch.nn.Linear(8, 1).to("cuda"))  # <-
+
 Good:
 
     import os
@@ -87,16 +104,16 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.knowledge.distribution.entries import joins_group, scripts_with
 from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
-    process_group_inits,
     runs_several_processes_per_host,
     uses_distribution_library,
 )
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=("init_process_group",))
+rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=(".cuda", ".to("))
 
 _SELECTS = re.compile(r"(^|\.)(set_device|set_device_index|set_default_device)$|^torch\.cuda\.device$")
 _KEYWORDS = re.compile(r"^(output_device|device_ids|index)$")
@@ -106,14 +123,22 @@ _RANK = re.compile(r"rank|gpu|device_?id", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if (
-        not process_group_inits(module)
-        or not runs_several_processes_per_host(module)
-        or uses_distribution_library(module)
-    ):
+    if not calls_named(module, "cuda", "to"):
         return
-    if not calls_named(module, "DistributedDataParallel", "DDP") or has_one_gpu_per_host(module, project):
-        return
+    for script in scripts_with(module):
+        if (
+            joins_group(script)
+            and any(calls_named(home, "DistributedDataParallel", "DDP") for home in local_modules(script))
+            and runs_several_processes_per_host(script)
+            and not uses_distribution_library(script)
+            and not has_one_gpu_per_host(script, project)
+        ):
+            yield from _moved_to_first(module, script)
+            return
+
+
+def _moved_to_first(module: Module, script: Module) -> Hits:
+    """The first move of a model to the first GPU, if no GPU is selected before it."""
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
     settings = [
         call
@@ -132,7 +157,7 @@ def check(module: Module, project: Project) -> Hits:
                     remedy='Call torch.cuda.set_device(local_rank) before anything is moved to "cuda".',
                 )
                 return
-        elif not settings and not _selects_gpu(module):
+        elif not settings and not _selects_gpu(script):
             yield rule.hit(
                 move.span,
                 "The model is on GPU 0 in every process: torch.cuda.set_device() is never called.",

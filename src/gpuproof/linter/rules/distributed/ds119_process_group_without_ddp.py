@@ -36,6 +36,37 @@ Bad: the ranks only exchange the loss that they print
         optimizer.step()
         print(average(loss.detach()))
 
+Bad: joined in one file, trained in a class of another
+
+    # file: train.py
+    import os
+    import torch
+    import torch.distributed as dist
+    from trainer import Trainer
+
+    def setup():
+        dist.init_process_group("nccl")  # <-
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+
+    setup()
+    Trainer(torch.nn.Linear(8, 1).cuda()).fit(torch.utils.data.DataLoader([]))
+    # file: trainer.py
+    import torch
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(self, x):
+            self.optimizer.zero_grad()
+            self.model(x.cuda()).sum().backward()
+            self.optimizer.step()
+
+        def fit(self, loader):
+            for x in loader:
+                self.step(x)
+
 Quiet: they average the gradients themselves
 
     import torch
@@ -102,6 +133,7 @@ from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.usage import find_uses
+from gpuproof.linter.knowledge.distribution.entries import group_scripts, training_loops
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits, uses_distribution_library
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -115,6 +147,8 @@ _SHARES = re.compile(
     r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
 )
 """Functions and classes through which ranks exchange gradients or weights."""
+_CONNECT_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "tokenizers"})
+"""Libraries whose models train in a loop of the script's own, as any other."""
 _COLLECTIVES = ("all_reduce", "reduce", "all_gather", "gather")
 _OF_MODEL = re.compile(
     r"grad|param|weight|state|model|net\b|module|flat|bucket|buffer|\.data\b", re.IGNORECASE
@@ -125,33 +159,29 @@ _METRIC = re.compile(r"loss|acc|correct|count|total|metric|num_|seen|score|elaps
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     starts = process_group_inits(module)
-    if not starts or not calls_named(module, "step"):
+    if not starts:
         return
-    trains = [
-        call
-        for call in calls_named(module, "backward")
-        if call.receiver is not None and module.loops_around(call.node)
-    ]
-    if (
-        not trains
-        or _shares_gradients(module)
-        or any(
-            not call.argument("process_group").is_unset
-            for local in local_modules(module)
-            for call in all_calls(local)
+    for script in group_scripts(module):
+        if not any(calls_named(home, "step") and training_loops(home) for home in local_modules(script)):
+            continue
+        if (
+            _shares_gradients(script)
+            or any(
+                not call.argument("process_group").is_unset
+                for local in local_modules(script)
+                for call in all_calls(local)
+            )
+            or uses_distribution_library(script)
+            or set(unseen_imports(script)) - _CONNECT_NOTHING
+        ):
+            continue
+        yield rule.hit(
+            starts[0].span,
+            "The process group is created, but no gradient passes through it: each process trains its own model.",
+            remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
+            "device_ids=[local_rank]).",
         )
-        or uses_distribution_library(module)
-        or unseen_imports(module)
-    ):
         return
-    if module.enclosing(starts[0].node, ast.ClassDef) is not None:
-        return
-    yield rule.hit(
-        starts[0].span,
-        "The process group is created, but no gradient passes through it: each process trains its own model.",
-        remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
-        "device_ids=[local_rank]).",
-    )
 
 
 def _shares_gradients(script: Module) -> bool:
