@@ -17,7 +17,7 @@ from gpuproof.linter.source import python
 from gpuproof.linter.source.command_files import command_kind
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.project_root import project_root
-from gpuproof.linter.source.span import Unit, absolute
+from gpuproof.linter.source.span import Unit, UnitKind, absolute
 
 MAX_CACHED = 3_000_000
 """Characters of source whose models are kept at a time; a model takes about fifty bytes a character."""
@@ -123,6 +123,10 @@ class Workspace:
                 return None
             self._units[path] = Unit(_as_written(path), text, command_kind(path.name) or "shell")
         return self._units[path]
+
+    def units_of(self, *kinds: UnitKind) -> list[Unit]:
+        """The units of some kinds that are known so far."""
+        return [unit for unit in self._units.values() if unit.kind in kinds]
 
     def exists(self, path: Path) -> bool:
         """Whether a file or folder exists, on the disk or written by a notebook."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import Entries, Value, known
-from gpuproof.linter.jobs import containers, slurm
+from gpuproof.linter.jobs import containers, docker, slurm
 from gpuproof.linter.jobs.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.jobs.commands import files
 from gpuproof.linter.jobs.commands.aws_cli import cli_requests
@@ -42,7 +42,9 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
 
 
 def requests(unit: Unit) -> Iterator[JobDefinition]:
-    """The jobs that a file starts with the AWS CLI."""
+    """The jobs that a file starts with the AWS CLI, and the containers that it starts with Docker."""
+    if unit.kind in ("shell", "makefile"):
+        yield from docker.jobs_of_commands(unit)
     for request in cli_requests(unit):
         if request.service == "sagemaker" and request.operation in OPERATIONS:
             yield from request_jobs(request.operation, request.members, request.span)

@@ -84,6 +84,7 @@ class JobDefinition:
         script_found: False if the folder of the entry point is known and does not contain it.
         script_unit: the file of the script, which may not parse; None if it was not found.
         start: how the script is started; None if it is not linked.
+        recipe: the Dockerfile that builds the image, if it is certain.
         runs_others: whether the job also runs other programs, so that what the script does not do may be done there.
         link_end: why what the job runs, or a part of it, was not found; None if all of it was.
     """
@@ -118,6 +119,7 @@ class JobDefinition:
     script_found: bool | None = None
     script_unit: Unit | None = None
     start: Start | None = None
+    recipe: Unit | None = None
     runs_others: bool = False
     link_end: LinkEnd | None = None
 
@@ -157,6 +159,8 @@ class JobDefinition:
             return self.api
         if self.source in ("command", "slurm"):
             return f"`{self.api}`"
+        if self.source in CONTAINERS:
+            return f"{self.api} in {unit.path.rpartition('/')[2]}, line {self.span.line}"
         name = f"{self.api.rpartition('.')[2]}(...)" if self.source.startswith("sagemaker") else self.api
         cell, line, _ = unit.file_position(self.span.line, 1)
         where = f"cell {cell}" if cell is not None else f"line {line}"

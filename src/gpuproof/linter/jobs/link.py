@@ -18,7 +18,8 @@ from gpuproof.linter.jobs.commands.files import image
 from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import Shell
-from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
+from gpuproof.linter.jobs.image_recipes import built_by
 from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
@@ -91,6 +92,10 @@ def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
             from gpuproof.linter.jobs import templates
 
             yield from templates.jobs(unit)
+        case "compose":
+            from gpuproof.linter.jobs import docker
+
+            yield from docker.jobs_of_compose(unit)
         case "shell" | "makefile" | "dockerfile":
             from gpuproof.linter.jobs import command_files
 
@@ -124,6 +129,8 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
         job = replace(job, model=_linked(job.model, workspace)[0])
     if not job.argument("git_config").is_absent:
         return [job]
+    if job.source in CONTAINERS:
+        return _linked_container(job, workspace)
     if job.command.is_absent and job.entry_point.is_absent:
         return _own_image(job, workspace)
     folders = _source_folder(job)
@@ -133,6 +140,7 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     if isinstance(starts, LinkEnd):
         return [replace(job, link_end=starts)]
     recipe = job.span.unit if job.span.unit.kind == "dockerfile" else None
+    job = replace(job, recipe=recipe)
     if job.source == "container" and job.instance_type.is_absent:
         recipe = _only_dockerfile(launch_folders(job.span.unit.absolute), workspace)
         starts = _starts(_with_entry_point(job, recipe)) if recipe is not None else starts
@@ -213,11 +221,36 @@ def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
         return [job]
     made = image(recipe.source)
     program = made.program
+    job = replace(job, recipe=recipe)
     command = f"python {program}" if program else f"{made.entry} train" if made.entry else None
     starts = list(read_text(command)) if command is not None else [Start("python", "/opt/program/train")]
     folders = [recipe.absolute.parent, beside]
     passed = [replace(start, arguments=(ALL_ARGUMENTS,)) for start in starts] if program else starts
     followed = Follower(workspace, folders, _copied_by(recipe)).follow(passed)
+    return _with_scripts(job, followed, workspace) or [job]
+
+
+def _linked_container(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
+    """A container's job for each script that it runs; the job itself if none is found."""
+    recipe = built_by(job, workspace)
+    job = replace(job, recipe=recipe)
+    made = image(recipe.source) if recipe is not None else None
+    if made is not None and recipe is not None:
+        job = _with_entry_point(job, recipe)
+        if job.command.is_absent and made.command is not None:
+            job = replace(job, command=known(made.command))
+    if job.command.is_absent:
+        return [job]
+    starts = _starts(job)
+    if isinstance(starts, LinkEnd):
+        return [job]
+    workdir = job.argument("workdir").text or job.argument("working_dir").text or ""
+    folder = workdir if "$" not in workdir else ""
+    placed = [replace(start, folder=start.folder or folder) for start in starts]
+    folders = launch_folders(job.span.unit.absolute)
+    if recipe is not None:
+        folders = list(dict.fromkeys([recipe.absolute.parent, *folders]))
+    followed = Follower(workspace, folders, _copied_by(recipe) if recipe else None).follow(placed)
     return _with_scripts(job, followed, workspace) or [job]
 
 

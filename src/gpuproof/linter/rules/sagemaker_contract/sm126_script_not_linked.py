@@ -42,7 +42,7 @@ Quiet: an algorithm of SageMaker has no script
 """
 
 from gpuproof.findings import Severity
-from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -58,7 +58,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if job.script is None and (_is_reported(job) or any(missing_entry_point(job, project))):
         return
-    if job.source == "container" and not gpus_per_host(project, job):
+    if job.source in ("container", *CONTAINERS) and not gpus_per_host(project, job):
         return
     is_file = job.source in ("command", "slurm")
     span = job.span.unit.span(end.line) if is_file else job.where(job.command, job.entry_point)

@@ -1,0 +1,68 @@
+"""Finds the Dockerfile that builds the image of a container: by Compose, or by a `docker build` of the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpuproof.linter.analysis.workspace import Workspace
+from gpuproof.linter.jobs.commands.docker_run import docker_build
+from gpuproof.linter.jobs.commands.unit_commands import unit_commands
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.source.project_root import launch_folders
+from gpuproof.linter.source.span import Unit
+
+
+def built_by(job: JobDefinition, workspace: Workspace) -> Unit | None:
+    """The Dockerfile of a container's image; None if it is not certain which one that is."""
+    written = job.argument("dockerfile").text
+    if written is not None:
+        return workspace.text_file(job.span.unit.absolute.parent / written)
+    name = _plain(job.image.text or "")
+    if not name:
+        return None
+    found = {path for tag, path in _builds(job, workspace) if tag == name}
+    return workspace.text_file(found.pop()) if len(found) == 1 else None
+
+
+def _plain(name: str) -> str:
+    """An image without its tag, and without the registry that it is pushed to."""
+    repository = name.partition("@")[0]
+    last = repository.rpartition("/")[2].partition(":")[0]
+    return "" if "$" in last else last
+
+
+def _builds(job: JobDefinition, workspace: Workspace) -> list[tuple[str, Path]]:
+    """The images that the shell scripts and Makefiles next to a job's file build, with their Dockerfiles."""
+    unit = job.span.unit
+    return workspace.cached("builds of images", unit, lambda: _find_builds(unit, workspace))
+
+
+def _find_builds(unit: Unit, workspace: Workspace) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    folders = set(launch_folders(unit.absolute))
+    for other in workspace.units_of("shell", "makefile"):
+        if other.absolute.parent not in folders or "build" not in other.source:
+            continue
+        for command in unit_commands(other):
+            build = docker_build(command)
+            if build is None or "$" in build.file:
+                continue
+            # Relative to where the command runs, mostly the folder of the file or the root of the project.
+            places = [Path(os.path.normpath(base / build.file)) for base in launch_folders(other.absolute)]
+            path = next((place for place in places if workspace.exists(place)), places[0])
+            found += [(name, path) for tag in build.tags if (name := _plain(tag))]
+    for other in workspace.units_of("compose"):
+        if other.absolute.parent in folders:
+            found += _of_compose(other)
+    return found
+
+
+def _of_compose(unit: Unit) -> list[tuple[str, Path]]:
+    from gpuproof.linter.jobs import docker  # yaml: only where such a file is
+
+    return [
+        (name, Path(os.path.normpath(unit.absolute.parent / path)))
+        for job in docker.jobs_of_compose(unit)
+        if (path := job.argument("dockerfile").text) is not None and (name := _plain(job.image.text or ""))
+    ]

@@ -1,0 +1,1 @@
+"""What containers contain and do: public images, packages that a Dockerfile installs, and the jobs that use it."""

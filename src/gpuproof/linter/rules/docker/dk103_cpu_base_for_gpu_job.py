@@ -1,0 +1,101 @@
+"""The base image has a framework without CUDA, and the image runs on a GPU or a script in it requires one.
+
+`tensorflow/tensorflow:2.15.0` (without `-gpu`), `pytorch/torchserve:latest-cpu`, `jupyter/pytorch-notebook` and the `-cpu-`
+images of AWS have no CUDA libraries: TensorFlow and PyTorch see no GPU in them, whatever the machine has. A base without
+any framework, such as `python:3.11-slim`, is right: torch's wheels bring CUDA with them.
+Sources: https://www.tensorflow.org/install/docker, https://pytorch.org/get-started/locally/.
+
+Bad: a service with a GPU
+
+    # file: compose.yaml
+    services:
+      train:
+        build: .
+        gpus: all
+    # file: Dockerfile
+    FROM tensorflow/tensorflow:2.15.0  # <-
+    COPY train.py .
+    CMD ["python", "train.py"]
+    # file: train.py
+    import tensorflow as tf
+
+    print(tf.reduce_sum(tf.zeros([8])))
+
+Bad: a script that requires a GPU
+
+    # file: Dockerfile
+    ARG REGISTRY=quay.io/jupyter
+    FROM ${REGISTRY}/pytorch-notebook:latest  # <-
+    COPY train.py .
+    CMD ["python", "train.py"]
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+
+Good:
+
+    # file: compose.yaml
+    services:
+      train:
+        build: .
+        gpus: all
+    # file: Dockerfile
+    FROM tensorflow/tensorflow:2.15.0-gpu
+    COPY train.py .
+    CMD ["python", "train.py"]
+    # file: train.py
+    import tensorflow as tf
+
+    print(tf.reduce_sum(tf.zeros([8])))
+
+Quiet: no job with a GPU, a base without a framework, and one whose torch is replaced
+
+    # file: cpu/Dockerfile
+    FROM tensorflow/tensorflow:2.15.0
+    CMD ["python", "train.py"]
+    # file: cpu/train.py
+    import tensorflow as tf
+
+    print(tf.reduce_sum(tf.zeros([8])))
+    # file: gpu/Dockerfile
+    FROM python:3.11-slim
+    RUN pip install torch
+    COPY train.py .
+    CMD ["python", "train.py"]
+    # file: gpu/train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+"""
+
+from gpuproof.findings import Severity
+from gpuproof.linter.knowledge.containers.recipes import gpu_evidence, read_recipe
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.span import Unit
+
+rule = Rule("DK103", "cpu-base-for-gpu-job", Severity.ERROR)
+
+
+@rule.unit
+def check(unit: Unit, project: Project) -> Hits:
+    recipe = read_recipe(unit)
+    if recipe is None or recipe.base is None or recipe.base.device != "cpu" or not recipe.base.framework:
+        return
+    own = {package.framework for found, _ in recipe.installations() for package in found.packages}
+    if recipe.base.framework in own:
+        return  # another build is installed over it
+    why = gpu_evidence(unit, project)
+    if why is not None:
+        yield rule.hit(
+            recipe.base_span,
+            f"`{recipe.base.name}` has {recipe.base.title} without CUDA, but {why}: no GPU is used.",
+            remedy=_REMEDY.get(recipe.base.framework),
+        )
+
+
+_REMEDY = {
+    "tensorflow": "Use the tag with -gpu.",
+    "torch": "Use an image with CUDA, such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime.",
+}
