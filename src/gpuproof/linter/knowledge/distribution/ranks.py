@@ -10,7 +10,7 @@ from gpuproof.linter.analysis.flow.call_sites import call_sites
 from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.torch import UTILITIES
@@ -35,6 +35,8 @@ _SEVERAL_CALLS = re.compile(
 )
 _SEVERAL_NAMES = re.compile(r"^local_?rank$")
 _SEVERAL_TEXTS = re.compile(r"LOCAL_RANK|torchrun|torch\.distributed\.(launch|run)|^(--)?local[_-]rank$")
+_STARTERS = ("spawn", "start_processes", "Process")
+_STARTS = re.compile(r"^(torch\.)?multiprocessing\.")
 _ENTRY_POINTS = frozenset(
     {"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"}
 )
@@ -84,11 +86,22 @@ def runs_several_processes_per_host(script: Module) -> bool:
         script_uses(script, _SEVERAL_CALLS, "call")
         or script_uses(script, _SEVERAL_NAMES, "name", "attribute", "keyword")
         or any(map(_reads_local_rank, local_modules(script)))
+        or any(map(_divides_by_gpus, local_modules(script)))
         or any(
             isinstance(node, ast.Name) and _SEVERAL_NAMES.match(node.id)
             for module in local_modules(script)
             for node in module.nodes(ast.Name)
         )
+    )
+
+
+def _divides_by_gpus(module: Module) -> bool:
+    """Whether a module computes the GPU of a process from its rank: `rank % torch.cuda.device_count()`."""
+    return any(
+        isinstance(node.op, ast.Mod)
+        and isinstance(node.right, ast.Call)
+        and callee_name(node.right) == "device_count"
+        for node in module.nodes(ast.BinOp)
     )
 
 
@@ -103,8 +116,11 @@ def _reads_local_rank(module: Module) -> bool:
 
 
 def has_one_gpu_per_host(module: Module, project: Project) -> bool:
-    """Whether jobs run the script, all with one GPU per host; unknown types count as one GPU."""
-    jobs = project.jobs_running(module)
+    """Whether jobs run the script, all with one GPU per host; unknown types count as one GPU.
+
+    A command on the machine at hand says nothing about its GPUs.
+    """
+    jobs = [job for job in project.jobs_running(module) if job.source != "command"]
     return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
 
 
@@ -117,7 +133,8 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
         return False
     function = module.function_of(node)
     if function is None:
-        return True
+        # The processes that the script starts itself run one of its functions.
+        return not any(_STARTS.search(call.name or "") for call in calls_named(module, *_STARTERS))
     if function.decorator_list:
         return False
     calls = [
@@ -257,7 +274,7 @@ def _is_parameter(module: Module, name: ast.Name) -> bool:
 
 
 def _is_spawned(module: Module, function: FunctionNode) -> bool:
-    for call in calls_named(module, "spawn", "start_processes", "Process"):
+    for call in calls_named(module, *_STARTERS):
         target = call.expression("fn", 0) or call.expression("target")
         for node in (target, call.expression("target")):
             if isinstance(node, ast.Name) and node.id == function.name:

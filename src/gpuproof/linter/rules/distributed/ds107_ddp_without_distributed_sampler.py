@@ -175,6 +175,8 @@ _SPLITS = re.compile(
 _SAMPLES = re.compile(r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler)$")
 _KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
+_SIZE = re.compile(r"(^|\.)(get_)?world_size(\(\))?$|(^|\.)num_processes$")
+_DISTRIBUTED = re.compile(r"(^|\.)(distributed|is_distributed|use_ddp|ddp|is_initialized\(\))$")
 _OF_EVERYTHING = ("torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler")
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
@@ -191,6 +193,13 @@ def check(module: Module, project: Project) -> Hits:
                 unused.span,
                 "Every rank reads the whole dataset: a DistributedSampler is created for it, but this DataLoader does not get it.",
                 remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
+            )
+            return
+        if (idle := _sampler_of_one_process(module)) is not None:
+            yield rule.hit(
+                idle.span,
+                "Every rank reads the whole dataset: this sampler is created for one process, and for several there is none.",
+                remedy="Turn the condition around: create the DistributedSampler if there are several processes.",
             )
             return
         if any(map(_seeds_by_rank, local_modules(script))) or _splits_data(script):
@@ -230,7 +239,8 @@ def _reads_everything(call: Call, *, is_trained: bool) -> bool:
 def _is_always(call: Call) -> bool:
     """Whether no branch decides about a loader, such as one with a sampler in the other."""
     module = call.module
-    if module.enclosing(call.node, ast.If, ast.IfExp) is not None:
+    branches = [node for node in module.tree.ancestors(call.node) if isinstance(node, (ast.If, ast.IfExp))]
+    if any("__main__" not in module.text(branch.test) for branch in branches):
         return False
     function = module.function_of(call.node)
     others = [
@@ -322,6 +332,32 @@ def _unused_sampler(module: Module) -> Call | None:
         ):
             return call
     return None
+
+
+def _sampler_of_one_process(module: Module) -> Call | None:
+    """A sampler for ranks that is created only if there is no other rank: `... if world_size == 1 else None`."""
+    for call in calls_named(module, "DistributedSampler"):
+        inside: ast.AST = call.node
+        for ancestor in module.tree.ancestors(call.node):
+            if isinstance(ancestor, ast.IfExp) or (isinstance(ancestor, ast.If) and not ancestor.orelse):
+                body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+                if inside in body and _holds_alone(module, ancestor.test):
+                    return call
+            inside = ancestor
+    return None
+
+
+def _holds_alone(module: Module, test: ast.expr) -> bool:
+    """Whether a condition certainly is true for one process only: `world_size == 1`, `not dist.is_initialized()`."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=1)]):
+            return _SIZE.search(module.text(left)) is not None
+        case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Constant(value=2)]):
+            return _SIZE.search(module.text(left)) is not None
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _DISTRIBUTED.search(module.text(operand)) is not None
+        case _:
+            return False
 
 
 def _seeds_by_rank(module: Module) -> bool:

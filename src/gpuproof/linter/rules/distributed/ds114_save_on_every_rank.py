@@ -142,9 +142,9 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.knowledge.distribution.accelerate import accelerators, prepare_calls
-from gpuproof.linter.knowledge.distribution.entries import joins_group, scripts_with
+from gpuproof.linter.knowledge.distribution.entries import computes_gradients, joins_group, scripts_with
 from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.distribution.ranks import (
@@ -158,7 +158,6 @@ from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=(".save", "ModelCheckpoint"))
 
-_WRAPS = re.compile(r"(^|\.)(DistributedDataParallel|DDP)$")
 _SHARDED = re.compile(
     r"(^|\.)(FSDP|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type)$|^torch\.distributed\.rpc\b"
 )
@@ -217,7 +216,7 @@ def _guard(script: Module) -> str | None:
         return "Put it under if hvd.rank() == 0:."
     if accelerators(script) and prepare_calls(script):
         return "Put it under if accelerator.is_main_process:, after accelerator.wait_for_everyone()."
-    if not joins_group(script) or not script_uses(script, _WRAPS, "call", "name") or _shards(script):
+    if not joins_group(script) or not computes_gradients(script) or _shards(script):
         return None
     if uses_distribution_library(script) or not runs_several_processes_per_host(script):
         return None

@@ -81,7 +81,9 @@ from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("DS129", "horovod-without-broadcast", Severity.WARNING, needs=("horovod", "smdistributed"))
 
-_BROADCASTS = re.compile(r"broadcast|Broadcast|elastic|TorchState|KerasState|TensorFlowState")
+_BROADCASTS = re.compile(
+    r"broadcast(?!_optimizer_state)|Broadcast|elastic|TorchState|KerasState|TensorFlowState"
+)
 
 
 @rule.module
