@@ -6,6 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from gpuproof.linter.analysis.reaching_definitions import reaching
@@ -37,6 +38,10 @@ class ModuleLoader(Protocol):
 
     def importers(self, unit: Unit) -> Sequence[Unit]:
         """The units of the project whose imports refer to a unit."""
+        ...
+
+    def settings_file(self, path: Path) -> Unit | None:
+        """The text of a settings file of the project; None if there is none, or if it is too large."""
         ...
 
     def job_arguments(self, unit: Unit) -> Sequence[str] | None:

@@ -22,6 +22,8 @@ from gpuproof.linter.source.span import Unit, UnitKind, absolute
 MAX_CACHED = 3_000_000
 """Characters of source whose models are kept at a time; a model takes about fifty bytes a character."""
 
+MAX_SETTINGS = 200_000
+"""Bytes; a larger settings file is data."""
 _SHEBANG = re.compile(rb"#!.*\bpython")
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ class Workspace:
         self._job_arguments: dict[Unit, tuple[str, ...]] = {}
         self._import_words = ImportWords()
         self._cached = 0
+        self._settings: dict[Path, Unit | None] = {}
         self._entries: dict[str, set[str]] = {}
         for unit in units:
             self._units.setdefault(unit.absolute, unit)
@@ -127,6 +130,22 @@ class Workspace:
     def units_of(self, *kinds: UnitKind) -> list[Unit]:
         """The units of some kinds that are known so far."""
         return [unit for unit in self._units.values() if unit.kind in kinds]
+
+    def settings_file(self, path: Path) -> Unit | None:
+        """The unit of a settings file, such as `config.yaml`; None if there is none, or if it is too large."""
+        path = absolute(path)
+        if path not in self._settings:
+            unit = self._units.get(path)
+            if unit is None:
+                try:
+                    is_small = path.is_file() and path.stat().st_size <= MAX_SETTINGS
+                    unit = (
+                        Unit(_as_written(path), decode(read_bytes(path))[0], "settings") if is_small else None
+                    )
+                except (Unreadable, OSError):
+                    unit = None
+            self._settings[path] = unit
+        return self._settings[path]
 
     def exists(self, path: Path) -> bool:
         """Whether a file or folder exists, on the disk or written by a notebook."""

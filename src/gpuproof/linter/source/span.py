@@ -16,6 +16,7 @@ UnitKind = Literal[
     "markdown",
     "gpuproof",
     "request",
+    "settings",
     "cloudformation",
     "terraform",
     "requirements",

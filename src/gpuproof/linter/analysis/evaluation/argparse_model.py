@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
-from gpuproof.linter.analysis.values import ABSENT, Value, known
+from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Entries, Value, known
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,8 @@ def read_command_line(module: Module, evaluate: Evaluate) -> CommandLine:
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("parse_args", "parse_known_args")
     ]
     declared = [_argument(module, call, evaluate) for call in calls if callee_name(call) == "add_argument"]
+    changed = _set_defaults(module, calls, evaluate)
+    declared = [argument and _with_default(argument, changed) for argument in declared]
     parsers = [call for call in calls if module.qualified(call.func) == "argparse.ArgumentParser"]
     # Other code may add arguments: `parents=`, `add_parser_arguments(parser)`, a function that gets the parser.
     is_only_parser = (
@@ -149,6 +151,40 @@ def _argument(module: Module, node: ast.Call, evaluate: Evaluate) -> Argument | 
         type=module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None),
         node=node,
     )
+
+
+def _set_defaults(module: Module, calls: list[ast.Call], evaluate: Evaluate) -> Value:
+    """The defaults that `parser.set_defaults(**settings)` sets, incomplete if it may set others."""
+    entries = Entries()
+    for call in calls:
+        match call:
+            case ast.Call(func=ast.Attribute(attr="set_defaults"), keywords=keywords):
+                pairs = [(keyword.arg, evaluate(module, keyword.value)) for keyword in keywords]
+            case ast.Call(func=ast.Attribute(attr="update", value=ast.Call(func=ast.Name(id="vars")))):
+                pairs = [(None, evaluate(module, argument_node(call, position=0)))]
+            case ast.Call(func=ast.Name(id="setattr"), args=[target, name, value]):
+                if not is_parsed_arguments(module, target) or isinstance(name, ast.Constant):
+                    continue
+                pairs = [(None, UNKNOWN)]
+            case _:
+                continue
+        for name, value in pairs:
+            if name is not None:
+                entries[name] = value
+            elif value.entries is not None:
+                entries.update(value.entries)
+            else:
+                entries.complete = False
+    return known(entries)
+
+
+def _with_default(argument: Argument, changed: Value) -> Argument:
+    """An argument with the default that code sets after its declaration."""
+    found = changed.at(argument.dest)
+    if found.is_absent:
+        return argument
+    value = found.as_default() if found.options else UNKNOWN
+    return replace(argument, default=value, declared=value, value=value)
 
 
 def _is_passed_on(module: Module, parser: ast.Call) -> bool:

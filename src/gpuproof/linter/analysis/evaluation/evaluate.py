@@ -14,16 +14,24 @@ from gpuproof.linter.analysis.evaluation.argparse_model import (
     read_command_line,
 )
 from gpuproof.linter.analysis.evaluation.bound_arguments import bind_arguments
+from gpuproof.linter.analysis.evaluation.dataclass_values import instance_value, parsed_dataclasses
+from gpuproof.linter.analysis.evaluation.frames import MAX_FRAMES, assigned_attributes, called_function
 from gpuproof.linter.analysis.evaluation.limits import Progress, is_small
+from gpuproof.linter.analysis.evaluation.methods import converted, method_value
 from gpuproof.linter.analysis.evaluation.operators import (
     arithmetic,
     concatenate,
-    formatted,
     is_textual,
     joined_path,
     percent,
-    replaced,
 )
+from gpuproof.linter.analysis.evaluation.settings_files import (
+    NAMESPACES,
+    hydra_settings,
+    loaded_settings,
+    option_default,
+)
+from gpuproof.linter.analysis.evaluation.stored_keys import with_stored_keys
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.syntax_index import argument_node
@@ -32,9 +40,15 @@ from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Entries, Value, def
 MAX_DEPTH = 40
 MAX_ITEMS = 10_000
 """A longer list or mapping is data, not the description of a job: it is unknown."""
-_PIPELINE_PARAMETERS = frozenset(
-    {"ParameterString", "ParameterInteger", "ParameterFloat", "ParameterBoolean"}
-)
+_DEFAULT_ARGUMENTS: dict[str, tuple[str, int]] = {
+    "ParameterString": ("default_value", 1),
+    "ParameterInteger": ("default_value", 1),
+    "ParameterFloat": ("default_value", 1),
+    "ParameterBoolean": ("default_value", 1),
+    "Option": ("default", 0),
+    "Argument": ("default", 0),
+}
+"""The argument with the value of pipeline parameters, and of options of typer."""
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv", "environ.get", "getenv", "os.environ.setdefault"})
 _SAME_AS_ARGUMENT = frozenset(
     [
@@ -83,6 +97,7 @@ class _Evaluator:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._progress = module.derived(Progress)
+        self._frames: dict[ast.AST, dict[str, Value]] = {}
 
     def value(self, node: ast.expr, depth: int) -> Value:
         progress = self._progress
@@ -119,12 +134,16 @@ class _Evaluator:
         module = self._module
         if is_parsed_arguments(module, node.value):
             argument = command_line(module).by_dest(node.attr)
-            return argument.value if argument is not None and argument.value.options else UNKNOWN
+            if argument is not None:
+                return argument.value if argument.value.options else UNKNOWN
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self._own_attribute(node, depth)
-        if node.attr in ("name", "value", "default_value"):
-            return self.value(node.value, depth) if node.attr == "default_value" else UNKNOWN
-        return self._imported(module.qualified(node), depth)
+        if (qualified := module.qualified(node)) is not None:
+            return self._imported(qualified, depth)
+        holder = self.value(node.value, depth)
+        if holder.entries is not None and node.attr in holder.entries:
+            return UNKNOWN if node.attr in module.derived(assigned_attributes) else holder.entries[node.attr]
+        return holder if node.attr == "default_value" else UNKNOWN
 
     def joined(self, node: ast.JoinedStr, depth: int) -> Value:
         pieces: list[Value] = []
@@ -208,7 +227,7 @@ class _Evaluator:
 
     def call(self, node: ast.Call, depth: int) -> Value:
         name = self._module.qualified(node.func) or (node.func.id if isinstance(node.func, ast.Name) else "")
-        if name == "dict":
+        if name == "dict" or name in NAMESPACES:
             return self._dictionary(node, depth)
         if name in ("os.path.join", "posixpath.join"):
             return self._path(node, depth)
@@ -216,92 +235,83 @@ class _Evaluator:
             return self._converted(name, node, depth)
         if name in _ENVIRONMENT and node.args:
             return self._environment(node, depth)
-        if name.rpartition(".")[2] in _PIPELINE_PARAMETERS:
-            value = argument_node(node, "default_value", 1)
+        if (where := _DEFAULT_ARGUMENTS.get(name.rpartition(".")[2])) is not None:
+            value = argument_node(node, *where)
             return self.value(value, depth).as_default() if value is not None else UNKNOWN
+        return self._settings(node, name, depth)
+
+    def _settings(self, node: ast.Call, name: str, depth: int) -> Value:
+        """The settings that a call loads or creates, or what a function of the project returns."""
+        module, evaluate_in = self._module, self._in(depth)
+        found = loaded_settings(module, node, name, lambda part: self.value(part, depth))
+        if found is None:
+            found = parsed_dataclasses(module, node, name, evaluate_in)
+        if found is None:
+            found = instance_value(module, node, evaluate_in)
+        if found is not None:
+            return found
         if isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func, depth)
-        return UNKNOWN
+            found = self._method(node, node.func, depth)
+        return found if found is not None and not found.is_unknown else self._returned(node, depth)
 
     def _method(self, node: ast.Call, function: ast.Attribute, depth: int) -> Value:
         receiver = self.value(function.value, depth)
         arguments = [self.value(argument, depth) for argument in node.args]
-        match function.attr:
-            case "format" if receiver.text is not None:
-                return formatted(
-                    receiver, arguments, {k.arg: self.value(k.value, depth) for k in node.keywords}
-                )
-            case "joinpath" if is_textual(receiver):
-                return joined_path([receiver, *arguments])
-            case "join" if receiver.text is not None and len(arguments) == 1:
-                items = arguments[0].items
-                separated = [part for item in items or () for part in (receiver, item)][1:]
-                return concatenate(separated) if separated else UNKNOWN
-            case "get" if receiver.entries is not None and arguments and arguments[0].is_known:
-                found = receiver.at(arguments[0].value)
-                fallback = arguments[1] if len(arguments) > 1 else known(None)
-                return fallback if found.is_absent else found
-            case "lower" | "upper" | "strip" | "rstrip" | "lstrip" if (
-                receiver.text is not None and not arguments
-            ):
-                return replace(receiver, options=(getattr(receiver.text, function.attr)(),))
-            case "copy" if receiver.entries is not None:
-                return receiver
-            case "as_posix" if receiver.text is not None:
-                return receiver
-            case "replace" if receiver.text is not None and len(arguments) == 2:
-                return replaced(receiver, arguments[0].text, arguments[1].text)
-            case _:
-                return UNKNOWN
+        named = {keyword.arg: self.value(keyword.value, depth) for keyword in node.keywords}
+        return method_value(function.attr, receiver, arguments, named)
+
+    def _in(self, depth: int) -> Callable[[Module, ast.expr], Value]:
+        """Evaluates expressions of other modules, too."""
+        return lambda module, node: (self if module is self._module else _Evaluator(module)).value(
+            node, depth
+        )
+
+    def _returned(self, node: ast.Call, depth: int) -> Value:
+        """What a function of the project returns to this call; unknown if that depends on more than its values."""
+        target = called_function(self._module, node)
+        if target is None or len(self._frames) >= MAX_FRAMES or target.node in self._frames:
+            return UNKNOWN
+        arguments = target.bind(node, lambda part: self.value(part, depth))
+        if arguments is None:
+            return UNKNOWN
+        inner = _Evaluator(target.module)
+        inner._frames = {**self._frames, target.node: arguments}
+        inner._progress = self._progress.inner()
+        return one_of(inner.value(value, depth) for value in target.returned)
 
     def _bound(self, binding: Binding, depth: int) -> Value:
         if binding.kind == "parameter":
+            given = self._frames.get(binding.scope, {}).get(binding.name)
+            if given is not None:
+                return given
+            if (settings := self._passed_settings(binding, depth)) is not None:
+                return settings
             # Callers may pass another value.
             return self.value(binding.value, depth).as_default() if binding.value is not None else UNKNOWN
         if binding.value is None:
             return UNKNOWN
         if binding.kind == "assign":
             value = self.value(binding.value, depth)
-            return self._with_stored_keys(binding, value, depth) if value.entries is not None else value
+            if value.entries is None:
+                return value
+            return with_stored_keys(
+                self._module, binding, value, lambda part: self.spanned(part, depth), self._progress
+            )
         if binding.kind == "unpack" and binding.index is not None:
             items = self.value(binding.value, depth).items
             return items[binding.index] if items is not None and binding.index < len(items) else UNKNOWN
         return UNKNOWN
 
-    def _with_stored_keys(self, binding: Binding, value: Value, depth: int) -> Value:
-        """A mapping with the keys that `d["key"] = value` adds to it; incomplete if other code may change it."""
-        entries = Entries(value.entries or {})
-        entries.complete = bool(value.entries and value.entries.complete)
-        for use in self._module.tree.uses_of(binding.name):
-            if not self._progress.step():
-                return UNKNOWN
-            if not any(binding is seen for seen in self._module.names.visible(use.id, use)):
-                # Another variable of the same name.
-                continue
-            parent = self._module.parent(use)
-            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                self._store_key(entries, parent, depth)
-            elif isinstance(parent, ast.Attribute) and parent.attr in (
-                "update",
-                "setdefault",
-                "pop",
-                "clear",
-            ):
-                entries.complete = False
-                if parent.attr in ("pop", "clear", "update"):
-                    return UNKNOWN
-        return replace(value, options=(entries,))
-
-    def _store_key(self, entries: Entries, target: ast.Subscript, depth: int) -> None:
-        statement = self._module.parent(target)
-        key = self.value(target.slice, depth)
-        if not key.is_known or not isinstance(key.value, (str, int)):
-            entries.complete = False
-            return
-        simple = (
-            isinstance(statement, ast.Assign) and len(statement.targets) == 1 and key.value not in entries
-        )
-        entries[key.value] = self.spanned(statement.value, depth) if simple else UNKNOWN  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    def _passed_settings(self, parameter: Binding, depth: int) -> Value | None:
+        """What a decorator passes for a parameter: the settings of Hydra, or the default of an option of click."""
+        function = parameter.scope
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or not function.decorator_list:
+            return None
+        first = function.args.args[0] if function.args.args else None
+        if parameter.node is first and (found := hydra_settings(self._module, function)) is not None:
+            return found
+        written = option_default(self._module, parameter)
+        return self.value(written, depth).as_default() if written is not None else None
 
     def _own_attribute(self, node: ast.Attribute, depth: int) -> Value:
         owner = self._module.enclosing(node, ast.ClassDef)
@@ -361,15 +371,7 @@ class _Evaluator:
         value = self.value(node.args[0], depth)
         if name in ("pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"):
             return joined_path([self.value(argument, depth) for argument in node.args])
-        convert: Callable[[Any], Any] | None = {"str": str, "int": int, "float": float, "bool": bool}.get(
-            name
-        )
-        if convert is None or not value.options or value.entries is not None or value.items is not None:
-            return value
-        try:
-            return replace(value, options=tuple(convert(option) for option in value.options))
-        except (TypeError, ValueError, OverflowError):
-            return UNKNOWN
+        return converted(name, value)
 
     def _environment(self, node: ast.Call, depth: int) -> Value:
         variable = self.value(node.args[0], depth).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import UNKNOWN, Value
@@ -32,8 +33,7 @@ class Progress:
         self.results: dict[ast.expr, Value] = {}
         self.open: set[ast.expr] = set()
         self.cuts = 0
-        self._characters_left = MAX_CHARACTERS
-        self._steps_left = MIN_STEPS + STEPS_PER_NODE * len(module.tree.parents)
+        self._left = [MIN_STEPS + STEPS_PER_NODE * len(module.tree.parents), MAX_CHARACTERS]
 
     def enter(self, node: ast.expr) -> bool:
         """Start to evaluate an expression; False if it is under way, or no steps are left."""
@@ -46,16 +46,22 @@ class Progress:
         """Keep the value of an expression; a text is unknown if the module has too many characters of long ones."""
         size = sum(len(option) for option in value.options if isinstance(option, str))
         if size > LONG_TEXT and not isinstance(node, (ast.Constant, ast.Name)):
-            self._characters_left -= size
-            if self._characters_left < 0:
+            self._left[1] -= size
+            if self._left[1] < 0:
                 value = UNKNOWN
         self.results[node] = value
         return value
 
     def step(self) -> bool:
         """Count one step; False if none are left."""
-        self._steps_left -= 1
-        return self._steps_left >= 0
+        self._left[0] -= 1
+        return self._left[0] >= 0
+
+    def inner(self) -> Progress:
+        """The evaluation of a function for one call: its results are its own, and its steps those of the caller."""
+        inner = copy(self)
+        inner.results, inner.open = {}, set()
+        return inner
 
 
 def is_small(value: object) -> bool:
