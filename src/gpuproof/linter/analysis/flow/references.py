@@ -24,8 +24,15 @@ class Reference(NamedTuple):
     call: ast.Call | None
 
 
-def references(definition: Definition) -> Iterator[Reference]:
+def references(definition: Definition) -> list[Reference]:
     """The uses of a function or class by its name, in its module and in those that import it."""
+    memo = definition.module.derived(_Memo)
+    if definition.node not in memo.references:
+        memo.references[definition.node] = list(_references(definition))
+    return memo.references[definition.node]
+
+
+def _references(definition: Definition) -> Iterator[Reference]:
     module, node = definition
     for use in module.tree.uses_of(node.name):
         if any(binding.node is node for binding in module.reaching(use)):
@@ -60,6 +67,29 @@ def attribute_stores(module: Module, name: str) -> list[ast.Attribute]:
     return module.derived(_AttributeIndex).stores.get(name, [])
 
 
+def is_stored(module: Module, name: str) -> bool:
+    """Whether the program sets attributes of this name, or a class has a field of it: otherwise it is a method."""
+    loader = module.loader
+    return name in loader.cached(
+        "stored attributes of the program",
+        module.unit,
+        lambda: frozenset[str]().union(*map(_stored_names, program_modules(module))),
+    )
+
+
+def _stored_names(module: Module) -> frozenset[str]:
+    return module.loader.cached(
+        "stored attributes",
+        module.unit,
+        lambda: frozenset(
+            [
+                *(node.attr for node in module.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store)),
+                *(name for owner in module.nodes(ast.ClassDef) for name in module.names.bindings(owner)),
+            ]
+        ),
+    )
+
+
 def reference_to(module: Module, node: ast.Attribute) -> Reference:
     """The reference that an attribute is."""
     return _reference(module, node)
@@ -67,6 +97,13 @@ def reference_to(module: Module, node: ast.Attribute) -> Reference:
 
 def subclasses(definition: Definition) -> list[Definition]:
     """The classes of the program that derive from a class, directly or not."""
+    memo = definition.module.derived(_Memo)
+    if definition.node not in memo.subclasses:
+        memo.subclasses[definition.node] = _subclasses(definition)
+    return memo.subclasses[definition.node]
+
+
+def _subclasses(definition: Definition) -> list[Definition]:
     found: list[Definition] = []
     pending = [definition]
     while pending:
@@ -87,6 +124,14 @@ _MAX_SUBCLASSES = 20
 def _reference(module: Module, node: ast.Name | ast.Attribute) -> Reference:
     parent = module.parent(node)
     return Reference(module, node, parent if isinstance(parent, ast.Call) and parent.func is node else None)
+
+
+class _Memo:
+    """The references to definitions of a module, and the subclasses of its classes."""
+
+    def __init__(self, _: Module) -> None:
+        self.references: dict[ast.AST, list[Reference]] = {}
+        self.subclasses: dict[ast.AST, list[Definition]] = {}
 
 
 class _AttributeIndex:

@@ -87,6 +87,7 @@ def passed(site: CallSite, function: Definition, name: str) -> Source | None:
 class _Memo:
     def __init__(self, _: Module) -> None:
         self.sources: dict[ast.expr, Sources] = {}
+        self.classes: dict[ast.expr, Definition | None] = {}
         self.sites: dict[ast.AST, CallSites] = {}
         self.attributes: dict[tuple[ast.AST, str], Sources] = {}
 
@@ -320,24 +321,31 @@ class _Query:
             return Definition(module, owner) if owner is not None else None
         if isinstance(node, ast.Call) and callee_name(node) == "super":
             return None
+        memo = module.derived(_Memo).classes
+        if node in memo:
+            return memo[node]
+        key = ("class", node)
+        if self._enter(key) is not None:
+            return None
+        cuts = self._cuts
         found: dict[ast.AST, Definition] = {}
         for source in self.trace(module, node).found:
             for owner in self._classes(source):
                 found.setdefault(owner.node, owner)
         if not found and isinstance(node, ast.Name):
             found.update((owner.node, owner) for owner in _annotated(module, node))
-        return next(iter(found.values())) if len(found) == 1 else None
+        self._open.discard(key)
+        owner = next(iter(found.values())) if len(found) == 1 else None
+        if cuts == self._cuts or not self._open:
+            memo[node] = owner
+        return owner
 
     def _classes(self, source: Source) -> list[Definition]:
         """The classes of which a source may be an instance."""
         module, node = source
         made = _unwrapped(node)
         if made is not node:
-            key = ("class", made)
-            if self._enter(key) is not None:
-                return []
             owner = self.class_of(module, made)
-            self._open.discard(key)
             return [owner] if owner is not None else []
         if not isinstance(made, ast.Call):
             return []

@@ -32,14 +32,15 @@ _OF_MODULES = frozenset(
 
 def is_moved(module: Module, made: list[Call]) -> Answer:
     """Whether a call of the program moves one of these modules in place; `maybe` if the object of such a call is unknown."""
-    moves = module.derived(_Moves)
-    if any(call.node in moves.moved for call in made):
+    moves = [other.derived(_Moves) for other in program_modules(module)]
+    if any(call.node in other.moved for call in made for other in moves):
         return "yes"
-    return "maybe" if moves.unknown or any(call.node in moves.passed for call in made) else "no"
+    is_part = any(call.node in other.passed for call in made for other in moves)
+    return "maybe" if is_part or any(other.unknown for other in moves) else "no"
 
 
 class _Moves:
-    """The objects that the program of a module moves in place.
+    """The objects that a module of a program moves in place.
 
     Attributes:
         moved: the calls that created them.
@@ -51,15 +52,12 @@ class _Moves:
         self.moved: set[ast.Call] = set()
         self.passed: set[ast.Call] = set()
         self.unknown = False
-        for other in program_modules(module):
-            if not other.mentions(".to(", ".cuda("):
-                continue
-            for call in calls_named(other, *MOVERS):
+        if module.mentions(".to(", ".cuda("):
+            for call in calls_named(module, *MOVERS):
                 if call.receiver is not None and not _stays(call):
-                    self._add(other, call.receiver)
-        for other in program_modules(module):
-            if other.mentions("Module"):
-                self._add_parts(other)
+                    self._add(module, call.receiver)
+        if module.mentions("Module"):
+            self._add_parts(module)
 
     def _add(self, module: Module, receiver: ast.expr) -> None:
         made = creations(module, receiver)
@@ -75,7 +73,14 @@ class _Moves:
                 continue
             for store in module.nodes(ast.Assign):
                 target = store.targets[0]
-                if isinstance(target, ast.Attribute) and module.enclosing(store, ast.ClassDef) is owner:
+                if (
+                    not isinstance(target, ast.Attribute)
+                    or module.enclosing(store, ast.ClassDef) is not owner
+                ):
+                    continue
+                if isinstance(store.value, ast.Call):
+                    self.passed.add(store.value)
+                else:
                     self.passed.update(call.node for call in creations(module, store.value))
 
 

@@ -152,10 +152,12 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.references import is_stored
 from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.types import InferredType, TypeKind, type_of
+from gpuproof.linter.analysis.types import UNKNOWN_TYPE, InferredType, TypeKind, type_of
+from gpuproof.linter.analysis.types.libraries import is_module_class
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
 from gpuproof.linter.knowledge.losses import loss_calls, output_device
 from gpuproof.linter.knowledge.torch import (
@@ -213,19 +215,14 @@ def check(module: Module, project: Project) -> Hits:
 def _mismatch(module: Module, call: Call) -> Hit | None:
     """The finding about a call of a model whose input is not where the model is."""
     function = call.node.func
-    if not isinstance(function, (ast.Name, ast.Attribute)) or call.name is not None:
+    if call.name is not None or not _may_be_model(module, function):
         return None
     given = _input(call)
-    if given is None:
+    model = type_of(module, function) if given is not None else UNKNOWN_TYPE
+    if given is None or model.kind is not TypeKind.MODULE or model.device is None:
         return None
     batch = _input_type(module, call, given)
-    if batch.kind not in (TypeKind.TENSOR, TypeKind.BATCH) or batch.device is None:
-        return None
-    model = type_of(module, function)
-    if model.kind is not TypeKind.MODULE or (model.device, batch.device) not in (
-        ("gpu", "cpu"),
-        ("cpu", "gpu"),
-    ):
+    if batch.kind not in (TypeKind.TENSOR, TypeKind.BATCH) or batch.device in (None, model.device):
         return None
     if _has_no_weights(module, call):
         return None
@@ -237,6 +234,20 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     return None if _is_placed_around(module, call.node) else _hit(module, call, given, model)
 
 
+def _may_be_model(module: Module, function: ast.expr) -> bool:
+    """Whether a callee may be an object with a place of its own: no function, and no layer of a model's own."""
+    match function:
+        case ast.Name():
+            return not any(binding.kind == "definition" for binding in module.reaching(function))
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            owner = module.enclosing(function, ast.ClassDef)
+            return owner is not None and is_stored(module, name) and not is_module_class(module, owner)
+        case ast.Attribute(value=ast.Name() | ast.Attribute(), attr=name):
+            return is_stored(module, name)
+        case _:
+            return False
+
+
 def _input(call: Call) -> ast.expr | None:
     """The first input of a model: `model(x)`, `model(**batch)`."""
     if call.node.args:
@@ -246,16 +257,25 @@ def _input(call: Call) -> ast.expr | None:
 
 def _chooses_gpu(module: Module) -> bool:
     """Whether the program moves anything to a GPU, and leaves it to no default device."""
-    modules = program_modules(module)
-    defaults = [
-        call
-        for other in modules
-        for call in all_calls(other)
-        if _MOVES_INPUT.search(call.name or call.method)
-    ]
-    if not all(map(_is_of_cpu, defaults)):
-        return False
-    return any(moves_to_gpu(move) for other in modules for move in calls_named(other, "to", "cuda"))
+    modules = [other for other in program_modules(module) if other.mentions("cuda", ".to(", "set_default")]
+    return all(map(_keeps_default, modules)) and any(map(_moves_anything, modules))
+
+
+def _keeps_default(module: Module) -> bool:
+    """Whether new tensors of a module are on the CPU."""
+    return module.loader.cached(
+        "keeps the default device",
+        module.unit,
+        lambda: all(
+            _is_of_cpu(call) for call in all_calls(module) if _MOVES_INPUT.search(call.name or call.method)
+        ),
+    )
+
+
+def _moves_anything(module: Module) -> bool:
+    return module.loader.cached(
+        "moves to a GPU", module.unit, lambda: any(map(moves_to_gpu, calls_named(module, "to", "cuda")))
+    )
 
 
 def _is_placed_around(module: Module, node: ast.Call) -> bool:
