@@ -25,6 +25,33 @@ def built_by(job: JobDefinition, workspace: Workspace) -> Unit | None:
     return workspace.text_file(found.pop()) if len(found) == 1 else None
 
 
+def public_image_name(job: JobDefinition) -> bool:
+    """Whether a job's image has the name of a public one: without a registry, and not built here."""
+    name = job.image.text or ""
+    registry = name.partition("/")[0]
+    return (
+        bool(name)
+        and "." not in registry
+        and ":" not in registry
+        and "$" not in name
+        and name.count("/") < 2
+        and (name.startswith(_PUBLIC))
+    )
+
+
+_PUBLIC = (
+    "pytorch/",
+    "tensorflow/",
+    "nvidia/",
+    "vllm/",
+    "rayproject/",
+    "huggingface/",
+    "python:",
+    "ubuntu",
+    "jupyter/",
+)
+
+
 def _plain(name: str) -> str:
     """An image without its tag, and without the registry that it is pushed to."""
     repository = name.partition("@")[0]

@@ -19,7 +19,7 @@ from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import Shell
 from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
-from gpuproof.linter.jobs.image_recipes import built_by
+from gpuproof.linter.jobs.image_recipes import built_by, public_image_name
 from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
@@ -96,6 +96,10 @@ def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
             from gpuproof.linter.jobs import docker
 
             yield from docker.jobs_of_compose(unit)
+        case "kubernetes":
+            from gpuproof.linter.jobs import kubernetes
+
+            yield from kubernetes.jobs(unit)
         case "shell" | "makefile" | "dockerfile":
             from gpuproof.linter.jobs import command_files
 
@@ -233,10 +237,19 @@ def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
 def _linked_container(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     """A container's job for each script that it runs; the job itself if none is found."""
     recipe = built_by(job, workspace)
+    if recipe is not None or job.source != "kubernetes" or public_image_name(job):
+        return _in_image(job, recipe, workspace)
+    # A manifest names an image in a registry; the only Dockerfile beside it is the one that builds it.
+    only = _only_dockerfile(launch_folders(job.span.unit.absolute), workspace)
+    found = _in_image(job, only, workspace)
+    return found if found[0].script is not None else _in_image(job, None, workspace)
+
+
+def _in_image(job: JobDefinition, recipe: Unit | None, workspace: Workspace) -> list[JobDefinition]:
     job = replace(job, recipe=recipe)
     made = image(recipe.source) if recipe is not None else None
     if made is not None and recipe is not None:
-        job = _with_entry_point(job, recipe)
+        job = _with_entry_point(job, recipe) if job.source != "kubernetes" else job
         if job.command.is_absent and made.command is not None:
             job = replace(job, command=known(made.command))
     if job.command.is_absent:
@@ -250,7 +263,19 @@ def _linked_container(job: JobDefinition, workspace: Workspace) -> list[JobDefin
     folders = launch_folders(job.span.unit.absolute)
     if recipe is not None:
         folders = list(dict.fromkeys([recipe.absolute.parent, *folders]))
-    followed = Follower(workspace, folders, _copied_by(recipe) if recipe else None).follow(placed)
+    copied = _copied_by(recipe) if recipe is not None else None
+
+    def sources(path: str) -> list[Path] | None:
+        found = copied(path) if copied is not None else None
+        if found is not None and any(workspace.exists(candidate) for candidate in found):
+            return found
+        # A folder of the project that is mounted, or copied by what is not seen: `/workspace/src/train.py`.
+        parts = Path(path).parts
+        inner = [Path(*parts[index:]) for index in range(2, len(parts))] if path.startswith("/") else []
+        mounted = [base / rest for rest in inner for base in folders]
+        return mounted if any(workspace.exists(candidate) for candidate in mounted) else None
+
+    followed = Follower(workspace, folders, sources).follow(placed)
     return _with_scripts(job, followed, workspace) or [job]
 
 

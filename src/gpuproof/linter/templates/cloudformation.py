@@ -13,6 +13,9 @@ from gpuproof.linter.templates.resource import Resource
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTRINSIC = ("Ref", "Condition")
 _MAX_DEPTH = 60
+_MAX_NODES = 200_000
+"""Nodes of one document that are read; anchors can multiply them without end."""
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 def resources(unit: Unit) -> list[Resource]:
@@ -46,7 +49,15 @@ def resources(unit: Unit) -> list[Resource]:
 def _pairs(node: yaml.Node | None) -> list[tuple[str, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
         return []
-    return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+    found: list[tuple[str, yaml.Node]] = []
+    for key, value in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag == _MERGE:
+            # `<<: *anchor`: what the mapping has itself counts.
+            merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            found = [*(pair for part in merged for pair in _pairs(part)), *found]
+        elif isinstance(key, yaml.ScalarNode):
+            found.append((str(key.value), value))
+    return found
 
 
 def _defaults(node: yaml.Node | None) -> dict[str, str]:
@@ -65,6 +76,17 @@ def document(unit: Unit) -> Value:
     except (yaml.YAMLError, RecursionError):
         return UNKNOWN
     return _Reader(unit, {}).value(root, 0) if root is not None else UNKNOWN
+
+
+def documents(unit: Unit) -> list[Value]:
+    """The documents of a YAML text, those before one that does not parse."""
+    found: list[Value] = []
+    try:
+        for root in yaml.compose_all(unit.source, Loader=_LOADER):
+            found += [_Reader(unit, {}).value(root, 0)]
+    except (yaml.YAMLError, RecursionError):
+        pass
+    return found
 
 
 class _Reader:
