@@ -95,10 +95,10 @@ def logged_names(modules: Iterable[Module]) -> LoggedNames:
                 complete = False
                 continue
             for value in found:
-                if value.texts:
+                if value.certainty == "known" and value.texts:
                     for text in value.texts:
                         names.update((text, f"{text}_step", f"{text}_epoch"))
-                elif value.prefix or value.suffix:
+                elif value.is_unknown and (value.prefix or value.suffix):
                     parts.append((value.prefix, value.suffix))
                 else:
                     complete = False

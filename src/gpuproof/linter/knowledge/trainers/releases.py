@@ -68,14 +68,14 @@ def library_versions(module: Module, project: Project, library: str) -> VersionR
     listed = listed_packages(module.unit)
     if any(package in listed for package in _PACKAGES[library]):
         # Newer versions than those of the table may have anything.
-        return VersionRange(version(newest(library)), None, f"the newest {title}")
+        return VersionRange(version(newest(library)), None, f"the newest {title}", True)
     return None
 
 
 def is_at_least(module: Module, project: Project, library: str, release: str) -> Presence:
     """Whether a script runs on this version of a library or a newer one."""
     versions = library_versions(module, project, library)
-    if versions is None:
+    if versions is None or versions.assumed:
         return "unknown"
     if versions.low is not None and versions.low >= version(release):
         return "yes"
@@ -89,7 +89,7 @@ def removal(lifetime: Lifetime, versions: VersionRange | None, library: str) -> 
         versions: of `library_versions`.
     """
     title = _TITLES.get(library, library)
-    if versions is None:
+    if versions is None or versions.assumed:
         if lifetime.gone_in is None:
             return None
         return Removal(False, False, f"{title} {_text(lifetime.gone_in)} and newer")

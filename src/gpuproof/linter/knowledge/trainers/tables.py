@@ -25,11 +25,13 @@ class VersionRange(NamedTuple):
         low: the oldest; None if it is unknown.
         high: the first that is too new; None if there is no upper bound.
         text: for messages: `transformers 4.57.1`, `transformers>=4.51`.
+        assumed: whether no version is written, so that the newest is installed.
     """
 
     low: Version | None
     high: Version | None
     text: str
+    assumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,12 @@ def hook_arguments(owner: str) -> dict[str, tuple[str, ...]]:
 def newest(library: str) -> str:
     """The newest version that was read."""
     return _library(library)["versions"][-1]
+
+
+@cache
+def first_version(fact: str) -> str:
+    """The first version with a behaviour of `data/trainer_facts.csv`."""
+    return next(row["since"] for row in read_rows(_DATA / "trainer_facts.csv") if row["fact"] == fact)
 
 
 @cache

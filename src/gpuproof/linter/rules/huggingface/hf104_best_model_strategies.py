@@ -54,6 +54,8 @@ from gpuproof.linter.knowledge.trainers.huggingface import (
     is_set_later,
     strategy_name,
 )
+from gpuproof.linter.knowledge.trainers.releases import is_at_least
+from gpuproof.linter.knowledge.trainers.tables import first_version
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -66,6 +68,8 @@ _SAVE_STEPS = 500
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     for arguments in argument_sets(module, project):
+        if is_at_least(module, project, "transformers", first_version("best_model_checked")) == "no":
+            return
         best = arguments.get("load_best_model_at_end")
         if (
             not best.is_known

@@ -99,12 +99,14 @@ from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("LT104", "validation-on-training-data", Severity.WARNING, needs=("lightning",))
 
+_GRAPHS = ("torch_geometric", "dgl")
+"""Libraries for graphs: one graph has the nodes for training and validation, which masks select."""
 _EVALUATION = {"val_dataloader": "validation", "test_dataloader": "test"}
 
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if is_test(module):
+    if is_test(module) or module.imports(*_GRAPHS):
         return
     for owner in owners(module, "LightningModule", "LightningDataModule"):
         yield from _of_class(module, owner)
