@@ -114,6 +114,30 @@ def attribute_values(owner: ast.ClassDef, name: str) -> Iterator[ast.expr]:
                     continue
 
 
+def is_manual(module: Module, owner: Owner) -> bool | None:
+    """Whether a LightningModule optimizes itself (`automatic_optimization = False`); None if that is not certain."""
+    pending, seen = [Definition(module, owner.node)], set[ast.AST]()
+    while pending:
+        home, node = pending.pop()
+        if node in seen or not isinstance(node, ast.ClassDef):
+            continue
+        seen.add(node)
+        for method in methods(node):
+            if method.name == "automatic_optimization":
+                return None
+        for value in attribute_values(node, "automatic_optimization"):
+            return (
+                not value.value if isinstance(value, ast.Constant) and isinstance(value.value, bool) else None
+            )
+        for base in node.bases:
+            found = find_definition(home, base)
+            if found is not None:
+                pending.append(found)
+            elif not (home.qualified(base) or "").startswith((*ROOTS, "torch.", "abc.")):
+                return None
+    return False
+
+
 def _all_owners(module: Module) -> list[Owner]:
     found: list[Owner] = []
     for node in module.classes.values():
