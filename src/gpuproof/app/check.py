@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.app.session import print_note
 from gpuproof.backends.display import Printed
 from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.findings import Finding
+    from gpuproof.linter.config import CheckSettings
     from gpuproof.linter.engine import CheckOptions, CheckReport
     from gpuproof.linter.jobs.memory_plan import TraceOptions
     from gpuproof.terminal.table import Block
@@ -43,6 +45,7 @@ class CheckRequest:
         inputs: with `plan`: by channel, a folder with a few samples.
         python: with `plan`: the interpreter that has the scripts' frameworks; the current environment's if None.
         markdown: also check Python code blocks in Markdown files.
+        baseline: a file with known findings, which are not reported; the settings' one if None.
     """
 
     paths: tuple[str, ...] = (".",)
@@ -56,6 +59,7 @@ class CheckRequest:
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     python: str | None = None
     markdown: bool = False
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,6 +123,7 @@ def check(
     inputs: Mapping[str, str | PathLike[str]] | None = None,
     python: str | None = None,
     markdown: bool = False,
+    baseline: str | PathLike[str] | None = None,
 ) -> CheckResult:
     """Find idle GPUs and broken jobs before you pay for them, as `gpuproof check` does.
 
@@ -137,6 +142,7 @@ def check(
         inputs: with `plan`: by channel, a folder with a few samples.
         python: with `plan`: the interpreter that has the scripts' frameworks.
         markdown: also check Python code blocks in Markdown files.
+        baseline: a file that `gpuproof check --write-baseline` wrote; its findings are left out.
 
     Raises:
         GPUproofError: a path does not exist, or a rule, type or region is unknown.
@@ -153,6 +159,7 @@ def check(
         {channel: str(folder) for channel, folder in (inputs or {}).items()},
         python,
         markdown,
+        str(baseline) if baseline is not None else None,
     )
     if unsafe_fixes and not fix:
         raise UsageError("unsafe_fixes=True needs fix=True.")
@@ -166,8 +173,11 @@ def check(
     return CheckResult(report, fixed)
 
 
-def check_files(request: CheckRequest) -> CheckReport:
+def check_files(request: CheckRequest, *, with_known: bool = False) -> CheckReport:
     """The findings. An exception outside a rule is reported as an internal error too.
+
+    Args:
+        with_known: whether to include the findings of the baseline.
 
     Raises:
         GPUproofError: a path does not exist, or a rule, type or region is unknown.
@@ -175,8 +185,10 @@ def check_files(request: CheckRequest) -> CheckReport:
     from gpuproof.linter.engine import CheckReport, check_paths
 
     options = _options(request)
+    baseline = None if with_known else _baseline(request, options.settings)
     try:
-        return check_paths(request.paths, options)
+        report = check_paths(request.paths, options)
+        return report if baseline is None else _without_known(report, baseline)
     except GPUproofError:
         raise
     except Exception as error:  # noqa: BLE001
@@ -184,7 +196,24 @@ def check_files(request: CheckRequest) -> CheckReport:
 
         log = ErrorLog()
         log.add(error, "", task="checking")
-        return CheckReport((), 0, (), tuple(log.errors))
+        return CheckReport((), (), (), tuple(log.errors))
+
+
+def write_baseline(request: CheckRequest) -> tuple[CheckReport, Path]:
+    """Write all findings to the baseline of the request or of the settings, by default `gpuproof-baseline.json`.
+
+    Returns:
+        The report with all findings, and the file.
+
+    Raises:
+        GPUproofError: a path does not exist, a rule, type or region is unknown, or the file cannot be written.
+    """
+    from gpuproof.linter import baseline
+
+    path = _baseline(request, _options(request).settings) or Path(baseline.FILE_NAME)
+    report = check_files(request, with_known=True)
+    baseline.write(path, report.hits)
+    return report, path
 
 
 def fix_files(
@@ -227,7 +256,25 @@ def notes(report: CheckReport) -> list[str]:
             f"{problem.message}. Its files were checked with the default settings."
             for problem in report.problems
         ),
+        *(
+            [
+                f"{pluralize(report.gone, 'finding')} of the baseline no longer exist{'s' * (report.gone == 1)}: write it again with --write-baseline."
+            ]
+            if report.gone
+            else []
+        ),
     ]
+
+
+def _baseline(request: CheckRequest, settings: CheckSettings) -> Path | None:
+    return Path(request.baseline) if request.baseline is not None else settings.baseline
+
+
+def _without_known(report: CheckReport, path: Path) -> CheckReport:
+    from gpuproof.linter.baseline import compare
+
+    compared = compare(path, report.hits, report.paths)
+    return replace(report, hits=compared.new, known=compared.known, gone=compared.gone)
 
 
 def _options(request: CheckRequest) -> CheckOptions:

@@ -20,6 +20,7 @@ KEYS = {
     "sagemaker-sdk": "major version of the SageMaker SDK that scripts use: 2 or 3",
     "region": "region of the jobs, for prices and availability",
     "markdown": "whether to check code blocks in Markdown files",
+    "baseline": "a file with known findings, which are not reported",
 }
 """Every key and its description."""
 
@@ -41,6 +42,7 @@ class CheckSettings:
     sagemaker_sdk: int | None = None
     region: str | None = None
     markdown: bool = False
+    baseline: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -117,6 +119,9 @@ def _settings(path: Path, table: dict[str, Any]) -> CheckSettings:
         raise UsageError(f"{path}: sagemaker-sdk must be 2 or 3, not {sdk!r}")
     if not isinstance(region, str | None) or not isinstance(markdown, bool):
         raise UsageError(f"{path}: region must be a string, and markdown true or false")
+    baseline = table.get("baseline")
+    if not isinstance(baseline, str | None):
+        raise UsageError(f"{path}: baseline must be the path of a file")
     return CheckSettings(
         path=path,
         select=_texts(path, table, "select"),
@@ -127,6 +132,7 @@ def _settings(path: Path, table: dict[str, Any]) -> CheckSettings:
         sagemaker_sdk=sdk,
         region=region,
         markdown=markdown,
+        baseline=path.parent / baseline if baseline is not None else None,
     )
 
 

@@ -58,19 +58,28 @@ class CheckReport:
 
     Args:
         hits: the findings, sorted by location and code, without duplicates.
-        files: the number of files.
+        paths: the files that were checked, with the scripts that jobs of the named ones run.
         problems: invalid settings of folders below the paths; their files were checked with the default settings.
         unsupported: named files whose type is not checked, such as a shell script.
         planned: the number of jobs whose scripts were traced, or tried (`--plan`).
+        known: the number of findings that a baseline contains, which `hits` does not have.
+        gone: the number of entries of the baseline for which there is no finding any more.
     """
 
     hits: tuple[Hit, ...]
-    files: int
+    paths: tuple[str, ...]
     rules: tuple[RuleEntry, ...]
     internal_errors: tuple[InternalError, ...] = ()
     problems: tuple[UsageError, ...] = ()
     unsupported: tuple[str, ...] = ()
     planned: int = 0
+    known: int = 0
+    gone: int = 0
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+        return len(self.paths)
 
     @property
     def failed(self) -> bool:
@@ -111,7 +120,11 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     rules = {rule.code: rule for set_ in by_file.rule_sets() for rule in set_.rules}
     return CheckReport(
         tuple(kept),
-        len(files) - len(unsupported) + len({unit.path for unit in linked}),
+        tuple(
+            dict.fromkeys(
+                [*(path for path in files if path not in unsupported), *(unit.path for unit in linked)]
+            )
+        ),
         tuple(rules[code] for code in sorted(rules)),
         tuple(merged(log.errors)),
         tuple(by_file.problems),

@@ -15,17 +15,28 @@ from pathlib import Path
 
 _IN_MODIFY = 0x2
 _IN_CLOSE_WRITE = 0x8
+_IN_MOVED_FROM = 0x40
 _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100
+_IN_DELETE = 0x200
 _IN_DELETE_SELF = 0x400
 _IN_MOVE_SELF = 0x800
-_EVENTS = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF | _IN_MOVE_SELF
+_EVENTS = (
+    _IN_MODIFY
+    | _IN_CLOSE_WRITE
+    | _IN_MOVED_FROM
+    | _IN_MOVED_TO
+    | _IN_CREATE
+    | _IN_DELETE
+    | _IN_DELETE_SELF
+    | _IN_MOVE_SELF
+)
 _IN_CLOEXEC = 0o2000000
 _POLL_SECONDS = 0.2
 
 
 class FileWatch:
-    """Waits until files in some folders are created, written, replaced or closed.
+    """Waits until files in some folders are created, written, replaced, closed or removed.
 
     Args:
         folders: the folders to watch; their subfolders are not watched.
@@ -56,14 +67,19 @@ class FileWatch:
         if self._descriptor is not None and select.select([self._descriptor], [], [], 0)[0]:
             os.read(self._descriptor, 1 << 16)
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Block until something has changed since the last call, or until the timeout in seconds."""
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until something has changed since the last call, or until the timeout in seconds.
+
+        Returns:
+            Whether a change was seen; always False without inotify.
+        """
         if self._descriptor is None:
             time.sleep(_POLL_SECONDS if seconds is None else min(_POLL_SECONDS, seconds))
-            return
+            return False
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         if ready:
             os.read(self._descriptor, 1 << 16)
+        return bool(ready)
 
 
 def _watch(folders: Sequence[Path]) -> int | None:

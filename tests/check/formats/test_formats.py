@@ -175,7 +175,7 @@ def test_junit_of_a_clean_report_has_a_case_that_passed(here: Path) -> None:
 
 FAULTY = CheckReport(
     hits=(),
-    files=2,
+    paths=("a.py", "b.py"),
     rules=(),
     internal_errors=(
         InternalError("a,b <&>.py", "", ("PT101", "PT102"), "KeyError: 'x'", "Traceback\n  at <line>"),

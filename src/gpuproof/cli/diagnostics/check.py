@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_json_flag
@@ -96,6 +97,19 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--markdown", action="store_true", help="also check Python code blocks in Markdown files"
     )
+    parser.add_argument(
+        "--baseline",
+        metavar="FILE",
+        help="do not report the findings in this file, which --write-baseline wrote (default: the setting `baseline`)",
+    )
+    parser.add_argument(
+        "--write-baseline",
+        action="store_true",
+        help="write all findings to the baseline, by default gpuproof-baseline.json, and exit with code 0",
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C"
+    )
     parser.set_defaults(run=run)
 
 
@@ -109,10 +123,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--unsafe-fixes needs --fix or --diff", "add --fix to apply the fixes, or --diff to print them"
         )
+    _reject_combinations(arguments)
     from gpuproof.app.check import check_files, fix_files, notes
     from gpuproof.app.session import print_note
 
     request = _request(arguments)
+    if arguments.write_baseline:
+        return _write_baseline(request)
+    if arguments.watch:
+        return _watch(request, arguments)
     report, fixed = check_files(request), 0
     if arguments.fix and not arguments.diff:
         report, fixed = fix_files(report, request, unsafe=arguments.unsafe_fixes, notify=print_note)
@@ -126,6 +145,48 @@ def run(arguments: argparse.Namespace) -> int:
     if fixed and arguments.format == "text":
         print(f"Fixed {pluralize(fixed, 'finding')}.")
     return _exit_code(report, failed=report.failed and not arguments.exit_zero)
+
+
+def _reject_combinations(arguments: argparse.Namespace) -> None:
+    """Reject options that exclude each other, instead of ignoring one of them."""
+    for alone in ("watch", "write_baseline"):
+        for other in ("watch", "write_baseline", "fix", "diff"):
+            if alone != other and getattr(arguments, alone) and getattr(arguments, other):
+                flags = [f"--{name.replace('_', '-')}" for name in (alone, other)]
+                raise UsageError(f"{flags[0]} cannot be combined with {flags[1]}")
+
+
+def _write_baseline(request: CheckRequest) -> int:
+    from gpuproof.app.check import write_baseline
+
+    report, path = write_baseline(request)
+    print(f"Wrote {pluralize(len(report.hits), 'finding')} of {pluralize(report.files, 'file')} to {path}.")
+    print(f"Report new ones only: gpuproof check --baseline {path}")
+    return _exit_code(report, failed=False)
+
+
+def _watch(request: CheckRequest, arguments: argparse.Namespace) -> int:
+    from gpuproof.app.check_watch import watch
+    from gpuproof.app.session import print_note
+
+    try:
+        watch(
+            request,
+            lambda report: _print_again(report, arguments),
+            lambda error: print_note(f"{error.message}. Waiting for changes."),
+        )
+    except KeyboardInterrupt:
+        return ExitCode.OK
+
+
+def _print_again(report: CheckReport, arguments: argparse.Namespace) -> None:
+    """Print a report of --watch, on a terminal in place of the last one."""
+    if sys.stdout.isatty():
+        print("\x1b[H\x1b[2J\x1b[3J", end="")
+    _print(report, arguments)
+    if arguments.format == "text":
+        print(f"Checked at {datetime.now():%H:%M:%S}. Waiting for changes; Ctrl-C ends.")
+    sys.stdout.flush()
 
 
 def _exit_code(report: CheckReport, *, failed: bool) -> int:
@@ -158,6 +219,7 @@ def _request(arguments: argparse.Namespace) -> CheckRequest:
         inputs,
         arguments.python,
         arguments.markdown,
+        arguments.baseline,
     )
 
 

@@ -50,8 +50,10 @@ def summary(report: CheckReport) -> str:
     """The number of files, findings and available fixes, on one line."""
     files = pluralize(report.files, "file")
     errors = pluralize(len(report.internal_errors), "internal error")
+    known = f" {pluralize(report.known, 'known finding')} of the baseline not shown." if report.known else ""
     if not report.hits:
-        return f"{files} checked, {errors if report.internal_errors else 'no issues found'}."
+        found = errors if report.internal_errors else "no new issues" if report.known else "no issues found"
+        return f"{files} checked, {found}.{known}"
     counts = [
         pluralize(count, str(severity))
         for severity in Severity
@@ -63,7 +65,7 @@ def summary(report: CheckReport) -> str:
     unsafe = sum(1 for hit in report.hits if hit.fix is not None and not hit.fix.safe)
     more = f" {fixable} can be fixed with --fix." if fixable else ""
     more += f" {unsafe}{' more' if fixable else ''} with --fix --unsafe-fixes." if unsafe else ""
-    return f"{files} checked: {', '.join(counts)}.{more}"
+    return f"{files} checked: {', '.join(counts)}.{known}{more}"
 
 
 def internal_errors(report: CheckReport, style: Style | None = None) -> Iterator[str]:
