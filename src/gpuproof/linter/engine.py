@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -44,12 +44,14 @@ class CheckOptions:
     Args:
         settings: the settings of the first path. Files with a nearer pyproject.toml have its settings.
         markdown: whether to check code blocks in Markdown files.
+        texts: unsaved texts of an editor, by absolute path, in place of the files' content.
     """
 
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
     settings: CheckSettings = field(default_factory=CheckSettings)
     markdown: bool = False
+    texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     found = find_files(paths, markdown=True, exclude=settings.exclude, root=settings.folder)
     files = by_file.included(found.files, paths, markdown=options.markdown)
     with _garbage_collection_disabled():
-        units, failures = read_units(files, log)
+        units, failures = read_units(files, log, options.texts)
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]

@@ -110,6 +110,11 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="check again whenever a file changes, until Ctrl-C"
     )
+    parser.add_argument(
+        "--lsp",
+        action="store_true",
+        help="serve an editor on standard input and output (Language Server Protocol)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -119,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
         from gpuproof.cli.diagnostics.rule import explain
 
         return explain(arguments.explain)
+    if arguments.lsp:
+        return _serve_editor()
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
         raise UsageError(
             "--unsafe-fixes needs --fix or --diff", "add --fix to apply the fixes, or --diff to print them"
@@ -163,6 +170,20 @@ def _write_baseline(request: CheckRequest) -> int:
     print(f"Wrote {pluralize(len(report.hits), 'finding')} of {pluralize(report.files, 'file')} to {path}.")
     print(f"Report new ones only: gpuproof check --baseline {path}")
     return _exit_code(report, failed=False)
+
+
+def _serve_editor() -> int:
+    try:
+        from gpuproof.cli.editors.server import serve  # imports the extra
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise UsageError(
+            "`gpuproof check --lsp` requires the package pygls, which is not installed.",
+            'pip install "gpuproof[lsp]"',
+        ) from None
+    serve()
+    return ExitCode.OK
 
 
 def _watch(request: CheckRequest, arguments: argparse.Namespace) -> int:

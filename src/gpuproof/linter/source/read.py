@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.linter.internal_errors import ErrorLog
 from gpuproof.linter.source.command_files import CommandKind, command_kind, is_compose
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
-from gpuproof.linter.source.span import Unit, UnitKind
+from gpuproof.linter.source.span import Unit, UnitKind, absolute
 
 MAX_REQUEST_BYTES = 1_000_000
 """Bytes; a larger JSON or YAML file that contains an instance type is a price list, not a request."""
 MAX_ITEMS = 50_000
 """Items in the lists of a template or request."""
 _PYTHON_SUFFIXES = ("py", "pyi", "pyw")
+_TEMPLATE_SUFFIXES = ("yaml", "yml", "json", "template", "tf")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 """The first line of a Python program whose name has another suffix, or none."""
 _SHELL = re.compile(rb"#!.*\b(ba|da|z|k)?sh\b")
@@ -46,17 +47,21 @@ class UnreadableFile:
     is_source: bool = True
 
 
-def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[Unit], list[UnreadableFile]]:
+def read_units(
+    paths: Iterable[str], log: ErrorLog | None = None, texts: Mapping[Path, str] | None = None
+) -> tuple[list[Unit], list[UnreadableFile]]:
     """Read files into units; files that cannot be read are returned separately.
 
     Args:
         log: gets the exceptions in readers; they are raised if None.
+        texts: texts in place of the files' content, by absolute path.
     """
     units: list[Unit] = []
     failures: list[UnreadableFile] = []
     for path in paths:
         try:
-            units += read_file(path)
+            text = texts.get(absolute(path)) if texts else None
+            units += read_file(path, text.encode() if text is not None else None)
         except Unreadable as error:
             failures.append(UnreadableFile(path, error.reason, error.line, error.broken, error.is_source))
         except Exception as error:
@@ -66,29 +71,39 @@ def read_units(paths: Iterable[str], log: ErrorLog | None = None) -> tuple[list[
     return units, failures
 
 
-def read_file(path: str) -> list[Unit]:
+def read_file(path: str, raw: bytes | None = None) -> list[Unit]:
     """Read the units of one file; empty if nothing in it is checked.
+
+    Args:
+        raw: its content, if it is known; the file is not read then.
 
     Raises:
         Unreadable: it cannot be read as source.
     """
     name = path.rpartition("/")[2]
     suffix = name.rpartition(".")[2].lower()
+    if suffix == "toml":
+        return []
+    if raw is None:
+        try:
+            raw = read_bytes(Path(path))
+        except Unreadable:
+            # A .json or .yaml file may be data of any size.
+            if suffix in _TEMPLATE_SUFFIXES and name not in JOB_FILE_NAMES:
+                return []
+            raise
     if suffix == "ipynb":
         from gpuproof.linter.source import notebook  # imports json and re, only for notebooks
 
-        return notebook.read(path, read_bytes(Path(path)))
-    if suffix in ("yaml", "yml", "json", "template", "tf"):
-        return _template(path, name, suffix)
+        return notebook.read(path, raw)
+    if suffix in _TEMPLATE_SUFFIXES:
+        return _template(path, name, suffix, raw)
     if suffix == "md":
         from gpuproof.linter.source import markdown
 
-        return markdown.read(path, decode(read_bytes(Path(path)))[0])
+        return markdown.read(path, decode(raw)[0])
     if suffix == "txt":
-        return [Unit(path, decode(read_bytes(Path(path)))[0], "requirements")]
-    if suffix == "toml":
-        return []
-    raw = read_bytes(Path(path))
+        return [Unit(path, decode(raw)[0], "requirements")]
     if suffix == "ts" and b"aws-cdk" in raw:
         return [Unit(path, decode(raw)[0], "typescript")]
     kind = command_kind(name) or ("shell" if _SHELL.match(raw) else None)
@@ -107,14 +122,9 @@ def _commands(path: str, raw: bytes, kind: CommandKind) -> list[Unit]:
         return []  # a shell reads bytes of any encoding
 
 
-def _template(path: str, name: str, suffix: str) -> list[Unit]:
+def _template(path: str, name: str, suffix: str, raw: bytes) -> list[Unit]:
     if name in JOB_FILE_NAMES:
-        return [Unit(path, decode(read_bytes(Path(path)))[0], "gpuproof")]
-    try:
-        raw = read_bytes(Path(path))
-    except Unreadable:
-        # A .json or .yaml file may be data of any size.
-        return []
+        return [Unit(path, decode(raw)[0], "gpuproof")]
     kind = "compose" if is_compose(name) else _kind_of_template(raw, is_terraform=suffix == "tf")
     if kind is not None and _is_large(raw):
         if b"AWSTemplateFormatVersion" in raw or suffix == "tf":
