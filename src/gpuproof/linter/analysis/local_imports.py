@@ -40,7 +40,7 @@ def local_units(script: Module) -> tuple[Unit, ...]:
 def program_units(module: Module) -> tuple[Unit, ...]:
     """The units of the programs that run a module: itself, what imports it, directly or not, and what those import.
 
-    Tests are no programs. The module comes first, `MAX_MODULES` units at most.
+    Tests are no programs. The module comes first. With more than `MAX_MODULES` units, only the importers are included.
     """
     loader = module.loader
 
@@ -53,7 +53,8 @@ def program_units(module: Module) -> tuple[Unit, ...]:
         units = dict.fromkeys(users)
         for user in users:
             units.update(dict.fromkeys(local_units(loader.lazy_module(user))))
-        return tuple(units)[:MAX_MODULES]
+        # A module of a large library: only those that use it.
+        return tuple(units) if len(units) <= MAX_MODULES else tuple(users)
 
     return loader.cached("program", module.unit, found)
 

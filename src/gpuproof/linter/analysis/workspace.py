@@ -19,7 +19,7 @@ from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.project_root import project_root
 from gpuproof.linter.source.span import Unit, UnitKind, absolute
 
-MAX_CACHED = 3_000_000
+MAX_CACHED = 6_000_000
 """Characters of source whose models are kept at a time; a model takes about fifty bytes a character."""
 
 MAX_SETTINGS = 200_000
