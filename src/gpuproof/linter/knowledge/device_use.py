@@ -7,11 +7,12 @@ import re
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.flow.value_flow import Arrival, follow
-from gpuproof.linter.analysis.local_imports import MAX_MODULES, local_modules, local_units
+from gpuproof.linter.analysis.local_imports import MAX_MODULES, local_modules, local_units, program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
-from gpuproof.linter.analysis.usage import find_uses, uses
+from gpuproof.linter.analysis.usage import find_uses
 
 _MANAGERS = re.compile(
     r"""
@@ -60,6 +61,16 @@ def may_use_device(script: Module) -> bool:
     return found or len(local_units(script)) >= MAX_MODULES
 
 
+def program_may_use_device(module: Module) -> bool:
+    """Whether a module of the programs that run a module may move something to a device; true if in doubt."""
+
+    def found() -> bool:
+        modules = program_modules(module)
+        return any(_moves_directly(other) for other in modules) or _moves_chosen(modules)
+
+    return module.loader.cached("the program touches a device", module.unit, found)
+
+
 def touches_device(module: Module) -> bool:
     """Whether the code of one module may move something to a device."""
     return _moves_directly(module) or _moves_chosen([module])
@@ -69,7 +80,10 @@ def _moves_directly(module: Module) -> bool:
     """Whether a module moves something to a device that it does not choose itself, or uses a library that moves it."""
     if calls_named(module, "cuda") or any(_moves(call) for call in calls_named(module, "to")):
         return True
-    if uses(module, _MANAGERS, "name", "call"):
+    if any(
+        _MANAGERS.search(use.text) and not _is_own(module, use.node)
+        for use in find_uses(module, "name", "call")
+    ):
         return True
     named = find_uses(module, "name", "call")
     if any(
@@ -91,6 +105,12 @@ def _moves_directly(module: Module) -> bool:
         ):
             return True
     return False
+
+
+def _is_own(module: Module, node: ast.AST) -> bool:
+    """Whether a name is one of the project's own classes or functions, such as its `Trainer`, which are looked into."""
+    named = node.func if isinstance(node, ast.Call) else node
+    return isinstance(named, (ast.Name, ast.Attribute)) and find_definition(module, named) is not None
 
 
 def _moves_chosen(modules: list[Module]) -> bool:

@@ -43,6 +43,31 @@ Bad: the device is only defined
         torch.nn.functional.mse_loss(model(x), y).backward()  # <-
         optimizer.step()
 
+Bad: a trainer of its own, in another file
+
+    # file: main.py
+    import torch
+    from torch.utils.data import DataLoader
+    from trainer import Trainer
+
+    Trainer(torch.nn.Linear(8, 1), DataLoader([])).fit()
+    # file: trainer.py
+    import torch
+
+    class Trainer:
+        def __init__(self, model, loader):
+            self.model, self.loader = model, loader
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def fit(self):
+            for x, y in self.loader:
+                self.step(x, y)
+
+        def step(self, x, y):
+            self.optimizer.zero_grad()
+            torch.nn.functional.mse_loss(self.model(x), y).backward()  # <-
+            self.optimizer.step()
+
 Good:
 
     import torch
@@ -89,10 +114,11 @@ Quiet: Accelerate moves the model and the batches
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.linter.analysis.flow.repeats import is_repeated
+from gpuproof.linter.analysis.local_imports import program_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, largest_job
-from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.device_use import may_use_device, program_may_use_device
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -106,18 +132,21 @@ def check(module: Module, project: Project) -> Hits:
     steps = [
         call
         for call in calls_named(module, "backward")
-        if call.receiver is not None and module.loops_around(call.node)
+        if call.receiver is not None and is_repeated(module, call.node)
     ]
-    if not steps or not calls_named(module, "step"):
-        return
-    if not any(calls_named(call, "DataLoader") for call in local_modules(module)):
+    modules = program_modules(module) if steps else []
+    if not any(calls_named(other, "step") for other in modules) or not any(
+        calls_named(other, "DataLoader") for other in modules
+    ):
         return
     job = largest_job(project, module)
     gpus = gpus_per_host(project, job) if job is not None else None
     if gpus == 0 or (job is not None and gpus is None and not job.instance_type.is_absent):
         return
     script = job.script if job is not None and job.script is not None else module
-    if may_use_device(script) or may_use_device(module) or unseen_imports(script) or unseen_imports(module):
+    if may_use_device(script) or program_may_use_device(module):
+        return
+    if any(map(unseen_imports, (script, *modules))):
         return
     if job is not None and gpus:
         name = job.instance_type.text or "node"
