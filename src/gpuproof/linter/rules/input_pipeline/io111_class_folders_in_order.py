@@ -41,6 +41,18 @@ Quiet: for evaluation
         with torch.no_grad():
             return [model(x.to(device)) for x, y in loader]
 
+Quiet: the classes are not used
+
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    def train(model, optimizer, device):
+        for x, _ in DataLoader(ImageFolder("train"), batch_size=64, num_workers=4):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(x.to(device)), x.to(device)).backward()
+            optimizer.step()
+
 Quiet: a random part of it
 
     import torch
@@ -77,7 +89,7 @@ def check(module: Module, _: Project) -> Hits:
     trained = [
         made
         for loop in module.nodes(ast.For)
-        if calls_within(calls_named(module, "backward"), loop)
+        if calls_within(calls_named(module, "backward"), loop) and _uses_labels(module, loop)
         for made in _loaders(module, loop)
     ]
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
@@ -97,6 +109,12 @@ def check(module: Module, _: Project) -> Hits:
             remedy="Pass shuffle=True.",
             fix=Fix("Pass shuffle=True", (add_keyword(call, "shuffle=True"),)) if ordered.is_absent else None,
         )
+
+
+def _uses_labels(module: Module, loop: ast.For) -> bool:
+    """Whether the loop does something with the labels; where it ignores them, the classes do not matter."""
+    names = [node for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
+    return bool(names) and not names[-1].id.startswith("_")
 
 
 def _loaders(module: Module, loop: ast.For) -> list[Call]:
