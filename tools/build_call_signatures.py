@@ -23,9 +23,25 @@ FILE = Path(__file__).resolve().parent.parent / "src/gpuproof/linter/data/call_s
 NAMES = FILE.with_name("call_names.csv")
 PACKAGES = ("torch", "keras", "transformers")
 
-_KERAS_LAYER = ["input_dim", "input_shape", "batch_input_shape", "batch_shape", "batch_size", "weights", "implementation"]
+_KERAS_LAYER = [
+    "input_dim",
+    "input_shape",
+    "batch_input_shape",
+    "batch_shape",
+    "batch_size",
+    "weights",
+    "implementation",
+]
 """Names that the base class of Keras's layers takes out of `**kwargs`, in one version or another."""
-_KERAS_OPTIMIZER = ["lr", "decay", "clipnorm", "clipvalue", "global_clipnorm", "is_legacy_optimizer", "jit_compile"]
+_KERAS_OPTIMIZER = [
+    "lr",
+    "decay",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "is_legacy_optimizer",
+    "jit_compile",
+]
 
 
 def main() -> int:

@@ -226,12 +226,11 @@ def _passes_on(node: ast.FunctionDef) -> bool:
             isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
             and call.func.attr == node.name
+        ) and any(
+            keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == name
+            for keyword in call.keywords
         ):
-            if any(
-                keyword.arg is None and isinstance(keyword.value, ast.Name) and keyword.value.id == name
-                for keyword in call.keywords
-            ):
-                return True
+            return True
     return False
 
 

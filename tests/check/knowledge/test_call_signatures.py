@@ -27,7 +27,7 @@ def problem_of(text: str, name: str, version: str | None) -> str | None:
         ("Adam(p, params=p)", None, "`Adam` gets `params` twice: by position and by name"),
         ("Adam(*p)", None, None),
         ("Adam(**p)", None, None),
-        ("Adam(p, fused=True)", "1.10", "`Adam` has no parameter `fused`"),
+        ("Adam(p, fused=True)", "1.9", "`Adam` has no parameter `fused`"),
         ("Adam(p, fused=True)", None, None),
         ("Adam(p, fused=True)", "2.5", None),
     ],

@@ -89,7 +89,7 @@ def check(module: Module, _: Project) -> Hits:
     trained = [
         made
         for loop in module.nodes(ast.For)
-        if calls_within(calls_named(module, "backward"), loop) and _uses_labels(module, loop)
+        if calls_within(calls_named(module, "backward"), loop) and _uses_labels(loop)
         for made in _loaders(module, loop)
     ]
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
@@ -111,7 +111,7 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _uses_labels(module: Module, loop: ast.For) -> bool:
+def _uses_labels(loop: ast.For) -> bool:
     """Whether the loop does something with the labels; where it ignores them, the classes do not matter."""
     names = [node for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
     return bool(names) and not names[-1].id.startswith("_")

@@ -68,7 +68,27 @@ rule = Rule("TF117", "wrong-keras-arguments", Severity.ERROR, needs=("keras",))
 
 _METHODS = ("fit", "compile", "evaluate", "predict")
 _KERAS_1 = frozenset(
-    ["init", "border_mode", "nb_epoch", "nb_filter", "subsample", "output_dim", "W_regularizer", "b_regularizer", "dim_ordering", "inner_init", "forget_bias_init", "inner_activation", "dropout_W", "dropout_U", "samples_per_epoch", "nb_val_samples", "p_W", "nb_row", "nb_col"]
+    [
+        "init",
+        "border_mode",
+        "nb_epoch",
+        "nb_filter",
+        "subsample",
+        "output_dim",
+        "W_regularizer",
+        "b_regularizer",
+        "dim_ordering",
+        "inner_init",
+        "forget_bias_init",
+        "inner_activation",
+        "dropout_W",
+        "dropout_U",
+        "samples_per_epoch",
+        "nb_val_samples",
+        "p_W",
+        "nb_row",
+        "nb_col",
+    ]
 )
 """Parameters of Keras 1."""
 
