@@ -155,6 +155,8 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
         return "cloudformation"
     if _MANIFEST.search(raw) and b"kind" in raw:
         return None if len(raw) > MAX_REQUEST_BYTES or _HELM.search(raw) else "kubernetes"
+    if b"train_micro_batch_size_per_gpu" in raw or b"zero_optimization" in raw:
+        return "deepspeed" if len(raw) < MAX_REQUEST_BYTES else None
     # The input of `aws sagemaker create-training-job --cli-input-json`.
     is_request = (
         any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES

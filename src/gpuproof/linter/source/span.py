@@ -24,6 +24,7 @@ UnitKind = Literal[
     "makefile",
     "dockerfile",
     "compose",
+    "deepspeed",
     "kubernetes",
     "typescript",
 ]
