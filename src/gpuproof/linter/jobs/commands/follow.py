@@ -162,6 +162,8 @@ class Follower:
                 folder=_join(outer.folder, inner.folder),
                 environment={**outer.environment, **inner.environment},
                 launcher=inner.launcher or outer.launcher,
+                launchers=(*outer.launchers, *inner.launchers),
+                outer=outer.outer or inner.outer,
                 is_conditional=inner.is_conditional or outer.is_conditional,
             )
             self._follow(merged, found, unit.path.rpartition("/")[2], depth + 1)
@@ -213,6 +215,8 @@ class Follower:
                 folder=_join(folder, inner.folder),
                 environment={**start.environment, **inner.environment},
                 launcher=inner.launcher or start.launcher,
+                launchers=(*start.launchers, *inner.launchers),
+                outer=start.outer or inner.outer,
                 is_conditional=inner.is_conditional or start.is_conditional,
             )
             self._follow(merged, found, located.name, depth + 1)

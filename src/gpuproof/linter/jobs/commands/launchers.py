@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 
@@ -19,6 +19,7 @@ class Launcher:
         hosts: hosts that it connects; None if it is unknown.
         option: the option that sets the number of processes, for messages: `--nproc_per_node`.
         is_known: False if the numbers depend on variables or files.
+        options: the options as they are written, without dashes and with `_`; those without a value are empty texts.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Launcher:
     hosts: int | None = None
     option: str = ""
     is_known: bool = True
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ class Launch:
         is_module: whether the first of the words is a module.
         runs_program: whether it starts any program, not a script of Python.
         launcher: the launcher; None for modules of Python that run a script once, and where an allocation decides.
+        options: its options as they are written.
     """
 
     words: list[str]
     is_module: bool
     runs_program: bool
     launcher: Launcher | None
+    options: Mapping[str, str]
 
 
 LAUNCHERS = {
@@ -95,6 +99,7 @@ def read_launch(kind: str, rest: list[str]) -> Launch:
     """The options of a launcher, and what follows them."""
     flags = _FLAGS[kind].replace("-", "_").split()
     options: dict[str, str] = {}
+    given: dict[str, str] = {}
     index, is_module, runs_program = 0, False, kind in ("mpi", "srun", "python")
     while index < len(rest):
         word = rest[index]
@@ -119,9 +124,13 @@ def read_launch(kind: str, rest: list[str]) -> Launch:
             options[name] = rest[index + 1]
         elif equals:
             options[name] = value
+        else:
+            given[name] = ""
         index += 2 if takes_value else 1
     launcher = None if kind == "python" else _launcher(kind, options)
-    return Launch(rest[index:], is_module, runs_program, launcher)
+    written = {**given, **options}
+    launcher = replace(launcher, options=written) if launcher is not None else None
+    return Launch(rest[index:], is_module, runs_program, launcher, written)
 
 
 def is_program(word: str) -> bool:
@@ -183,7 +192,7 @@ def _launcher(kind: str, options: Mapping[str, str]) -> Launcher | None:
                 "deepspeed",
                 processes,
                 None,
-                None if several or given else 1,
+                None if several or (given and hosts is None) else hosts or 1,
                 "--num_gpus",
                 is_known=(processes is not None or not name) and not several,
             )

@@ -34,6 +34,8 @@ class Start:
         folder: the working folder relative to that of the command.
         environment: variables that the command sets for it.
         launcher: what starts it; None for Python itself.
+        launchers: the names of all launchers around it, the outermost first: `srun`, `torchrun`.
+        outer: the outermost of them, with its options.
         line: its line in the text, from 1.
         is_conditional: whether it may not run, or another one instead.
     """
@@ -44,6 +46,8 @@ class Start:
     folder: str = ""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     launcher: Launcher | None = None
+    launchers: tuple[str, ...] = ()
+    outer: Launcher | None = None
     line: int = 1
     is_conditional: bool = False
 
@@ -131,6 +135,8 @@ class _Context:
     shell: Shell
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     launcher: Launcher | None = None
+    launchers: tuple[str, ...] = ()
+    outer: Launcher | None = None
     depth: int = 0
 
     def start(self, kind: StartKind, program: str, arguments: Sequence[str]) -> Start:
@@ -141,6 +147,8 @@ class _Context:
             tuple(arguments),
             environment=self.environment,
             launcher=self.launcher,
+            launchers=self.launchers,
+            outer=self.outer,
         )
 
     def inner(self, words: Sequence[str], launcher: Launcher | None = None) -> Iterator[Start]:
@@ -226,6 +234,8 @@ def _shell(program: str, rest: list[str], context: _Context) -> Iterator[Start]:
                         start,
                         environment={**context.environment, **start.environment},
                         launcher=start.launcher or context.launcher,
+                        launchers=(*context.launchers, *start.launchers),
+                        outer=context.outer or start.outer,
                     )
             return
         rest = rest[2:] if rest[0] in ("-o", "--rcfile", "+o") else rest[1:]
@@ -238,6 +248,9 @@ def _launched(kind: str, rest: list[str], context: _Context) -> Iterator[Start]:
     launch = read_launch(kind, rest)
     if not launch.words:
         return
+    if kind != "python":
+        outer = context.outer or Launcher(kind, is_known=False, options=launch.options)
+        context = replace(context, launchers=(*context.launchers, kind), outer=outer)
     if launch.runs_program:
         found = next((i for i, other in enumerate(launch.words) if is_program(other)), None)
         if found is not None:

@@ -22,6 +22,22 @@ Bad:
     dist.init_process_group("nccl")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 
+Bad: srun sets other variables
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --nodes=1
+    #SBATCH --ntasks-per-node=4
+    #SBATCH --gres=gpu:4
+    srun python train.py  # <-
+    # file: train.py
+    import os
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["SLURM_LOCALID"]))
+
 Good:
 
     # file: launch.py
@@ -141,6 +157,7 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     launcher_name,
 )
 from gpuproof.linter.knowledge.distribution.ranks import always_runs, process_group_inits
+from gpuproof.linter.knowledge.distribution.tasks import command_span
 from gpuproof.linter.knowledge.programs import starts_programs
 from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
@@ -160,9 +177,10 @@ _ENVIRONMENT = re.compile(r"^os\.environ\.(setdefault|update)$|^os\.putenv$|load
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
     script = job.script
-    if job.kind != "training" or script is None or not (job.has_contract or job.source == "remote"):
+    other = _other_launcher(job)
+    if job.kind != "training" or script is None or not (job.has_contract or job.source == "remote" or other):
         return
-    if not has_no_launcher(job) or (job.instance_type.text or "").startswith("local"):
+    if not (other or has_no_launcher(job)) or (job.instance_type.text or "").startswith("local"):
         return
     given = set(job.environment.parts) | (set(job.start.environment) if job.start is not None else set())
     if given & _VARIABLES or job.environment.is_unknown or not _expects_launcher_only(script):
@@ -171,6 +189,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if found is None:
         return
     module, node, what, failure = found
+    if other is not None:
+        yield rule.hit(
+            command_span(job),
+            f"`{module.title}`, line {module.span(node).line}, {what}, but {other[0]} sets {other[1]}, and no RANK: {failure}.",
+            remedy=f"Start it with torchrun, or set the variables from {other[1]} before.",
+        )
+        return
     gpus = gpus_per_host(project, job)
     paid = f", on {gpus} paid GPUs" if gpus is not None and gpus > 1 else ""
     launcher = format_distribution(job, "torch_distributed")
@@ -180,6 +205,16 @@ def check(job: JobDefinition, project: Project) -> Hits:
         f"`{module.title}`, line {module.span(node).line}, {what}, but the job starts it as one plain process, without "
         f"{name}: {failure}{paid}.",
         remedy=f"Start one process per GPU with {launcher}.",
+    )
+
+
+def _other_launcher(job: JobDefinition) -> tuple[str, str] | None:
+    """The launcher that starts a script and sets other variables than torchrun's, and one of these."""
+    start = job.start
+    if start is None or start.is_conditional or not start.launchers:
+        return None
+    return {"srun": ("srun", "SLURM_PROCID"), "mpi": ("mpirun", "OMPI_COMM_WORLD_RANK")}.get(
+        start.launchers[-1]
     )
 
 

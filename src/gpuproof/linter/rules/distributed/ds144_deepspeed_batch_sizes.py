@@ -1,6 +1,6 @@
 """DeepSpeed's batch sizes contradict each other: it asserts their product before the first step, and the job fails.
 
-`train_batch_size` = `train_micro_batch_size_per_gpu` × `gradient_accumulation_steps` × processes. If all three are given, they
+`train_batch_size` = `train_micro_batch_size_per_gpu` x `gradient_accumulation_steps` x processes. If all three are given, they
 must fit the number of processes that the job starts; if they do not divide at all, no number does: "Check batch related
 parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size". Two of them are enough.
 Source: https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters.
@@ -128,7 +128,7 @@ def check_job(job: JobDefinition, project: Project) -> Hits:
         if fits or span is None:
             continue
         product = (
-            f"{each} × {steps} × {processes}" if steps is not None else f"a multiple of {each} × {processes}"
+            f"{each} x {steps} x {processes}" if steps is not None else f"a multiple of {each} x {processes}"
         )
         yield rule.hit(
             span,
@@ -149,10 +149,10 @@ def _undivided(settings: Value) -> Hits:
     product = (each or 1) * (steps or 1)
     if total % product == 0:
         return
-    parts = " × ".join(str(part) for part in (each, steps) if part is not None)
+    parts = " x ".join(str(part) for part in (each, steps) if part is not None)
     yield rule.hit(
         span,
         f"{_TOTAL} is {total}, which is no multiple of {parts}"
         f"{f' = {product}' if each is not None and steps is not None else ''}: DeepSpeed fails at its start, with any number of GPUs.",
-        remedy=f"Leave one of the three out: {_TOTAL} = {_EACH} × {_STEPS} × processes.",
+        remedy=f"Leave one of the three out: {_TOTAL} = {_EACH} x {_STEPS} x processes.",
     )
