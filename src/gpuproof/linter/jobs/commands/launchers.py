@@ -28,7 +28,7 @@ class Launcher:
     hosts: int | None = None
     option: str = ""
     is_known: bool = True
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
 
 @dataclass(frozen=True)

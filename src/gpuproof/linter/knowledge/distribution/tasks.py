@@ -16,15 +16,11 @@ def tasks_per_host(job: JobDefinition) -> Value:
     outer = start.outer
     options = outer.options if outer is not None else {}
     hosts = host_count(job) or (1 if job.source == "command" else None)
-    for names, total in (
-        (("ntasks_per_node", "npernode", "ppn", "N"), False),
-        (("ntasks", "n", "np", "c"), True),
-    ):
-        if outer is None or (outer.name == "srun" and names[-1] == "N"):
-            names = names[:-1]
-        for name in names:
-            if name in options:
-                return _each(options[name], hosts if total else 1)
+    # `-N` is the number of nodes for srun, and of processes on each for mpirun.
+    each = ("ntasks_per_node",) if outer is None or outer.name == "srun" else ("npernode", "ppn", "N")
+    for name in (*each, "ntasks", "n", "np", "c"):
+        if name in options:
+            return _each(options[name], 1 if name in each else hosts)
     if job.source != "slurm":
         return UNKNOWN
     for name, total in (("ntasks-per-node", False), ("ntasks", True)):
@@ -44,11 +40,11 @@ def runs_on_first_host_only(job: JobDefinition) -> bool:
 def command_span(job: JobDefinition) -> Span:
     """The line of the command that starts a job's script, if a shell script has it; otherwise where the job names it."""
     unit, start = job.span.unit, job.start
-    if start is not None and job.source in ("slurm", "command") and unit.kind == "shell":
-        if start.line <= len(unit.lines):
-            line = unit.lines[start.line - 1]
-            return unit.span(start.line, len(line) - len(line.lstrip()) + 1, start.line, len(line) + 1)
-    return job.where(job.command, job.entry_point)
+    is_shell = start is not None and job.source in ("slurm", "command") and unit.kind == "shell"
+    if not is_shell or start is None or start.line > len(unit.lines):
+        return job.where(job.command, job.entry_point)
+    line = unit.lines[start.line - 1]
+    return unit.span(start.line, len(line) - len(line.lstrip()) + 1, start.line, len(line) + 1)
 
 
 def _each(text: str, hosts: int | None) -> Value:

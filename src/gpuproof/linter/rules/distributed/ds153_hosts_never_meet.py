@@ -151,7 +151,6 @@ def _problem(
     if same and "rdzv_endpoint" not in given:
         return (
             f"and every host has --{_RANKS[launcher.name]} {rank}: they wait for one that has another",
-            f"Pass the number of the host, such as --{_RANKS[launcher.name]}=$SLURM_NODEID under srun, or "
-            "--rdzv_backend=c10d, which needs none.",
+            f"Pass the number of the host: --{_RANKS[launcher.name]}=$SLURM_NODEID under srun.",
         )
     return None

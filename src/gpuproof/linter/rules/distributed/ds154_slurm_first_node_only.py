@@ -9,10 +9,10 @@ Bad:
 
     # file: job.sbatch
     #!/bin/bash
-    #SBATCH --nodes=2  # <-
+    #SBATCH --nodes=2
     #SBATCH --ntasks-per-node=4
     #SBATCH --gres=gpu:4
-    python train.py
+    python train.py  # <-
     # file: train.py
     import horovod.torch as hvd
     import torch
@@ -24,9 +24,9 @@ Bad: tasks of one node
     # file: job.sbatch
     #!/bin/bash
     #SBATCH --nodes=1
-    #SBATCH --ntasks-per-node=4  # <-
+    #SBATCH --ntasks-per-node=4
     #SBATCH --gres=gpu:4
-    python train.py
+    python train.py  # <-
     # file: train.py
     import os
     import torch.distributed as dist
@@ -37,9 +37,9 @@ Bad: torchrun on the first node only
 
     # file: job.sbatch
     #!/bin/bash
-    #SBATCH --nodes=2  # <-
+    #SBATCH --nodes=2
     #SBATCH --gres=gpu:4
-    torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$(hostname):29500 train.py
+    torchrun --nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$(hostname):29500 train.py  # <-
     # file: train.py
     import torch.distributed as dist
 
@@ -111,7 +111,7 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.distribution.entries import joins_group
 from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.distribution.launchers import host_count
-from gpuproof.linter.knowledge.distribution.tasks import runs_on_first_host_only
+from gpuproof.linter.knowledge.distribution.tasks import command_span, runs_on_first_host_only
 from gpuproof.linter.knowledge.programs import starts_programs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -130,11 +130,10 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     if _may_reach_nodes(job) or starts_programs(job.script):
         return
-    nodes, written = host_count(job) or 1, job.arguments.get("nodes", ABSENT)
-    name = job.script_title
+    nodes, name = host_count(job) or 1, job.script_title
     if nodes > 1:
         yield rule.hit(
-            job.where(written, job.instance_count),
+            command_span(job),
             f"{nodes} nodes are allocated, but `{name}` is started without srun: it runs on the first one, and "
             f"{nodes - 1} {'is' if nodes == 2 else 'are'} idle.",
             remedy="Start it with srun, or ask for one node.",
@@ -147,7 +146,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     if int(tasks.text or 0) > 1 and _is_for_ranks(job):
         yield rule.hit(
-            job.where(tasks, job.instance_count),
+            command_span(job),
             f"{tasks.text} tasks are allocated, but `{name}` is started without srun: it runs once.",
             remedy="Start it with srun.",
         )
