@@ -43,7 +43,15 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         request.complete = not call.is_open
         if not call.node.args:
             for job in request_jobs(call.method, known(request, call.span), call.span, call):
-                yield replace(job, image=served_image(job)) if job.kind in _SERVING else job
+                yield replace(job, **_served(job)) if job.kind in _SERVING else job
+
+
+def _served(job: JobDefinition) -> dict[str, Value]:
+    """The image and the environment of the model that an endpoint or a batch transform serves."""
+    container = _served_container(job)
+    own = job.environment
+    environment = container.at("Environment") if container is not None and own.is_absent else own
+    return {"image": served_image(job), "environment": environment}
 
 
 def served_image(job: JobDefinition) -> Value:
@@ -53,6 +61,14 @@ def served_image(job: JobDefinition) -> Value:
     """
     if job.module is None or not job.image.is_absent:
         return job.image
+    container = _served_container(job)
+    return container.at("Image") if container is not None else UNKNOWN
+
+
+def _served_container(job: JobDefinition) -> Value | None:
+    """The container of the model that the same file creates with the name that a job serves; None if it creates none."""
+    if job.module is None:
+        return None
     name = job.argument("model_name" if job.source == "sagemaker-v2" else "ModelName")
     for call in calls_named(job.module, "create_model"):
         created = call.argument("ModelName")
@@ -61,8 +77,8 @@ def served_image(job: JobDefinition) -> Value:
         container = call.argument("PrimaryContainer")
         if container.is_absent:
             container = call.argument("Containers").at(0)
-        return container.at("Image")
-    return UNKNOWN
+        return container
+    return None
 
 
 def _is_same(one: Value, other: Value) -> bool:

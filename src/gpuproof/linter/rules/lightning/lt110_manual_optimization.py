@@ -161,7 +161,8 @@ def check(module: Module, project: Project) -> Hits:
 def _of_manual(module: Module, owner: Owner, step: FunctionNode) -> Hits:
     """Steps that a module which optimizes itself leaves out."""
     called = {callee_name(node) for _, node in calls_within_program(module, step)}
-    passes_on = _passes_on(step)
+    # A method that is only named, `loss.backward`, is another rule's finding.
+    passes_on = _passes_on(step) or _names_backward(module, step)
     if not called & {"backward", "manual_backward"} and not passes_on:
         yield rule.hit(
             module.span(step),
@@ -186,6 +187,16 @@ def _passes_on(step: FunctionNode) -> bool:
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Attribute)
         and any(word in node.func.attr for word in ("step", "train", "update", "optimize", "backward"))
+        for node in ast.walk(step)
+    )
+
+
+def _names_backward(module: Module, step: FunctionNode) -> bool:
+    """Whether a step names `backward` without calling it."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("backward", "manual_backward")
+        and not isinstance(module.parent(node), ast.Call)
         for node in ast.walk(step)
     )
 
