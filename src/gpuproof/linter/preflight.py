@@ -11,8 +11,8 @@ from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.linter.config import read_settings
 from gpuproof.linter.engine import check_project, sorted_hits
 from gpuproof.linter.internal_errors import ErrorLog
+from gpuproof.linter.jobs.arguments import flag_of
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
-from gpuproof.linter.knowledge.contract.script_contract import flag_of
 from gpuproof.linter.project import Project, Target
 from gpuproof.linter.reach.blocking import JobReach
 from gpuproof.linter.registry import Selection

@@ -11,6 +11,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value, known
 from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
+from gpuproof.linter.jobs.tuned_hyperparameters import added_hyperparameters, with_hyperparameters
 
 FRAMEWORKS = {
     "PyTorch": "pytorch",
@@ -51,10 +52,16 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         elif _model_framework(kind) is not None or kind == "Model":
             models[call.node] = replace(_model(call, kind))
     channels = _channels(module, models)
+    passed = added_hyperparameters(module, lambda node: _estimator_behind(module, node))
     for node, job in list(models.items()):
         if job.kind == "training":
             given, complete = channels.get(node, ({}, False))
-            models[node] = replace(job, channels=given, channels_known=complete)
+            models[node] = replace(
+                job,
+                channels=given,
+                channels_known=complete,
+                hyperparameters=with_hyperparameters(job.hyperparameters, passed.get(node)),
+            )
             yield models[node]
     yield from _served(module, models)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gpuproof.linter.analysis.evaluation.parser_arguments import ParserArguments, parses_in
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Entries, Value, known
@@ -23,6 +24,7 @@ class Argument:
         action: `store`, `store_true`, ...; None if it is unknown.
         type: the qualified or bare name of its type: `int`, `bool`; None without a type.
         node: the `add_argument` call.
+        module: the module that declares it.
     """
 
     flags: tuple[str, ...]
@@ -33,6 +35,19 @@ class Argument:
     action: str | None
     type: str | None
     node: ast.Call
+    module: Module
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the parser fails without it: `required=True`, or a positional argument that takes at least one value."""
+        if self.flags[0].startswith("-"):
+            written = argument_node(self.node, "required")
+            return isinstance(written, ast.Constant) and written.value is True
+        count = argument_node(self.node, "nargs")
+        is_open = count is not None and not (
+            isinstance(count, ast.Constant) and (count.value == "+" or isinstance(count.value, int))
+        )
+        return not is_open
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,25 +81,25 @@ Evaluate = Callable[[Module, ast.expr | None], Value]
 def read_command_line(module: Module, evaluate: Evaluate) -> CommandLine:
     """The command line that a module's `argparse` parser declares; without a parser, it is empty."""
     calls = module.nodes(ast.Call)
-    parses = [
-        call
-        for call in calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr in ("parse_args", "parse_known_args")
-    ]
+    parses = parses_in(module)
     declared = [_argument(module, call, evaluate) for call in calls if callee_name(call) == "add_argument"]
     changed = _set_defaults(module, calls, evaluate)
     declared = [argument and _with_default(argument, changed) for argument in declared]
-    parsers = [call for call in calls if module.qualified(call.func) == "argparse.ArgumentParser"]
-    # Other code may add arguments: `parents=`, `add_parser_arguments(parser)`, a function that gets the parser.
-    is_only_parser = (
-        len(parsers) == 1
-        and all(keyword.arg != "parents" for keyword in parsers[0].keywords)
-        and not _is_passed_on(module, parsers[0])
+    reached = ParserArguments()
+    for parse in parses:
+        reached.add_parser(module, parse.func.value if isinstance(parse.func, ast.Attribute) else None)
+    # Arguments that are declared elsewhere in the project are arguments of this script, too.
+    elsewhere = [item for item in reached.found if item.module is not module]
+    others = [_argument(item.module, item.node, evaluate) for item in elsewhere]
+    declared += [argument and _with_default(argument, changed) for argument in others]
+    own = {item.node for item in reached.found}
+    is_complete = reached.complete and all(
+        call in own for call in calls if callee_name(call) == "add_argument"
     )
     return CommandLine(
         arguments=tuple(item for item in declared if item is not None),
         strict=bool(parses) and all(callee_name(parse) == "parse_args" for parse in parses),
-        complete=is_only_parser and None not in declared,
+        complete=bool(parses) and is_complete and None not in declared,
         parses=tuple(parses),
     )
 
@@ -150,6 +165,7 @@ def _argument(module: Module, node: ast.Call, evaluate: Evaluate) -> Argument | 
         action=action.text if action.options else ("store" if action.is_absent else None),
         type=module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None),
         node=node,
+        module=module,
     )
 
 
@@ -185,15 +201,3 @@ def _with_default(argument: Argument, changed: Value) -> Argument:
         return argument
     value = found.as_default() if found.options else UNKNOWN
     return replace(argument, default=value, declared=value, value=value)
-
-
-def _is_passed_on(module: Module, parser: ast.Call) -> bool:
-    parent = module.parent(parser)
-    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
-        return True
-    name = parent.targets[0].id
-    return any(
-        isinstance(argument, ast.Name) and argument.id == name
-        for call in module.nodes(ast.Call)
-        for argument in call.args
-    )

@@ -44,7 +44,7 @@ class CalledFunction(NamedTuple):
 
 def called_function(module: Module, call: ast.Call) -> CalledFunction | None:
     """The function of the project that a call runs by its name; None if it is unknown, decorated or a generator."""
-    found = _own(module, call.func) or _imported(module, call.func)
+    found = function_of_call(module, call)
     if found is None:
         return None
     owner, node = found
@@ -54,6 +54,11 @@ def called_function(module: Module, call: ast.Call) -> CalledFunction | None:
     if not 0 < len(returned) <= _MAX_RETURNS or any(value is None for value in returned):
         return None
     return CalledFunction(owner, node, [value for value in returned if value is not None])
+
+
+def function_of_call(module: Module, call: ast.Call) -> tuple[Module, FunctionNode] | None:
+    """The function of the project that a call runs by its name, and its module; None if it is unknown."""
+    return _own(module, call.func) or _imported(module, call.func)
 
 
 def assigned_attributes(module: Module) -> set[str]:

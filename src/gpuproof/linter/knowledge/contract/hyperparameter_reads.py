@@ -12,7 +12,7 @@ from gpuproof.linter.analysis.flow.value_flow import follow_object
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, is_message, uses
-from gpuproof.linter.knowledge.contract.script_contract import flag_of
+from gpuproof.linter.jobs.arguments import flag_of
 
 _READERS = re.compile(
     r"""

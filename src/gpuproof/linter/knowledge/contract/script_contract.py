@@ -47,45 +47,18 @@ def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
     ]
 
 
-def passed_hyperparameters(job: JobDefinition) -> dict[str, Value]:
-    """The hyperparameters that the script gets as `--name value`, without those of the toolkit itself."""
-    return {
-        str(name): value
-        for name, value in job.hyperparameters.parts.items()
-        if not str(name).startswith(("sagemaker_", "_tuning"))
-    }
+def reads_command_line(script: Module, *, positionals: bool = False) -> bool:
+    """Whether every flag that a script's parser takes is known, and it parses the real command line.
 
-
-def receives_hyperparameters(job: JobDefinition) -> bool:
-    """Whether the container of a job passes hyperparameters to the script as command-line arguments.
-
-    The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver. A command
-    (`SourceCode(command=...)`, a container's own entry point) and a shell script without `"$@"` pass none.
+    Args:
+        positionals: whether the parser may have positional arguments.
     """
-    return (
-        job.kind == "training"
-        and job.passes_arguments
-        and (
-            (job.source == "sagemaker-v2" and job.framework is not None)
-            or job.source in ("sagemaker-v3", "gpuproof")
-            or (job.source == "boto3" and job.entry_point.is_known)
-        )
-    )
-
-
-def flag_of(name: str) -> str:
-    """The flag that the toolkit passes for a hyperparameter: `--epochs`, or `-e` for a single letter."""
-    return f"--{name}" if len(name) > 1 else f"-{name}"
-
-
-def reads_command_line(script: Module) -> bool:
-    """Whether every flag that a script's parser takes is known, and it parses the real command line."""
     line = command_line(script)
     if not line.parses or not line.complete:
         return False
     if calls_named(script, "add_subparsers") or uses(script, _REMAINDER, "name"):
         return False
-    return not has_positionals(line) and reads_argv(script)
+    return (positionals or not has_positionals(line)) and reads_argv(script)
 
 
 def reads_argv(script: Module) -> bool:

@@ -96,9 +96,9 @@ from gpuproof.linter.analysis.evaluation.evaluate import command_line, evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.arguments import receives_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, largest_job
-from gpuproof.linter.knowledge.contract.script_contract import receives_hyperparameters
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project

@@ -127,7 +127,7 @@ def check(module: Module, project: Project) -> Hits:
     if not through or any(_may_be_kept(path) for call, path in saves if call.node not in through):
         return
     yield rule.hit(
-        module.span(argument.node),
+        argument.module.span(argument.node),
         f"{job.title} passes --model_dir s3://..., so this default is never used: `{MODEL_DIR}` stays empty, and "
         "model.tar.gz has no model.",
         remedy='Save to os.environ["SM_MODEL_DIR"] itself, or create the estimator with model_dir=False.',

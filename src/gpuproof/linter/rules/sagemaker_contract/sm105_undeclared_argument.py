@@ -81,6 +81,50 @@ Bad: the dataclasses of transformers
 
     (arguments,) = HfArgumentParser(Arguments).parse_args_into_dataclasses()  # <-
 
+Bad: click's options have the names that are written
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}).fit()
+    # file: train.py
+    import click
+
+    @click.command()
+    @click.option("--batch-size", default=8)
+    def main(batch_size):
+        print(batch_size)
+
+    if __name__ == "__main__":
+        main()  # <-
+
+Bad: the parser has a parent, and a helper adds arguments
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"lr": 0.1, "epochs": 3, "warmup": 9},
+    ).fit()
+    # file: options.py
+    import argparse
+
+    base = argparse.ArgumentParser(add_help=False)
+    base.add_argument("--lr", type=float)
+
+    def add_training(parser):
+        group = parser.add_argument_group("training")
+        group.add_argument("--epochs", type=int)
+        return parser
+
+    def parse():
+        parser = add_training(argparse.ArgumentParser(parents=[base]))
+        return parser.parse_args()
+    # file: train.py
+    from options import parse
+
+    args = parse()  # <-
+
 Quiet: they include those of transformers itself
 
     # file: launch.py
@@ -126,92 +170,73 @@ Quiet: the parser's arguments are defined elsewhere
     args = parser.parse_args()
 """
 
-import ast
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, calls_to
-from gpuproof.linter.analysis.evaluation.evaluate import command_line
-from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.jobs.arguments import adds_model_dir, passed_arguments
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.contract.script_contract import (
-    accepts_flag,
-    flag_of,
-    passed_hyperparameters,
-    reads_command_line,
-    receives_hyperparameters,
-)
+from gpuproof.linter.knowledge.contract.script_arguments import ScriptArguments, script_arguments
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Edit, Fix
 from gpuproof.linter.source.span import Span
+
+_HELP = ("-h", "--help")
 
 rule = Rule("SM105", "undeclared-argument", Severity.ERROR, when="link")
 
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
-    if job.script is None or not receives_hyperparameters(job):
+    if job.script is None:
         return
-    yield from _unknown_to_dataclasses(job, job.script)
-    line = command_line(job.script)
-    if not line.strict or not reads_command_line(job.script):
+    passed, accepted = passed_arguments(job), script_arguments(job.script)
+    if passed is None or accepted is None or not accepted.strict or not accepted.complete:
         return
-    names = [*passed_hyperparameters(job), *(["model_dir"] if _adds_model_dir(job) else [])]
-    missing = [flag_of(name) for name in dict.fromkeys(names) if not accepts_flag(line, flag_of(name))]
-    if not missing:
+    if accepted.library == "argparse" and any(argument.is_positional for argument in accepted.arguments):
         return
-    flags = [flag for argument in line.arguments for flag in argument.flags]
+    missing = [flag for flag in passed.flags if accepted.find(flag) is None and flag not in _HELP]
+    if missing:
+        yield from _undeclared(job, accepted, missing)
+
+
+def _undeclared(job: JobDefinition, accepted: ScriptArguments, missing: list[str]) -> Hits:
+    assert job.script is not None
+    flags = [name for argument in accepted.arguments for name in argument.names]
     near = {flag: get_close_matches(flag, flags, 1, 0.8) for flag in missing}
     meant = "; ".join(f"it has {found[0]} for {flag}" for flag, found in near.items() if found)
-    by_itself = " (which the TensorFlow estimator adds)" if missing[-1] == "--model_dir" else ""
-    span = job.script.span(line.parses[0])
-    edits = () if meant else _known_only(span)
+    by_itself = ""
+    if missing[-1] == "--model_dir" and adds_model_dir(job):
+        by_itself = " (which the TensorFlow estimator adds)"
+    span = job.script.span(accepted.node)
+    edits = () if meant or accepted.library != "argparse" else _known_only(span)
+    error = {"click": "no such option", "typer": "no such option", "fire": "could not consume the argument"}
     yield rule.hit(
         span,
         f"{job.title} passes {', '.join(missing)}{by_itself}, which {job.script_title} does not declare: it exits with "
-        f"status 2, unrecognized arguments{f' ({meant})' if meant else ''}.",
-        remedy=f"Declare {missing[0]} with add_argument under exactly this name, or ignore unknown arguments: "
-        "args, _ = parser.parse_known_args().",
+        f"status 2, {error.get(accepted.library, 'unrecognized arguments')}{f' ({meant})' if meant else ''}."
+        if accepted.library != "HfArgumentParser"
+        else f"{job.title} passes {', '.join(missing)}, which no dataclass of {job.script_title} has: ValueError, some "
+        f"specified arguments are not used{f' ({meant})' if meant else ''}.",
+        remedy=_remedy(accepted, missing[0], near[missing[0]]),
         fix=Fix("Ignore unknown arguments", edits, safe=True) if edits else None,
     )
 
 
-def _unknown_to_dataclasses(job: JobDefinition, script: Module) -> Hits:
-    """Hyperparameters that none of the dataclasses of transformers' HfArgumentParser has."""
-    for parser in calls_to(script, "transformers.HfArgumentParser"):
-        parses = calls_named(script, "parse_args_into_dataclasses")
-        declared = _fields(script, parser.expression("dataclass_types", 0))
-        if declared is None or len(parses) != 1 or "return_remaining_strings" in parses[0].keywords:
-            continue
-        if parses[0].node.args or "args" in parses[0].keywords:
-            continue
-        names = [name.replace("-", "_") for name in passed_hyperparameters(job)]
-        missing = [name for name in names if not any(field.startswith(name) for field in declared)]
-        if missing:
-            near = get_close_matches(missing[0], declared, 1, 0.6)
-            yield rule.hit(
-                parses[0].span,
-                f"{job.title} passes {', '.join(f'--{name}' for name in missing)}, which no dataclass of {job.script_title} "
-                "has: ValueError, some specified arguments are not used.",
-                remedy=f"Pass {near[0]} instead." if near else f"Add a field {missing[0]} to the dataclass.",
+def _remedy(accepted: ScriptArguments, flag: str, near: list[str]) -> str:
+    match accepted.library:
+        case "argparse":
+            return (
+                f"Declare {flag} with add_argument under exactly this name, or ignore unknown arguments: "
+                "args, _ = parser.parse_known_args()."
             )
-
-
-def _fields(script: Module, written: ast.expr | None) -> list[str] | None:
-    """The fields of the dataclasses of an HfArgumentParser; None if not all of them are classes of the file."""
-    classes = written.elts if isinstance(written, (ast.Tuple, ast.List)) else [written]
-    found: list[str] = []
-    for name in classes:
-        owner = script.classes.get(name.id) if isinstance(name, ast.Name) else None
-        if owner is None or owner.bases:
-            return None
-        found += [
-            statement.target.id
-            for statement in owner.body
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
-        ]
-    return found
+        case "HfArgumentParser":
+            return f"Pass {near[0][2:]} instead." if near else f"Add a field {flag[2:]} to the dataclass."
+        case "click" | "typer":
+            written = near[0] if near else flag
+            return f'Declare the name that the job passes: "{flag}", or pass {written[2:]} in the job.'
+        case _:
+            return f"Add a parameter {flag[2:]} to the function."
 
 
 def _known_only(span: Span) -> tuple[Edit, ...]:
@@ -223,11 +248,3 @@ def _known_only(span: Span) -> tuple[Edit, ...]:
     end = Span(span.unit, span.end_line, span.end_column, span.end_line, span.end_column)
     name = Span(span.unit, span.line, start + 1, span.line, start + 1 + len("parse_args"))
     return Edit(name, "parse_known_args"), Edit(end, "[0]")
-
-
-def _adds_model_dir(job: JobDefinition) -> bool:
-    """Source: sagemaker 2.257.7, `TensorFlow.hyperparameters`: `model_dir` is added unless it is False."""
-    if job.source != "sagemaker-v2" or job.api.rpartition(".")[2] != "TensorFlow":
-        return False
-    given = job.argument("model_dir")
-    return given.is_absent or (given.is_known and given.value is not False)

@@ -144,6 +144,7 @@ Quiet: the script reads them from SM_HPS
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.jobs.arguments import passed_hyperparameters, receives_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.hyperparameter_reads import (
     parsed_in_vain,
@@ -151,11 +152,7 @@ from gpuproof.linter.knowledge.contract.hyperparameter_reads import (
     reads_elsewhere,
     variables_read,
 )
-from gpuproof.linter.knowledge.contract.script_contract import (
-    hidden_imports,
-    passed_hyperparameters,
-    receives_hyperparameters,
-)
+from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.knowledge.distribution.multi_gpu import trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

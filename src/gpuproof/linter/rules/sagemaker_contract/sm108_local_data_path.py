@@ -118,8 +118,9 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.arguments import passed_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.contract.script_contract import passed_hyperparameters, training_jobs
+from gpuproof.linter.knowledge.contract.script_contract import training_jobs
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

@@ -80,14 +80,9 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.evaluation.evaluate import command_line
 from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.jobs.arguments import flag_of, passed_hyperparameters, receives_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.contract.script_contract import (
-    flag_of,
-    has_positionals,
-    passed_hyperparameters,
-    reads_argv,
-    receives_hyperparameters,
-)
+from gpuproof.linter.knowledge.contract.script_contract import has_positionals, reads_argv
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
