@@ -25,7 +25,21 @@ EFFECTS: dict[str, Effect] = {
     **dict.fromkeys(("IN101", "IN102", "IN103", "IN105", "IN106", "IN109", "SDK109"), "fails"),
     **dict.fromkeys(("FW101", "FW102", "FW104", "FW105", "FW108", "FW109", "FW110"), "fails"),
     **dict.fromkeys(
-        ("SM105", "SM109", "SM113", "SM118", "SM124", "DS105", "DS106", "DS111", "DS120", "DS123"), "fails"
+        (
+            "SM105",
+            "SM109",
+            "SM113",
+            "SM118",
+            "SM124",
+            "SM127",
+            "SM128",
+            "DS105",
+            "DS106",
+            "DS111",
+            "DS120",
+            "DS123",
+        ),
+        "fails",
     ),
     **dict.fromkeys(
         ("E901", "E902", "IN104", "TF101", "TF104", "TF107", "TF111", "TF113", "TF114", "PF117"), "fails"
