@@ -30,6 +30,7 @@ Source = Literal[
     "command",
     "slurm",
     "remote",
+    "cdk",
     "container",
     "docker",
     "compose",

@@ -17,7 +17,9 @@ def built_by(job: JobDefinition, workspace: Workspace) -> Unit | None:
     """The Dockerfile of a container's image; None if it is not certain which one that is."""
     written = job.argument("dockerfile").text
     if written is not None:
-        return workspace.text_file(job.span.unit.absolute.parent / written)
+        # Relative to the file, or to where the program runs.
+        places = [base / written for base in launch_folders(job.span.unit.absolute)]
+        return next((unit for place in places if (unit := workspace.text_file(place)) is not None), None)
     name = _plain(job.image.text or "")
     if not name:
         return None

@@ -24,7 +24,7 @@ from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
 
-_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS, *EC2_OPERATIONS)
+_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS, *EC2_OPERATIONS, "aws_cdk")
 """A Python text without any of these words does not describe a job."""
 
 _CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
@@ -105,8 +105,12 @@ def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
 
             yield from command_files.jobs(unit)
             yield from command_files.requests(unit)
-            for resource in find_resources(unit, workspace):
-                yield from containers.jobs(resource)
+            yield from _of_resources(unit, workspace)
+        case "typescript":
+            from gpuproof.linter.jobs.cdk import jobs, typescript
+
+            yield from _of_resources(unit, workspace)
+            yield from jobs.jobs_of(typescript.constructs(unit))
         case _:
             return
 
@@ -121,8 +125,20 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
         yield from remote_function.jobs(module)
     yield from boto3.jobs(module)
     yield from containers.jobs_of_module(module)
-    for resource in find_resources(unit, workspace):
-        yield from containers.jobs(resource)
+    yield from _of_resources(unit, workspace)
+    if module.imports("aws_cdk"):
+        from gpuproof.linter.jobs.cdk import jobs, python
+
+        yield from jobs.jobs_of(python.constructs(module))
+
+
+def _of_resources(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
+    """The jobs of the resources that a program or a shell script creates."""
+    resources = find_resources(unit, workspace)
+    if resources:
+        from gpuproof.linter.jobs import templates
+
+        yield from templates.jobs_of(resources)
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
@@ -133,7 +149,7 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
         job = replace(job, model=_linked(job.model, workspace)[0])
     if not job.argument("git_config").is_absent:
         return [job]
-    if job.source in CONTAINERS:
+    if job.source in CONTAINERS or "dockerfile" in job.arguments:
         return _linked_container(job, workspace)
     if job.command.is_absent and job.entry_point.is_absent:
         return _own_image(job, workspace)

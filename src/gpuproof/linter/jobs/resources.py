@@ -8,6 +8,8 @@ from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
 from gpuproof.linter.analysis.workspace import Workspace
+from gpuproof.linter.jobs.cdk import python, typescript
+from gpuproof.linter.jobs.cdk.resources import resources_of
 from gpuproof.linter.jobs.commands.aws_cli import cli_requests
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.read import read_resources
@@ -29,7 +31,9 @@ def may_have_resources(unit: Unit) -> bool:
         case "cloudformation" | "terraform" | "request":
             return True
         case "python" | "notebook" | "cell-file" | "markdown":
-            return any(word in unit.source for word in EC2_OPERATIONS)
+            return "aws_cdk" in unit.source or any(word in unit.source for word in EC2_OPERATIONS)
+        case "typescript":
+            return True
         case "shell" | "makefile":
             return "run-instances" in unit.source or "launch-template" in unit.source
         case _:
@@ -47,12 +51,16 @@ def find_resources(unit: Unit, workspace: Workspace) -> list[Resource]:
             return list(_of_document(unit))
         case "shell" | "makefile":
             return list(_of_commands(unit))
+        case "typescript":
+            return list(resources_of(typescript.constructs(unit)))
         case _:
             module = workspace.module(unit)
             return list(_of_module(module)) if module is not None else []
 
 
 def _of_module(module: Module) -> Iterator[Resource]:
+    if module.imports("aws_cdk"):
+        yield from resources_of(python.constructs(module))
     for call in calls_named(module, *_EC2):
         members = call.arguments()
         if call.receiver is None or call.node.args or not any(name[:1].isupper() for name in members):

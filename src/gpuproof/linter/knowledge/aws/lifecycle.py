@@ -72,7 +72,9 @@ class LifecycleScript(NamedTuple):
 
 
 def scripts_of_template(unit: Unit) -> list[LifecycleScript]:
-    """The scripts of the lifecycle configurations of a template."""
+    """The scripts of the lifecycle configurations of a template; empty for a program of the CDK."""
+    if unit.kind not in ("cloudformation", "terraform"):
+        return []
     return [script for resource in read_resources(unit) for script in scripts_of_resource(resource)]
 
 

@@ -91,6 +91,11 @@ rule = Rule("DK101", "container-without-gpus", Severity.WARNING)
 _TRAINS = re.compile(
     r"(.*/)?(python[\d.]*|torchrun|accelerate|deepspeed|mpirun|horovodrun|nvidia-smi|vllm|jupyter(-lab)?)"
 )
+_REMEDIES = {
+    "docker": "Add --gpus all before the image.",
+    "compose": "Add `gpus: all`, or reserve a device.",
+    "container": "Reserve one: gpu_count=1 (gpuCount, gpu).",
+}
 _LOOKS = frozenset(
     {"-c", "-V", "--version", "pip", "pytest", "setup.py", "build", "unittest", "venv", "compileall"}
 )
@@ -98,7 +103,9 @@ _LOOKS = frozenset(
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
-    if job.source not in ("docker", "compose") or not (job.gpu_count.is_known and job.gpu_count.value == 0):
+    if job.source not in ("docker", "compose", "container"):
+        return
+    if not (job.gpu_count.is_known and job.gpu_count.value == 0):
         return
     if job.environment.at("CUDA_VISIBLE_DEVICES").text in ("", "-1"):
         return
@@ -112,7 +119,10 @@ def check(job: JobDefinition, _: Project) -> Hits:
         what = f"`{image.name}` is an image for GPUs"
         if job.script is not None:
             what += f", in which `{job.script_title}` then runs on the CPU"
-    name = "The container" if job.source == "docker" else f"The service `{job.api.partition(' ')[2]}`"
+    title = job.api.partition(" ")[2]
+    name = {"docker": "The container", "compose": f"The service `{title}`"}.get(
+        job.source, f"The container `{title}`"
+    )
     yield rule.hit(
         job.span,
         f"{name} gets no GPU, but {what}.",

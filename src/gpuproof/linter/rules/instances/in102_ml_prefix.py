@@ -1,7 +1,7 @@
 """Names of SageMaker instance types start with `ml.`, those of EC2 do not; each service rejects the other's names.
 
 The SDK raises ValueError for `p3.2xlarge` before anything starts; boto3 sends the request, and the service responds
-with a validation error.
+with a validation error. CDK's tasks for Step Functions take the name of EC2, and write `ml.` before it.
 
 Bad:
 
@@ -22,6 +22,19 @@ Bad:
       ami           = "ami-0123456789abcdef0"
       instance_type = "ml.g5.2xlarge"  # <-
     }
+
+Bad: a task of CDK, which writes the prefix itself
+
+    import aws_cdk as cdk
+    from aws_cdk import aws_ec2 as ec2, aws_stepfunctions_tasks as tasks
+
+    stack = cdk.Stack(cdk.App(), "Training")
+    tasks.SageMakerCreateTrainingJob(
+        stack, "Train", training_job_name="digits",
+        resource_config=tasks.ResourceConfig(
+            instance_count=1, instance_type=ec2.InstanceType("ml.g5.xlarge"),  # <-
+        ),
+    )
 
 Good:
 
@@ -57,7 +70,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instance_references import ec2_type, replace_text
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
 from gpuproof.linter.templates.resource import Resource
 
@@ -69,6 +82,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.source == "gpuproof" or not job.has_contract:
         return
     for name in job.instance_type.texts:
+        if name.startswith("ml.ml."):
+            yield _doubled(name.removeprefix("ml."), job)
         if name.startswith("ml.") or project.catalogue.instance(name) is None:
             continue
         edits = replace_text(job.instance_type, name, f"ml.{name}")
@@ -79,6 +94,18 @@ def check(job: JobDefinition, project: Project) -> Hits:
             severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
             fix=Fix(f"Write ml.{name}", edits, safe=True) if edits else None,
         )
+
+
+def _doubled(name: str, job: JobDefinition) -> Hit:
+    """The finding on a task of CDK for Step Functions, which writes the prefix itself."""
+    plain = name.removeprefix("ml.")
+    edits = replace_text(job.instance_type, name, plain)
+    return rule.hit(
+        job.where(job.instance_type),
+        f"`{job.api}` writes `ml.` before the instance type itself: the request asks for `ml.{name}` and is rejected.",
+        remedy=f'Write "{plain}".',
+        fix=Fix(f"Write {plain}", edits, safe=True) if edits else None,
+    )
 
 
 @rule.resource
