@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuproof.linter.analysis.values import Entries, Value, known
@@ -41,6 +40,7 @@ _IMPORT = re.compile(
 )
 _METHODS = ("addContainer", "addToPolicy", "addToRolePolicy")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
+_ESCAPES = {"n": "\n", "t": "\t"}
 _MAX_DEPTH = 24
 
 
@@ -388,7 +388,4 @@ def _keys(tokens: list[_Token]) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    replaced: Callable[[re.Match[str]], str] = lambda match: {"n": "\n", "t": "\t"}.get(
-        match.group(1), match.group(1)
-    )  # noqa: E731
-    return re.sub(r"\\(.)", replaced, text)
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), text)
