@@ -107,8 +107,8 @@ def test_the_gitlab_yaml_of_the_page_fails_with_the_check_and_leaves_a_report(
 
 
 def run_action(folder: Path, inputs: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The action's last step, as a runner would start it, with this GPUproof in place of an installed one."""
-    step = ACTION["runs"]["steps"][-1]
+    """The step of the action that checks, as a runner would start it, with this GPUproof in place of an installed one."""
+    step = next(step for step in ACTION["runs"]["steps"] if step.get("name") == "Check")
     temporary = folder / "runner"
     (temporary / "gpuproof").mkdir(parents=True)
     (temporary / "gpuproof" / "bin").symlink_to(Path(sys.executable).parent)

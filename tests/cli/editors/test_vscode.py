@@ -22,8 +22,9 @@ def test_its_own_tests_pass() -> None:
     words = ["--test", "--test-reporter=tap", "test/command.test.js"]
     done = node(words, return_completed_process=True, cwd=FOLDER, capture_output=True)
     assert isinstance(done, subprocess.CompletedProcess)
+    assert isinstance(done.stdout, bytes)
     assert done.returncode == 0, done.stdout
-    assert re.search(rb"^# pass [1-9]", bytes(done.stdout), re.MULTILINE), done.stdout
+    assert re.search(rb"^# pass [1-9]", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_each_command_and_setting_of_the_manifest_is_implemented(package: dict[str, Any]) -> None:
