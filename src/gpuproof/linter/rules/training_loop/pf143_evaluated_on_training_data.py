@@ -1,0 +1,185 @@
+"""The data for validation or testing are the training data: the score says how well the model remembers, not how well it works.
+
+`DataLoader(train_dataset)` as the validation loader, `train=True` for the test set, or `validation_data=(x_train, y_train)`. Early stopping,
+the choice of the best model and hyperparameter tuning then all reward overfitting.
+
+Bad:
+
+    from torch.utils.data import DataLoader
+
+    def loaders(train_dataset, test_dataset):
+        train_loader = DataLoader(train_dataset, batch_size=64, shuffle=True, num_workers=4)
+        test_loader = DataLoader(train_dataset, batch_size=64, num_workers=4)  # <-
+        return train_loader, test_loader
+
+Bad: the flag was copied
+
+    from torchvision.datasets import CIFAR10
+
+    train_set = CIFAR10("data", train=True, download=True)
+    test_set = CIFAR10("data", train=True, download=True)  # <-
+
+Bad: Keras
+
+    import keras
+
+    def train(x_train, y_train):
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+        model.compile(optimizer="adam", loss="mse")
+        model.fit(x_train, y_train, epochs=10, validation_data=(x_train, y_train))  # <-
+
+Good:
+
+    from torch.utils.data import DataLoader
+
+    def loaders(train_dataset, test_dataset):
+        train_loader = DataLoader(train_dataset, batch_size=64, shuffle=True, num_workers=4)
+        test_loader = DataLoader(test_dataset, batch_size=64, num_workers=4)
+        return train_loader, test_loader
+
+Quiet: samplers split one dataset
+
+    from torch.utils.data import DataLoader, SubsetRandomSampler
+    from torchvision.datasets import CIFAR10
+
+    train_set = CIFAR10("data", train=True)
+    valid_set = CIFAR10("data", train=True)
+    train_loader = DataLoader(train_set, sampler=SubsetRandomSampler(range(40000)), num_workers=4)
+    valid_loader = DataLoader(train_set, sampler=SubsetRandomSampler(range(40000, 50000)), num_workers=4)
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, all_calls, calls_to
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import uses
+from gpuproof.linter.knowledge.keras_fits import fits
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule(
+    "PF143", "evaluated-on-training-data", Severity.WARNING, needs=("DataLoader", "train=", "validation_data")
+)
+
+_HELD_OUT = re.compile(
+    r"(^|_)(test|val|valid|validation|eval|dev)(_|\d|set|loader|data|ds|dl|$)", re.IGNORECASE
+)
+_TRAINING = re.compile(r"(^|_)(train|training|tr)(_|\d|set|loader|data|ds|dl|$)", re.IGNORECASE)
+_ON_TRAINING = re.compile(r"on_train|train_(eval|acc|test)|eval_train", re.IGNORECASE)
+_SPLITS = re.compile(
+    r"(^|[._])(Subset\w*|random_split|\w*Sampler|train_test_split|KFold|StratifiedKFold|indices)$"
+)
+_DATASET = re.compile(r"^torchvision\.datasets\.[A-Z]\w+$")
+
+
+class _Assigned(NamedTuple):
+    name: str
+    call: Call
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
+    yield from _loaders(module)
+    yield from _flags(module)
+    for fit in fits(module):
+        held_out = fit.expression("validation_data")
+        data, labels = fit.expression("x", 0), fit.expression("y", 1)
+        if held_out is None or data is None:
+            continue
+        texts = (
+            [module.text(item) for item in held_out.elts]
+            if isinstance(held_out, ast.Tuple)
+            else [module.text(held_out)]
+        )
+        own = [module.text(node) for node in (data, labels) if node is not None]
+        if texts == own and not any(isinstance(child, ast.Call) for child in ast.walk(data)):
+            yield rule.hit(
+                module.span(held_out),
+                f"`validation_data` is `{module.text(held_out)}`, on which the model is trained.",
+                remedy="Pass data that the model is not trained on, or validation_split=0.1.",
+            )
+
+
+def _assigned(module: Module, calls: list[Call]) -> Iterator[_Assigned]:
+    for call in calls:
+        match module.parent(call.node):
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)]):
+                yield _Assigned(name, call)
+            case _:
+                pass
+
+
+def _loaders(module: Module) -> Hits:
+    found = list(
+        _assigned(
+            module, calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+        )
+    )
+    for name, call in found:
+        data = call.expression("dataset", 0)
+        if not _HELD_OUT.search(name) or _TRAINING.search(name) or _ON_TRAINING.search(name):
+            continue
+        if not isinstance(data, (ast.Name, ast.Attribute)) or not _is_plain(call):
+            continue
+        text = module.text(data)
+        if _HELD_OUT.search(text.rpartition(".")[2]) or not _TRAINING.search(text.rpartition(".")[2]):
+            continue
+        for other, loader in found:
+            given = loader.expression("dataset", 0)
+            if (
+                _TRAINING.search(other)
+                and given is not None
+                and module.text(given) == text
+                and _is_plain(loader)
+                and module.function_of(loader.node) is module.function_of(call.node)
+                and _same_value(module, given, data)
+            ):
+                yield rule.hit(
+                    module.span(data),
+                    f"`{name}` reads `{text}`, as `{other}` does: the model is evaluated on its training data.",
+                    remedy="Pass the dataset that is kept for evaluation.",
+                )
+                break
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether a loader reads its whole dataset."""
+    return (
+        not call.is_open
+        and call.expression("sampler", 3) is None
+        and call.expression("batch_sampler", 4) is None
+    )
+
+
+def _same_value(module: Module, first: ast.expr, second: ast.expr) -> bool:
+    if isinstance(first, ast.Name) and isinstance(second, ast.Name):
+        return module.reaching(first) == module.reaching(second)
+    return True
+
+
+def _flags(module: Module) -> Hits:
+    """Test sets of torchvision with `train=True`, beside a training set of the same class."""
+    made = [call for call in all_calls(module) if call.name is not None and _DATASET.match(call.name)]
+    if len(made) < 2 or uses(module, _SPLITS, "call", "name"):
+        return
+    found = [
+        (name, call)
+        for name, call in _assigned(module, made)
+        if call.argument("train", 1).is_known and call.argument("train", 1).flag is True
+    ]
+    for name, call in found:
+        if re.search(r"(^|_)test", name, re.IGNORECASE) and any(
+            _TRAINING.search(other) and each.name == call.name for other, each in found if each is not call
+        ):
+            yield rule.hit(
+                call.span,
+                f"`{name}` is the training part of {call.method}: train=True.",
+                remedy="Pass train=False.",
+            )

@@ -1,0 +1,164 @@
+"""A message with placeholders that are not filled in: the log of the job has the text of the format instead of the loss.
+
+`print("loss %f", loss)` does not format (only logging does), `print("loss {:.3f}", loss)` lacks `.format`, and `print("loss {loss:.3f}")` lacks
+its `f`. The values of hours of training are not in the log, and the job's metric definitions match nothing.
+
+Bad:
+
+    import torch
+
+    def train(model, loader):
+        for epoch in range(3):
+            loss = sum(model(x).mean().item() for x in loader)
+            print("epoch %d: loss %.3f", epoch, loss)  # <-
+            print("epoch {}: loss {:.3f}", epoch, loss)  # <-
+            print("epoch {epoch}: loss {loss:.3f}")  # <-
+            print("loss: %.3f")  # <-
+
+Fixed:
+
+    import torch
+
+    def train(model, loader):
+        for epoch in range(3):
+            loss = sum(model(x).mean().item() for x in loader)
+            print("epoch %d: loss %.3f" % (epoch, loss))
+            print("epoch {}: loss {:.3f}".format(epoch, loss))
+            print(f"epoch {epoch}: loss {loss:.3f}")
+            print("loss: %.3f")
+
+Good:
+
+    import torch
+
+    def train(model, loader):
+        for epoch in range(3):
+            loss = sum(model(x).mean().item() for x in loader)
+            print(f"epoch {epoch}: loss {loss:.3f}")
+
+Quiet: logging formats, and braces and percent signs that are text
+
+    import logging
+    import torch
+
+    log = logging.getLogger(__name__)
+
+    def train(model, loader, epoch):
+        log.info("epoch %d", epoch)
+        print("100% done", epoch)
+        print('{"epoch": 1}', "{other}", "a set {1, 2}", epoch)
+        print("Use {epoch} in the file name, such as {epoch:03d}.pt".replace("{epoch}", str(epoch)))
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.fixing.edits import replace_node
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.edit import Fix
+
+rule = Rule(
+    "PF155",
+    "message-without-values",
+    Severity.WARNING,
+    needs=("torch", "tensorflow", "keras", "transformers"),
+)
+
+_PERCENT = re.compile(r"(?<!%)%[-+#0]?\d*(\.\d+)?[dfgeis](?![a-zA-Z])")
+_NUMBER = re.compile(r"(?<!%)%[-+#0]?\d*(\.\d+)?[dfi](?![a-zA-Z])")
+_EMPTY = re.compile(r"\{\d?(:[^{}\s]*)?\}")
+_NAMED = re.compile(r"\{([A-Za-z_]\w*)((?:\.\w+|\[\w+\])*)(?:![rs])?(:[-+,.0-9<>^]*[defgs%]?)?\}")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch", "tensorflow", "keras", "transformers") or is_test(module):
+        return
+    for call, text in _messages(module):
+        problem = _problem(module, call, text)
+        if problem is not None:
+            message, remedy, fixed = problem
+            yield rule.hit(
+                call.span,
+                message,
+                remedy=remedy,
+                fix=Fix("Fill in the values", (replace_node(module, call.node, fixed),)) if fixed else None,
+            )
+
+
+def _messages(module: Module) -> Iterator[tuple[Call, ast.Constant]]:
+    for call in calls_named(module, "print", "info", "warning", "write"):
+        first = call.node.args[0] if call.node.args else None
+        if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+            continue
+        if any(isinstance(argument, ast.Starred) for argument in call.node.args):
+            continue
+        if (call.method == "print" and call.receiver is None and not module.binds("print")) or (call.method != "print" and call.receiver is not None and len(call.node.args) == 1):
+            yield call, first
+
+
+def _problem(module: Module, call: Call, text: ast.Constant) -> tuple[str, str, str] | None:
+    """What is wrong with a message, what to write, and the whole call with it; None if nothing is."""
+    value, others = str(text.value), call.node.args[1:]
+    written = module.text(text)
+    rest = ", ".join(module.text(node) for node in others)
+    is_simple = not call.node.keywords and "\n" not in written
+    if call.method == "print" and others:
+        count = len(_PERCENT.findall(value))
+        if count and count == len(others):
+            values = rest if count == 1 and isinstance(others[0], (ast.Name, ast.Attribute)) else f"({rest})"
+            return (
+                f"`print` does not fill in `{_first(_PERCENT, value)}`: it prints the text and the values one after the other.",
+                'Use an f-string, or "..." % (values).',
+                f"print({written} % {values})" if is_simple and count > 1 else "",
+            )
+        holes = [match for match in _EMPTY.finditer(value)]
+        if len(holes) == len(others):
+            return (
+                f"`print` does not fill in `{holes[0].group()}`: `.format` is missing.",
+                "Use an f-string, or .format(values).",
+                f"print({written}.format({rest}))" if is_simple else "",
+            )
+        return None
+    named = [match for match in _NAMED.finditer(value)]
+    if (
+        named
+        and all(_is_variable(module, match.group(1), call.node) for match in named)
+        and _is_text(value, named)
+    ):
+        return (
+            f"`{named[0].group()}` is printed as it is: the `f` before the text is missing.",
+            "Write f before the quotes.",
+            f"{module.text(call.node.func)}(f{written})" if is_simple and len(call.node.args) == 1 else "",
+        )
+    if call.method == "print" and not named and _NUMBER.search(value) and not call.node.keywords:
+        return (
+            f"`{_first(_NUMBER, value)}` is printed as it is: the values are missing.",
+            "Use an f-string.",
+            "",
+        )
+    return None
+
+
+def _first(pattern: re.Pattern[str], value: str) -> str:
+    match = pattern.search(value)
+    return match.group() if match is not None else ""
+
+
+def _is_variable(module: Module, name: str, at: ast.AST) -> bool:
+    """Whether a name is a variable of the function or loop around a message, which a format would show."""
+    return any(
+        binding.kind in ("assign", "unpack", "loop", "augmented", "parameter", "with")
+        for binding in module.names.visible(name, at)
+    )
+
+
+def _is_text(value: str, named: list[re.Match[str]]) -> bool:
+    """Whether all braces of a text belong to these placeholders."""
+    return value.count("{") == len(named) == value.count("}")
