@@ -99,7 +99,9 @@ def _messages(module: Module) -> Iterator[tuple[Call, ast.Constant]]:
             continue
         if any(isinstance(argument, ast.Starred) for argument in call.node.args):
             continue
-        if (call.method == "print" and call.receiver is None and not module.binds("print")) or (call.method != "print" and call.receiver is not None and len(call.node.args) == 1):
+        if (call.method == "print" and call.receiver is None and not module.binds("print")) or (
+            call.method != "print" and call.receiver is not None and len(call.node.args) == 1
+        ):
             yield call, first
 
 
@@ -118,7 +120,7 @@ def _problem(module: Module, call: Call, text: ast.Constant) -> tuple[str, str, 
                 'Use an f-string, or "..." % (values).',
                 f"print({written} % {values})" if is_simple and count > 1 else "",
             )
-        holes = [match for match in _EMPTY.finditer(value)]
+        holes = list(_EMPTY.finditer(value))
         if len(holes) == len(others):
             return (
                 f"`print` does not fill in `{holes[0].group()}`: `.format` is missing.",
@@ -126,7 +128,7 @@ def _problem(module: Module, call: Call, text: ast.Constant) -> tuple[str, str, 
                 f"print({written}.format({rest}))" if is_simple else "",
             )
         return None
-    named = [match for match in _NAMED.finditer(value)]
+    named = list(_NAMED.finditer(value))
     if (
         named
         and all(_is_variable(module, match.group(1), call.node) for match in named)
