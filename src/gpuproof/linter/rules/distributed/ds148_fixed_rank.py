@@ -1,0 +1,112 @@
+"""Every process joins the group with the same rank, or as a group of its own: they never meet.
+
+`rank=0` of `world_size=4` in each of 4 processes: rank 0 waits for three that never come, until the time limit of 10 minutes or
+more. `world_size=1` in a job that starts several processes makes each a group of its own: each trains its own model, and all of
+them write it to the same place. Ranks come from the launcher (`RANK`, `WORLD_SIZE`) or from `mp.spawn`.
+
+Bad:
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29500", rank=0, world_size=4)  # <-
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Bad: alone in each process
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=1,
+        instance_type="ml.g5.12xlarge", distribution={"torch_distributed": {"enabled": True}},
+    ).fit()
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl", rank=0, world_size=1)  # <-
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Quiet: a process on a machine of its own
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29500", rank=0, world_size=1)
+
+Quiet: another branch joins as another rank
+
+    import sys
+    import torch.distributed as dist
+
+    if sys.argv[1] == "server":
+        dist.init_process_group("gloo", init_method="tcp://10.0.0.1:29500", rank=0, world_size=2)
+    else:
+        dist.init_process_group("gloo", init_method="tcp://10.0.0.1:29500", rank=1, world_size=2)
+"""
+
+import ast
+
+from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import Call
+from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
+from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
+from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.project import Project
+from gpuproof.linter.rule import Hits, Rule
+
+rule = Rule("DS148", "fixed-rank", Severity.ERROR, needs=("init_process_group",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    starts = process_group_inits(module)
+    if len(starts) != 1 or is_test(module):
+        return
+    call = starts[0]
+    if any(
+        isinstance(ancestor, (ast.If, ast.IfExp, ast.Try)) and "__main__" not in module.text(ancestor)[:40]
+        for ancestor in module.tree.ancestors(call.node)
+    ):
+        return
+    rank, size = _number(call, "rank", 4), _number(call, "world_size", 3)
+    if rank is not None and size is not None and size > 1:
+        yield rule.hit(
+            call.span,
+            f"Every process joins as rank {rank} of {size}: they wait for the other ranks until the time limit.",
+            remedy="Leave rank and world_size to the launcher: init_process_group(backend).",
+        )
+    elif size == 1:
+        for job in project.jobs_running(module):
+            launchers, gpus, hosts = enabled_launchers(job), gpus_per_host(project, job), host_count(job)
+            count = (gpus or 1) * (hosts or 1)
+            if job.kind == "training" and launchers and count > 1 and "parameter_server" not in launchers:
+                yield rule.hit(
+                    call.span,
+                    f"world_size is 1, but {job.title} starts {count} processes: each is a group of its own, and trains its own model.",
+                    remedy="Leave rank and world_size to the launcher: init_process_group(backend).",
+                )
+                return
+
+
+def _number(call: Call, name: str, position: int) -> int | None:
+    """The number that is written for an argument, or in a constant that it names."""
+    node = call.module.origin(call.expression(name, position))
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case _:
+            return None
