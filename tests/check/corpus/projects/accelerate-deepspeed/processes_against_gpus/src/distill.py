@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, default_data_collat
 def main():
     accelerator = Accelerator()
     rows = load_from_disk(os.environ["SM_CHANNEL_PAIRS"])
-    loader = DataLoader(rows, batch_size=32, shuffle=True, num_workers=4, collate_fn=default_data_collator)
+    loader = DataLoader(rows, batch_size=32, shuffle=True, num_workers=1, collate_fn=default_data_collator)
     student = AutoModelForSequenceClassification.from_pretrained("distilroberta-base", num_labels=2)
     teacher = AutoModelForSequenceClassification.from_pretrained("textattack/roberta-base-SST-2", num_labels=2)
     teacher.eval().requires_grad_(False)

@@ -15,7 +15,7 @@ def main():
     transform = transforms.Compose([transforms.Resize((256, 256)), transforms.ToTensor()])
     data = datasets.ImageFolder(os.environ["SM_CHANNEL_CORAL"], transform)
     sampler = DistributedSampler(data)
-    loader = DataLoader(data, batch_size=32, sampler=sampler, num_workers=8, pin_memory=True)
+    loader = DataLoader(data, batch_size=32, sampler=sampler, num_workers=4, pin_memory=True)
     model = DDP(models.regnet_y_800mf(num_classes=len(data.classes)).cuda(), device_ids=[local])
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
     for epoch in range(12):

@@ -1,0 +1,4 @@
+import { App } from 'aws-cdk-lib';
+import { EksStack } from '../lib/eks-stack';
+
+new EksStack(new App(), 'Research');

@@ -1,0 +1,4 @@
+#!/bin/bash
+set -e
+nvidia-smi --query-gpu=name,memory.total --format=csv
+exec python3 serve.py "$@"

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+fabric run --accelerator cuda --devices 4 --strategy ddp --precision bf16-mixed train.py

@@ -1,0 +1,11 @@
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    dist.init_process_group("nccl")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    return device

@@ -1,0 +1,4 @@
+DEVICE = "cuda:1"
+WORKERS = 64
+BATCH = 64
+EPOCHS = 15
