@@ -64,6 +64,24 @@ def variables_read(script: Module) -> set[str]:
     }
 
 
+def uses_rest(script: Module) -> bool:
+    """Whether code may use the arguments that `parse_known_args()` returns as unknown."""
+    for module in local_modules(script):
+        for call in calls_named(module, "parse_known_args"):
+            parent = module.parent(call.node)
+            if isinstance(parent, ast.Subscript) and evaluate(module, parent.slice).value == 0:
+                continue
+            target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+                return True
+            rest = target.elts[1]
+            if not isinstance(rest, ast.Name) or any(
+                not is_message(module, use) for use in module.tree.uses_of(rest.id) if rest.id != "_"
+            ):
+                return True
+    return False
+
+
 def parsed_in_vain(script: Module, names: list[str]) -> list[str]:
     """Those of the hyperparameters that the script's parser declares, and that no code reads from its result."""
     modules = local_modules(script)

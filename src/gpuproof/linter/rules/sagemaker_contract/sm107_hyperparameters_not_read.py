@@ -73,6 +73,43 @@ Bad: the script parses it and never uses it
     model.compile(loss="mse")
     model.fit([], [], epochs=5, batch_size=args.batch_size)
 
+Bad: parse_known_args swallows a name that is not declared
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_type="ml.g5.xlarge",
+        hyperparameters={
+            "epochs": 50,
+            "learning_rate": 0.01,  # <-
+        },
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=0.1)
+    args, _ = parser.parse_known_args()
+    print(args.epochs, args.lr)
+
+Quiet: the script uses the rest
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"epochs": 50, "learning_rate": 0.01},
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=5)
+    args, rest = parser.parse_known_args()
+    print(args.epochs, dict(zip(rest[::2], rest[1::2])))
+
 Quiet: an unknown module may read them
 
     # file: launch.py
@@ -142,16 +179,20 @@ Quiet: the script reads them from SM_HPS
     epochs = json.loads(os.environ["SM_HPS"])["epochs"]
 """
 
+from difflib import get_close_matches
+
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.jobs.arguments import passed_hyperparameters, receives_hyperparameters
+from gpuproof.linter.jobs.arguments import flag_of, passed_hyperparameters, receives_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.contract.hyperparameter_reads import (
     parsed_in_vain,
     reads_command_line_anyhow,
     reads_elsewhere,
+    uses_rest,
     variables_read,
 )
+from gpuproof.linter.knowledge.contract.script_arguments import script_arguments
 from gpuproof.linter.knowledge.contract.script_contract import hidden_imports
 from gpuproof.linter.knowledge.distribution.multi_gpu import trains_model
 from gpuproof.linter.project import Project
@@ -185,6 +226,7 @@ def _unread(job: JobDefinition, script: Module, names: list[str]) -> Hits:
             "args, _ = parser.parse_known_args().",
         )
         return
+    yield from _swallowed(job, script, names)
     unused = parsed_in_vain(script, names) if trains_model(script) else []
     if unused:
         name = unused[0].replace("-", "_")
@@ -193,6 +235,27 @@ def _unread(job: JobDefinition, script: Module, names: list[str]) -> Hits:
             f"The job passes {_listed(unused)}, which `{job.script_title}` parses and never uses: no effect.",
             remedy=f"Use args.{name} in the script where the value is written out.",
         )
+
+
+def _swallowed(job: JobDefinition, script: Module, names: list[str]) -> Hits:
+    """Hyperparameters that the parser does not declare, and that `parse_known_args` drops."""
+    accepted = script_arguments(script)
+    if accepted is None or accepted.strict or not accepted.complete or uses_rest(script):
+        return
+    unknown = [name for name in names if accepted.find(flag_of(name)) is None]
+    if not unknown:
+        return
+    flags = [flag for argument in accepted.arguments for flag in argument.names]
+    near = get_close_matches(flag_of(unknown[0]), flags, 1, 0.6)
+    verb = "it has" if len(unknown) == 1 else "they have"
+    yield rule.hit(
+        job.where(job.hyperparameters.at(unknown[0]), job.hyperparameters),
+        f"The job passes {_listed(unknown)}, which `{job.script_title}` does not declare: parse_known_args() drops it, and "
+        f"{verb} no effect.",
+        remedy=f"Pass it as {near[0].lstrip('-')}."
+        if near
+        else f'Declare it: parser.add_argument("--{unknown[0]}", ...).',
+    )
 
 
 def _passes_none(job: JobDefinition) -> bool:
