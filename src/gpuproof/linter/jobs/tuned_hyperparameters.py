@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Entries, Value, known
@@ -39,6 +39,15 @@ def added_hyperparameters(
         if (call.name or "").endswith("HyperparameterTuner.create"):
             _add_several(call, found, created_by)
     return found
+
+
+def tuners(module: Module) -> list[tuple[Call, Call]]:
+    """The tuners of a module, each with the call that creates its estimator."""
+    pairs = [
+        (call, origin_call(module, call.expression("estimator", 0)))
+        for call in calls_named(module, "HyperparameterTuner")
+    ]
+    return [(call, estimator) for call, estimator in pairs if estimator is not None]
 
 
 def with_hyperparameters(given: Value, added: Entries | None) -> Value:

@@ -33,6 +33,7 @@ EFFECTS: dict[str, Effect] = {
             "SM124",
             "SM127",
             "SM128",
+            "SM131",
             "DS105",
             "DS106",
             "DS111",
