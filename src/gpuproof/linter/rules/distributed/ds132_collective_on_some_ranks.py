@@ -118,7 +118,7 @@ Quiet: the function reduces nothing on one rank
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.collectives import (
     called_collective,
@@ -178,7 +178,7 @@ def _ranks(module: Module, call: Call) -> str | None:
     if test is None:
         return None
     side, condition = test
-    if _LOCAL.search(module.text(condition)) and module.mentions("new_group", "new_subgroups"):
+    if _LOCAL.search(module.text(condition)) and calls_named(module, "new_group", "new_subgroups"):
         return None
     return "rank 0" if side == "first" else "the other ranks"
 
