@@ -48,7 +48,7 @@ def save_checkpoint(state, best):
     torch.save(state, "checkpoint.pth")
 
 def main_worker(gpu, n):
-    dist.init_process_group("nccl", rank=gpu, world_size=n)
+    dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29500", rank=gpu, world_size=n)
     if gpu is not None:
         torch.cuda.set_device(gpu)
         model = DDP(torch.nn.Linear(8, 1).cuda(gpu), device_ids=[gpu])

@@ -33,7 +33,8 @@ _RANK_VARIABLES = frozenset(
 )
 _REPEATED = ("loop", "other")
 _FIRST = re.compile(
-    r"^_?(is_|on_)?(local_)?(main|master|global_zero|rank_?zero|rank_?0|rank0|first)(_process|_rank|_worker|_node)?$",
+    r"^_?((is|on)_(local_)?(main|master|global_zero|rank_?zero|rank_?0|first)(_process|_rank|_worker|_node)?"
+    r"|(local_)?(main|master|first)(_process|_rank)|rank_?zero|rank_?0|global_zero)$",
     re.IGNORECASE,
 )
 

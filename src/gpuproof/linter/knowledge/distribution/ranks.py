@@ -118,9 +118,9 @@ def _reads_local_rank(module: Module) -> bool:
 def has_one_gpu_per_host(module: Module, project: Project) -> bool:
     """Whether jobs run the script, all with one GPU per host; unknown types count as one GPU.
 
-    A command on the machine at hand says nothing about its GPUs.
+    A command or container on the machine at hand says nothing about its GPUs.
     """
-    jobs = [job for job in project.jobs_running(module) if job.source != "command"]
+    jobs = [job for job in project.jobs_running(module) if job.has_contract or gpus_per_host(project, job)]
     return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
 
 

@@ -36,10 +36,12 @@ Fixed:
 Good:
 
     import torch
+    import torch.distributed as dist
     from torch.utils.data import DataLoader, DistributedSampler
 
+    dist.init_process_group("gloo")
     data = list(range(9))
-    model = torch.nn.Linear(8, 1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
     sampler = DistributedSampler(data)
     loader = DataLoader(data, sampler=sampler)
     for epoch in range(10):

@@ -104,7 +104,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses, script_uses
-from gpuproof.linter.knowledge.distribution.entries import joins_group, scripts_with
+from gpuproof.linter.knowledge.distribution.entries import group_inits, joins_group, scripts_with
 from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
     runs_several_processes_per_host,
@@ -128,13 +128,25 @@ def check(module: Module, project: Project) -> Hits:
     for script in scripts_with(module):
         if (
             joins_group(script)
-            and any(calls_named(home, "DistributedDataParallel", "DDP") for home in local_modules(script))
-            and runs_several_processes_per_host(script)
+            and _is_for_gpus(script)
             and not uses_distribution_library(script)
             and not has_one_gpu_per_host(script, project)
         ):
             yield from _moved_to_first(module, script)
             return
+
+
+def _is_for_gpus(script: Module) -> bool:
+    """Whether a script is written for several processes on a host, with a GPU each."""
+    if runs_several_processes_per_host(script):
+        return any(calls_named(home, "DistributedDataParallel", "DDP") for home in local_modules(script))
+    # A launcher that numbers the processes starts one for each GPU.
+    return all(
+        call.argument("backend", 0).text == "nccl"
+        and call.argument("rank", 4).is_absent
+        and call.argument("init_method", 1).is_absent
+        for call in group_inits(script)
+    )
 
 
 def _moved_to_first(module: Module, script: Module) -> Hits:

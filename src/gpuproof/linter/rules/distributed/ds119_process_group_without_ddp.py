@@ -87,12 +87,14 @@ Quiet: they average the gradients themselves
 
 Good:
 
+    import os
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data import DataLoader
 
     dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in DataLoader([]):

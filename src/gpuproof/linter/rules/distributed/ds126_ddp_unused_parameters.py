@@ -35,10 +35,13 @@ Bad: frozen too late
 
 Good:
 
+    import os
     import torch
     from torch.nn.parallel import DistributedDataParallel as DDP
     import torchvision
 
+    torch.distributed.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     model = torchvision.models.resnet18()
     for parameter in model.layer1.parameters():
         parameter.requires_grad = False

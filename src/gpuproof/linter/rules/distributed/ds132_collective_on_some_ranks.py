@@ -56,6 +56,7 @@ Good:
 
     dist.init_process_group("nccl")
     rank = dist.get_rank()
+    torch.cuda.set_device(rank % torch.cuda.device_count())
     model = torch.nn.Linear(8, 1).cuda()
     if rank == 0:
         torch.save(model.state_dict(), "model.pt")

@@ -139,8 +139,7 @@ def _problem(module: Module, call: Call) -> tuple[str, str] | None:
         return None
     takes = str(len(names)) if least == len(names) else f"{least} to {len(names)}"
     return (
-        f"spawn calls `{definition.name}` with {given + 1} arguments, the rank and {given} of args, but it takes {takes}: every process "
-        "fails.",
+        f"spawn calls `{definition.name}` with {given + 1} arguments, the rank and {given} of args, but it takes {takes}.",
         f"Let its parameters be the rank and those of args: def {definition.name}(rank, ...).",
     )
 
