@@ -58,6 +58,27 @@ Bad: a module of Lightning
         def train_dataloader(self):
             return DataLoader(self.training, batch_size=8)  # <-
 
+Bad: the factory of another file gets 0 workers
+
+    # file: train.py
+    import torch
+    from loaders import make_loaders
+
+    model = torch.nn.Linear(4, 2).cuda()
+    train, test = make_loaders("/opt/ml/input/data", 64)
+    for x, y in train:
+        model(x.cuda()).sum().backward()
+    # file: loaders.py
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    def make_loaders(root, batch_size, workers=0):
+        train, test = ImageFolder(f"{root}/train"), ImageFolder(f"{root}/test")
+        return (
+            DataLoader(train, batch_size=batch_size, shuffle=True, num_workers=workers),  # <-
+            DataLoader(test, batch_size=batch_size, num_workers=workers),  # <-
+        )
+
 Good:
 
     import torch
@@ -94,15 +115,21 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.call import call_of, calls_named, calls_to
+from gpuproof.linter.analysis.flow.call_targets import Definition, find_method, returned_values
+from gpuproof.linter.analysis.flow.called import called_functions
+from gpuproof.linter.analysis.flow.references import attribute_stores
+from gpuproof.linter.analysis.flow.sources import sources, targets
+from gpuproof.linter.analysis.flow.values import program_value
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import add_keyword
 from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
-from gpuproof.linter.knowledge.device_use import touches_device
+from gpuproof.linter.knowledge.device_use import program_may_use_device
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
 
 rule = Rule("IO101", "dataloader-single-process", Severity.WARNING, needs=("DataLoader",))
@@ -112,16 +139,24 @@ _READS = re.compile(r"(^|[._])(open|imread|read\w*|load|transforms?|target_trans
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
+    if is_test(module) or runs_without_gpu(module, project) or not module.imports("torch"):
+        return
+    calls = calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+    if not calls:
+        return
     job = largest_job(project, module)
     script = job.script if job is not None and job.script is not None else module
-    if not any(_trains(part) and touches_device(part) for part in (module, script)):
-        return
-    if is_test(module) or runs_without_gpu(module, project):
-        return
     instance = find_instance(project, job.instance_type) if job is not None else None
-    for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
+    has_gpu = instance is not None and bool(instance.gpu_count)
+    if not any(map(_trains, (*program_modules(module), script))) or not (
+        has_gpu or program_may_use_device(module)
+    ):
+        return
+    for call in calls:
         workers = call.argument("num_workers", 5)
-        is_zero = workers.is_known and workers.number == 0
+        if (written := call.expression("num_workers", 5)) is not None:
+            workers = program_value(module, written)
+        is_zero = workers.is_sure and workers.number == 0
         if not (workers.is_absent or is_zero) or not _reads_files(module, call.expression("dataset", 0), 0):
             continue
         count, where = 4, ""
@@ -131,10 +166,14 @@ def check(module: Module, project: Project) -> Hits:
         text = f"num_workers={count}, pin_memory=True, persistent_workers=True"
         if "pin_memory" in call.keywords:
             text = f"num_workers={count}, persistent_workers=True"
+        given = "without num_workers" if not is_zero else "with num_workers=0"
+        if is_zero and not isinstance(written, ast.Constant):
+            given = f"with num_workers={module.text(written)}, which is 0" if written is not None else given
         yield rule.hit(
             call.span,
-            f"`DataLoader` with{'' if is_zero else 'out'} num_workers{'=0' if is_zero else ''}: the training process prepares each batch itself while the GPU waits{where}.",
+            f"`DataLoader` {given}: the training process prepares each batch itself while the GPU waits{where}.",
             remedy=f"Pass {text}.",
+            severity=lowered(rule.severity) if is_zero and not workers.is_known else None,
             fix=None if is_zero else Fix(f"Pass num_workers={count}", (add_keyword(call, text),)),
         )
 
@@ -150,44 +189,63 @@ def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
     """Whether a dataset certainly does work for each item: reads or decodes files, or transforms."""
     if depth > 6 or node is None:
         return False
+    if isinstance(node, ast.Call):
+        return _made_reads(module, node, depth)
+    traced = sources(module, node)
+    if traced.complete and traced.found and all(source.node is not node for source in traced.found):
+        return all(_reads_files(source.module, source.node, depth + 1) for source in traced.found)
     if isinstance(node, ast.Name):
+        # `train, test = random_split(dataset, [0.9, 0.1])`
         values = [binding.value for binding in module.reaching(node) if binding.kind in ("assign", "unpack")]
         return bool(values) and all(_reads_files(module, value, depth + 1) for value in values)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         stored = _stored(module, node)
         return bool(stored) and all(_reads_files(module, value, depth + 1) for value in stored)
-    if isinstance(node, ast.Subscript):
-        return _reads_files(module, node.value, depth + 1)
-    call = origin_call(module, node) if isinstance(node, ast.Call) else None
+    return _reads_files(module, node.value, depth + 1) if isinstance(node, ast.Subscript) else False
+
+
+def _made_reads(module: Module, node: ast.Call, depth: int) -> bool:
+    """Whether the dataset that a call makes does work for each item."""
+    call = call_of(module, node)
+    name = call.name or "" if call is not None else ""
     if call is None:
         return False
-    name = call.name or ""
     if name in ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.ConcatDataset"):
-        return _reads_files(module, call.node.args[0] if call.node.args else None, depth + 1)
+        return _reads_files(module, node.args[0] if node.args else None, depth + 1)
     if name.startswith("torchvision.datasets.") and not name.endswith("FakeData"):
         return True
-    return _own_dataset_reads(module, call)
+    found = targets(module, node.func)
+    if not found:
+        return False
+    return all(
+        _own_dataset_reads(made)
+        if isinstance(made.node, ast.ClassDef)
+        else bool(returned_values(made))
+        and all(_reads_files(made.module, value, depth + 1) for value in returned_values(made))
+        for made in found
+    )
 
 
 def _stored(module: Module, read: ast.Attribute) -> list[ast.expr]:
-    """The values that the methods of a class assign to one of its attributes."""
+    """The values that the methods of a class assign to one of its attributes, also to several at once."""
     owner = module.enclosing(read, ast.ClassDef)
     return [
         statement.value
-        for statement in module.nodes(ast.Assign)
-        if owner is not None and module.tree.is_within(statement, owner)
-        for target in statement.targets
-        if isinstance(target, ast.Attribute) and module.text(target) == module.text(read)
+        for store in attribute_stores(module, read.attr)
+        if owner is not None
+        and module.tree.is_within(store, owner)
+        and isinstance(statement := module.tree.statement(store), ast.Assign)
     ]
 
 
-def _own_dataset_reads(module: Module, call: Call) -> bool:
-    owner = module.classes.get(call.method) if isinstance(call.node.func, ast.Name) else None
-    if owner is None or not any(base.startswith("torch.utils.data") for base in module.bases(owner)):
+def _own_dataset_reads(made: Definition) -> bool:
+    """Whether `__getitem__` of the project's dataset, or a method that it calls, reads files."""
+    module, owner = made
+    assert isinstance(owner, ast.ClassDef)
+    if any(base.startswith("torchvision.datasets.") for base in module.bases(owner)):
+        return True
+    if not any(base.startswith("torch.utils.data") for base in module.bases(owner)):
         return False
-    items = [
-        statement
-        for statement in owner.body
-        if isinstance(statement, ast.FunctionDef) and statement.name == "__getitem__"
-    ]
-    return uses(module, _READS, "call", "attribute", within=items)
+    read = find_method(made, "__getitem__")
+    code = [read, *called_functions(*read)] if read is not None else []
+    return any(uses(part.module, _READS, "call", "attribute", within=part.node) for part in code)

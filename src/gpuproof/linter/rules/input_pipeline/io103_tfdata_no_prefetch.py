@@ -44,6 +44,7 @@ Good:
 
     dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10).batch(2).prefetch(tf.data.AUTOTUNE)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
     model.fit(dataset, epochs=3)
 
 Quiet: image_dataset_from_directory prefetches itself

@@ -19,6 +19,7 @@ Good:
 
     train = tf.keras.utils.image_dataset_from_directory("train", batch_size=32)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
     model.fit(train, epochs=3)
 
 Quiet: several workers

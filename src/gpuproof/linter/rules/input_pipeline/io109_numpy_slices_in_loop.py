@@ -21,6 +21,7 @@ Good:
     features, labels = np.ones((100, 4)), np.ones(100)
     dataset = tf.data.Dataset.from_tensor_slices((features, labels)).batch(32).prefetch(tf.data.AUTOTUNE)
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
     model.fit(dataset)
 
 Quiet: the loop does not train
