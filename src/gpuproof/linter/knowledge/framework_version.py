@@ -73,4 +73,6 @@ def _of_huggingface(job: JobDefinition, framework: Framework) -> bool:
 def _in_image(job: JobDefinition, framework: Framework) -> str | None:
     """The framework's version in a job's own image, if it is one of AWS's."""
     image = image_name(job.image)
-    return image.version if image is not None and image.framework == _IMAGES[framework] else None
+    if image is None or _IMAGES[framework] not in (image.framework, image.framework_below):
+        return None
+    return image.version

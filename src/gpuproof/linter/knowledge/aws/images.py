@@ -71,6 +71,12 @@ class ImageName:
         return {"pytorch": "torch", "tensorflow": "tensorflow"}.get(self.repository.partition("-")[0])
 
     @property
+    def framework_below(self) -> str | None:
+        """`torch` or `tensorflow` below transformers in an image of Hugging Face; None for others."""
+        match = re.match(r"huggingface-(pytorch|tensorflow)-", self.repository)
+        return {"pytorch": "torch", "tensorflow": "tensorflow"}[match[1]] if match else None
+
+    @property
     def version(self) -> str | None:
         """The framework version at the start of the tag."""
         match = re.match(r"\d+\.\d+(?:\.\d+)?", self.tag)
@@ -124,6 +130,8 @@ def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, 
 
     The CUDA version is None if unknown; the result is None if the framework version is not certain.
     """
+    if job.image.is_absent and job.framework == "huggingface":
+        return _of_huggingface(job, project)
     if job.image.is_absent:
         framework = {"pytorch": "torch", "tensorflow": "tensorflow"}.get(job.framework or "")
         version, name = job.framework_version, job.instance_type.text
@@ -132,9 +140,36 @@ def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, 
         found = project.catalogue.image(framework, version.text, job.kind, name, project.region)
         return framework, version.text, (found.row.cuda or None) if found is not None else None
     image = image_name(job.image)
-    if image is None or image.framework is None or image.version is None or image.device != "gpu":
+    framework = (image.framework or image.framework_below) if image is not None else None
+    if image is None or framework is None or image.version is None or image.device != "gpu":
         return None
-    return (image.framework, image.version, image.cuda) if is_aws_container(image, project) else None
+    return (framework, image.version, image.cuda) if is_aws_container(image, project) else None
+
+
+def _of_huggingface(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:
+    """The framework below transformers in the image that the SDK selects for a Hugging Face job, and its CUDA version."""
+    for framework, keyword in (("torch", "pytorch_version"), ("tensorflow", "tensorflow_version")):
+        version = job.argument(keyword)
+        if version.is_absent:
+            continue
+        transformers = job.framework_version
+        if not version.is_known or version.text is None or not transformers.is_known:
+            return None
+        cuda = {
+            row.cuda
+            for row in project.catalogue.tables.huggingface_images
+            if (row.framework, row.device, row.library) == (framework, "gpu", "transformers")
+            and row.job == ("training" if job.kind == "training" else "inference")
+            and _is_version(row.version, version.text)
+            and _is_version(row.library_version, transformers.text or "")
+        }
+        return framework, version.text, cuda.pop() or None if len(cuda) == 1 else None
+    return None
+
+
+def _is_version(full: str, written: str) -> bool:
+    """Whether a version is the one that is written, or of the series that is written: `1.13.1` of `1.13`."""
+    return full == written or full.startswith(f"{written}.")
 
 
 @dataclass(frozen=True)

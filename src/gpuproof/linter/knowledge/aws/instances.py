@@ -38,6 +38,11 @@ def hourly_text(price: Price, times: float = 1.0) -> str:
     return prices.hourly_text(price, today(), times)
 
 
+def no_price(project: Project) -> str:
+    """What a message says instead of a price that the catalogue does not have."""
+    return f" (no price known in {project.region})"
+
+
 def gpus_per_host(project: Project, job: JobDefinition) -> int | None:
     """GPUs of one host of a job; None if its instance type is unknown."""
     if job.gpu_count.number is not None:

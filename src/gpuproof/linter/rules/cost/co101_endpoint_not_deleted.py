@@ -100,13 +100,14 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("CO101", "endpoint-not-deleted", Severity.WARNING)
 
+_FREE = ("local", "local_gpu")
 _HOURS_PER_MONTH = 730
 _DELETES = ("delete_endpoint", "delete_inference_component", "DeleteEndpoint")
 _MAY_DELETE = re.compile(r"(^|[._])(cleanup|clean_up|teardown|tear_down)(_\w+)?$")
@@ -127,8 +128,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     ):
         return
     name = job.instance_type.text
-    price = hourly_price(project, name, "endpoint") if name else None
-    if name is None or price is None or _is_deleted(job, module) or _may_delete(module):
+    if name in _FREE or job.instance_type.is_absent or _is_deleted(job, module) or _may_delete(module):
         return
     severity = Severity.WARNING
     if not module.unit.is_notebook and not calls_named(
@@ -139,9 +139,14 @@ def check(job: JobDefinition, project: Project) -> Hits:
         severity = Severity.NOTE
     count = int(job.instance_count.number or 1)
     hosts = max(1, count)
+    price = hourly_price(project, name, "endpoint") if name else None
+    cost = no_price(project)
+    if price is not None:
+        cost = f" ({hourly_text(price, hosts)}, {cost_text(price, hosts * _HOURS_PER_MONTH, 0)} a month)"
+    where = f" on `{name}`{cost}" if name else ""
     yield rule.hit(
         job.where(job.instance_type),
-        f"The endpoint on `{name}` ({hourly_text(price, hosts)}, {cost_text(price, hosts * _HOURS_PER_MONTH, 0)} a month) is never deleted in this file.",
+        f"The endpoint{where} is never deleted in this file.",
         remedy="Call predictor.delete_endpoint() when done; in a script, in a finally block.",
         severity=severity if job.instance_type.is_known else Severity.NOTE,
     )

@@ -105,7 +105,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, is_message, uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.contract.kept_folders import (
     find_keepers,
     has_checkpoint_location,
@@ -163,6 +163,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         hourly_price(project, job.instance_type.text or "", "training") if job.instance_type.text else None
     )
     cost = f" and {hourly_text(price)} of `{job.instance_type.text}` is paid for again" if price else ""
+    if job.instance_type.text and price is None:
+        cost = no_price(project)
     if unused is not None:
         what, remedy = unused
         message = f"Spot training, but {what}: after an interruption, training restarts from scratch{cost}."

@@ -90,7 +90,7 @@ from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.aws.lifecycle import (
     LifecycleScript,
     may_stop,
@@ -117,7 +117,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = str(job.instance_type.text)
     price = hourly_price(project, name, "notebook")
-    cost = f" ({hourly_text(price)}, {cost_text(price, 730, 0)} a month)" if price else ""
+    cost = f" ({hourly_text(price)}, {cost_text(price, 730, 0)} a month)" if price else no_price(project)
     yield rule.hit(
         job.where(job.instance_type),
         f"The notebook instance on `{name}`{cost} is not stopped when it is idle"

@@ -63,7 +63,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text, no_price
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -120,7 +120,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     else:
         return
     price = hourly_price(project, instance.name, job.kind)
-    cost = f" at {hourly_text(price)}" if price else ""
+    cost = f" at {hourly_text(price)}" if price else no_price(project)
     gpus = "the GPU" if instance.gpu_count == 1 else f"the {instance.gpu_count} GPUs"
     yield rule.hit(
         job.where(job.instance_type),

@@ -189,7 +189,13 @@ from gpuproof.catalogue.prices import cost_text
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import find_instance, gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import (
+    find_instance,
+    gpus_per_host,
+    hourly_price,
+    hourly_text,
+    no_price,
+)
 from gpuproof.linter.knowledge.device_use import may_use_device
 from gpuproof.linter.knowledge.distribution.launchers import format_distribution, has_no_launcher
 from gpuproof.linter.knowledge.distribution.multi_gpu import (
@@ -265,7 +271,9 @@ def _limited(job: JobDefinition, project: Project, name: str | None, gpus: int, 
 
 def _cost(project: Project, name: str | None, share: float) -> str:
     price = hourly_price(project, name, "training") if name is not None else None
-    return f", {cost_text(price, share)} of {hourly_text(price)}" if price else ""
+    if name is None:
+        return ""
+    return f", {cost_text(price, share)} of {hourly_text(price)}" if price else no_price(project)
 
 
 def _remedy(job: JobDefinition, project: Project, name: str | None) -> str:

@@ -146,7 +146,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.distribution.launchers import (
     connects_hosts,
     format_distribution,
@@ -182,6 +182,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
     cost = f", {cost_text(price, count - 1)} of {hourly_text(price, count)} wasted" if price else ""
+    if name and price is None:
+        cost = no_price(project)
     launcher = job.start.launcher if apart and job.start is not None else None
     how = f": {launcher.name} in the command connects the processes of one host" if launcher else ""
     yield rule.hit(

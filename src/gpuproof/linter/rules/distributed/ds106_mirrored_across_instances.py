@@ -78,7 +78,7 @@ from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.distribution.launchers import (
     format_distribution,
     host_count,
@@ -113,7 +113,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
-    cost = f", {hourly_text(price, count)} in total" if price else ""
+    cost = f", {hourly_text(price, count)} in total" if price else no_price(project) if name else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"MirroredStrategy in `{job.script_title}` works within one host: {count} instances train {count} models{cost}.",

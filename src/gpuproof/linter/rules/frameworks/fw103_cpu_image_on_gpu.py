@@ -38,7 +38,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
 from gpuproof.linter.knowledge.aws.instance_references import replace_text
-from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import find_instance, hourly_price, hourly_text, no_price
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -55,7 +55,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if not is_aws_container(image, project):
         return
     price = hourly_price(project, instance.name, job.kind)
-    cost = f" at {hourly_text(price)}" if price else ""
+    cost = f" at {hourly_text(price)}" if price else no_price(project)
     gpus = f"{instance.gpu_count} {instance.gpu_model}" if instance.gpu_count > 1 else f"{instance.gpu_model}"
     region = image.region or project.region
     better = (

@@ -14,6 +14,15 @@ Bad: CUDA 13 and a V100
         image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker",
     )
 
+Bad: the PyTorch below transformers
+
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", instance_type="ml.p5.48xlarge", instance_count=1,  # <-
+        transformers_version="4.26", pytorch_version="1.13", py_version="py39",
+    )
+
 Bad: requirements.txt installs a wheel that is built with CUDA 10.2
 
     # file: launch.py

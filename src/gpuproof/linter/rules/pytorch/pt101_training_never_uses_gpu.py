@@ -117,7 +117,13 @@ from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.flow.repeats import is_repeated
 from gpuproof.linter.analysis.local_imports import program_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, largest_job
+from gpuproof.linter.knowledge.aws.instances import (
+    gpus_per_host,
+    hourly_price,
+    hourly_text,
+    largest_job,
+    no_price,
+)
 from gpuproof.linter.knowledge.device_use import may_use_device, program_may_use_device
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -152,7 +158,7 @@ def check(module: Module, project: Project) -> Hits:
         name = job.instance_type.text or "node"
         price = hourly_price(project, str(name), "training")
         hosts = int(job.instance_count.number or 1)
-        cost = f" at {hourly_text(price, hosts)}" if price else ""
+        cost = f" at {hourly_text(price, hosts)}" if price else no_price(project)
         whole = "the GPU stays" if gpus * hosts == 1 else f"all {gpus * hosts} GPUs stay"
         where = f"`{name}`" if hosts == 1 else f"{hosts} x `{name}`"
         message = f"The model and the batches are never moved to a GPU: {whole} idle on {where}{cost} ({job.title})."

@@ -100,7 +100,7 @@ from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.local_imports import unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
 from gpuproof.linter.knowledge.device_use import may_use_device
 from gpuproof.linter.project import Project
@@ -147,7 +147,7 @@ def check(module: Module, project: Project) -> Hits:
     job = max(jobs, key=lambda candidate: gpus_per_host(project, candidate) or 0)
     gpus, name = gpus_per_host(project, job), str(job.instance_type.text)
     price = hourly_price(project, name, "endpoint")
-    cost = f" at {hourly_text(price)}" if price else ""
+    cost = f" at {hourly_text(price)}" if price else no_price(project)
     idle = f"the GPU of `{name}` stays idle" if gpus == 1 else f"all {gpus} GPUs of `{name}` stay idle"
     yield rule.hit(
         module.span(own),
