@@ -32,7 +32,7 @@ def jobs_of_commands(unit: Unit) -> Iterator[JobDefinition]:
 
 
 def _of_run(unit: Unit, command: SimpleCommand, run: DockerRun) -> JobDefinition:
-    span = span_of(unit, command.places[run.image_index], run.image)
+    span = span_of(unit, command.places[0], command.words[0])
     folder = next(iter(run.options.get("workdir", ())), "")
     words = list(run.words)
     entry = next(iter(run.options.get("entrypoint", ())), "")

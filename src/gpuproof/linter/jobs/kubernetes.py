@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
@@ -20,6 +21,7 @@ _ACK_KINDS = {
     "NotebookInstance": "create_notebook_instance",
 }
 """Kinds of https://aws-controllers-k8s.github.io/community/reference/, whose fields are the members of a request."""
+_PROGRAM = re.compile(r"(.*/)?(python[\d.]*|torchrun|accelerate|deepspeed|bash|sh)")
 _SUPPORT = ("istio-proxy", "fluent-bit", "filebeat", "git-sync", "oauth-proxy", "cloudsql-proxy")
 """Containers beside the one that does the work."""
 
@@ -37,6 +39,9 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
 def _of_container(unit: Unit, pod: Pod, container: Value) -> JobDefinition:
     command, arguments = container.at("command"), container.at("args")
     words = [*texts_of(command), *texts_of(arguments)]
+    # Arguments alone are those of the image's program, or all of the command if it has none.
+    is_program = command.items is not None or bool(words and _PROGRAM.fullmatch(words[0]))
+    where_from = command.span or arguments.span
     where = container.at("name").span or span_of(pod, unit)
     types = pod.instance_types()
     return JobDefinition(
@@ -49,9 +54,7 @@ def _of_container(unit: Unit, pod: Pod, container: Value) -> JobDefinition:
         gpu_count=_gpus(pod, container),
         image=container.at("image"),
         environment=_environment(container),
-        command=ABSENT
-        if command.items is None
-        else known(tuple(known(word, command.span) for word in words), command.span),
+        command=known(tuple(known(word, where_from) for word in words), where_from) if is_program else ABSENT,
         arguments={
             "workdir": container.at("workingDir"),
             "container": container,
@@ -68,7 +71,9 @@ def _gpus(pod: Pod, container: Value) -> Value:
         return limit
     if not slice_limit(container).is_absent or not pod.spec.at("resourceClaims").is_absent:
         return Value("unknown")
-    return known(0) if container.at("resources").text is None else Value("unknown")
+    # The launcher of an MPIJob runs mpirun, which starts the program in the workers.
+    is_open = container.at("resources").text is not None or "Launcher" in pod.path
+    return Value("unknown") if is_open else known(0)
 
 
 def _environment(container: Value) -> Value:

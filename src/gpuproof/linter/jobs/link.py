@@ -231,7 +231,12 @@ def _own_image(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
     """
     image_name = job.image.text or job.image.suffix
-    if job.kind != "training" or ".dkr.ecr" not in (job.image.text or job.image.prefix + job.image.suffix):
+    # `f"{account}.dkr.ecr.{region}.amazonaws.com/{name}:latest"` ends in what is known of it.
+    is_in_ecr = (
+        ".dkr.ecr" in (job.image.text or job.image.prefix + job.image.suffix)
+        or ".amazonaws.com/" in job.image.suffix
+    )
+    if job.kind != "training" or not is_in_ecr:
         return [job]
     if _IMAGES_OF_AWS.search(image_name) or job.source not in ("sagemaker-v2", "sagemaker-v3", "boto3"):
         return [job]

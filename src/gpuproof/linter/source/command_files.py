@@ -17,6 +17,8 @@ _KINDS: tuple[tuple[re.Pattern[str], CommandKind], ...] = (
 )
 
 
+SHELL = re.compile(rb"#!.*\b(ba|da|z|k)?sh\b")
+"""The first line of a shell script."""
 _COMPOSE = re.compile(r"(docker-|podman-)?compose([.-][\w.-]+)?\.ya?ml$", re.IGNORECASE)
 _PYTHON = (".py", ".pyi", ".pyw", ".ipynb", ".md", ".txt", ".toml")
 

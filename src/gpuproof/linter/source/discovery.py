@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import UsageError
-from gpuproof.linter.source.command_files import command_kind
+from gpuproof.linter.source.command_files import SHELL, command_kind
 
 if TYPE_CHECKING:
     import pathspec
@@ -139,7 +139,10 @@ class _Walker:
         if not name.endswith(self._suffixes) and not (
             name.startswith("requirements") and name.endswith(".txt")
         ):
-            return name == "pyproject.toml" or (command_kind(name) is not None and entry.is_file())
+            return name == "pyproject.toml" or (
+                entry.is_file()
+                and (command_kind(name) is not None or ("." not in name and _is_shell(entry.path)))
+            )
         return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
 
 
@@ -148,6 +151,15 @@ def _is_cdk(path: str) -> bool:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             return b"aws-cdk" in file.read(16384)
+    except OSError:
+        return False
+
+
+def _is_shell(path: str) -> bool:
+    """Whether a program without a suffix is a shell script, by its first line."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return SHELL.match(file.read(80)) is not None
     except OSError:
         return False
 

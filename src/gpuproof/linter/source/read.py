@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.linter.internal_errors import ErrorLog
-from gpuproof.linter.source.command_files import CommandKind, command_kind, is_compose
+from gpuproof.linter.source.command_files import SHELL, CommandKind, command_kind, is_compose
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.span import Unit, UnitKind, absolute
 
@@ -20,7 +20,6 @@ _PYTHON_SUFFIXES = ("py", "pyi", "pyw")
 _TEMPLATE_SUFFIXES = ("yaml", "yml", "json", "template", "tf")
 _SHEBANG = re.compile(rb"#!.*\bpython")
 """The first line of a Python program whose name has another suffix, or none."""
-_SHELL = re.compile(rb"#!.*\b(ba|da|z|k)?sh\b")
 _MANIFEST = re.compile(rb"^[ \t]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
 _HELM = re.compile(rb"\{\{-|\{\{ ?[.$]|\{\{ ?(include|template|tpl|toYaml|if|range|with|end)\b")
 """Template actions of Helm and of Go, which only Helm turns into a manifest."""
@@ -106,7 +105,7 @@ def read_file(path: str, raw: bytes | None = None) -> list[Unit]:
         return [Unit(path, decode(raw)[0], "requirements")]
     if suffix == "ts" and b"aws-cdk" in raw:
         return [Unit(path, decode(raw)[0], "typescript")]
-    kind = command_kind(name) or ("shell" if _SHELL.match(raw) else None)
+    kind = command_kind(name) or ("shell" if SHELL.match(raw) else None)
     if kind is not None and not _SHEBANG.match(raw):
         return _commands(path, raw, kind)
     if suffix not in _PYTHON_SUFFIXES and not _SHEBANG.match(raw):
@@ -146,7 +145,8 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
             b"aws_iam_",
             b"aws_launch_",
             b"aws_spot_instance_request",
-            b"aws_batch_job_definition",
+            b"aws_batch_",
+            b"aws_eks_node_group",
             b"aws_ecs_task_definition",
             b"aws_sfn_state_machine",
         )

@@ -18,7 +18,7 @@ from gpuproof.linter.jobs.cdk.constructs import (
     result_of,
 )
 
-_METHODS = ("add_container", "add_to_policy", "add_to_role_policy")
+_METHODS = ("add_container", "add_to_policy", "add_to_role_policy", "add_nodegroup_capacity")
 _MAX_DEPTH = 16
 
 
@@ -35,7 +35,7 @@ def constructs(module: Module) -> list[Construct]:
         elif call.method in _METHODS and call.receiver is not None:
             first = evaluate(module, call.node.args[0]).text if call.node.args else ""
             properties = _keywords(call, 0)
-            if call.method != "add_container" and call.node.args:
+            if call.method.startswith("add_to_") and call.node.args:
                 properties = _value(module, call.node.args[0], 0)
             found.append(Construct(call.method, first or "", properties, call.span))
     return found

@@ -64,6 +64,14 @@ def _of_construct(construct: Construct) -> Resource | None:
         return _container(construct)
     if construct.name == "iam.Role":
         return _role(construct)
+    if construct.name in ("eks.Nodegroup", "add_nodegroup_capacity"):
+        kind = properties.at("AmiType")
+        name = (kind.text or "").rpartition(".")[2].replace("X86_64", "x86_64")
+        named = {
+            "AmiType": Value(kind.certainty, (name,), kind.span) if name else kind,
+            "InstanceTypes": properties.at("InstanceTypes"),
+        }
+        return _resource(construct, "AWS::EKS::Nodegroup", _without_absent(named))
     return None
 
 

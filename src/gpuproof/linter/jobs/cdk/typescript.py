@@ -38,7 +38,7 @@ _IMPORT = re.compile(
     r"import\s+(?:type\s+)?(?:(?:\w+\s*,\s*)?\*\s+as\s+(?P<all>\w+)|(?P<default>\w+)?\s*,?\s*(?:\{(?P<names>[^}]*)\})?)\s*from\s*"
     r"['\"](?P<module>[^'\"]+)['\"]"
 )
-_METHODS = ("addContainer", "addToPolicy", "addToRolePolicy")
+_METHODS = ("addContainer", "addToPolicy", "addToRolePolicy", "addNodegroupCapacity")
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _ESCAPES = {"n": "\n", "t": "\t"}
 _MAX_DEPTH = 24

@@ -58,6 +58,18 @@ def of_resource(resource: Resource) -> Selected | None:
     return Selected(name, instance_type) if name is not None else None
 
 
+def written_ami(resource: Resource) -> Value | None:
+    """The property with which a resource selects its AMI; None if it is no instance."""
+    properties = _RESOURCES.get(resource.type)
+    return resource.get(*properties[0].split(".")) if properties is not None else None
+
+
+def written_type(resource: Resource) -> Value | None:
+    """The instance type of a resource; None if it is no instance."""
+    properties = _RESOURCES.get(resource.type)
+    return resource.get(*properties[1].split(".")) if properties is not None else None
+
+
 def of_module(module: Module) -> list[Selected]:
     """What the EC2 requests of a module boot, where one lookup of the module selects the AMI of all of them."""
     names = [name for call in _lookups(module) if (name := _looked_up(call)) is not None]

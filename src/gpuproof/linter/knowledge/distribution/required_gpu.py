@@ -49,7 +49,30 @@ def _requirements(script: Module) -> Iterator[ast.AST]:
         test = statement.test
         if isinstance(test, ast.Call) and script.qualified(test.func) == "torch.cuda.is_available":
             yield statement
+    yield from (node for node in script.nodes(ast.If) if _raises_without_gpu(script, node))
     yield from (call.node for call in all_calls(script) if _fails(call))
+
+
+_DEVICES = frozenset(
+    {
+        "torch.cuda.is_available",
+        "torch.cuda.device_count",
+        "tensorflow.test.is_gpu_available",
+        "tensorflow.config.list_physical_devices",
+        "tensorflow.config.experimental.list_physical_devices",
+    }
+)
+
+
+def _raises_without_gpu(module: Module, node: ast.If) -> bool:
+    """Whether a statement is `if not torch.cuda.is_available(): raise …`, or the same for TensorFlow."""
+    test = node.test
+    if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
+        return False
+    made = module.origin(test.operand)
+    if not isinstance(made, ast.Call) or module.qualified(made.func) not in _DEVICES:
+        return False
+    return not node.orelse and isinstance(node.body[-1], ast.Raise)
 
 
 def _fails(call: Call) -> bool:
@@ -105,6 +128,8 @@ def _is(value: Value, text: str) -> bool:
 def _may_leave(module: Module) -> bool:
     """Whether a script that finds no GPU may end, or run as another program, before it needs one."""
     for node in module.nodes(ast.If):
+        if _raises_without_gpu(module, node):
+            continue
         checks = uses(module, _CHECKS, "call", "name", "attribute", within=node.test) or uses(
             module, _VARIABLES, "string", within=node.test
         )

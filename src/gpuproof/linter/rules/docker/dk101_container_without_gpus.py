@@ -9,8 +9,8 @@ Bad:
 
     # file: run.sh
     #!/bin/bash
-    docker run --rm -v "$PWD":/workspace -w /workspace \\
-        pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime \\  # <-
+    docker run --rm -v "$PWD":/workspace -w /workspace \\  # <-
+        pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime \\
         python train.py --epochs 10
 
 Good:

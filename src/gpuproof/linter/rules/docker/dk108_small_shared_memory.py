@@ -2,15 +2,15 @@
 
 The workers of a `DataLoader` pass their batches through /dev/shm. Docker gives a container 64 MB of it, which a few batches
 of images fill: "DataLoader worker (pid 37) is killed by signal: Bus error. It is possible that dataloader's workers are out
-of shared memory". `--ipc=host` shares the host's, `--shm-size` sets the size.
+of shared memory". It is a note where the script shows no images. `--ipc=host` shares the host's, `--shm-size` sets the size.
 Source: https://github.com/pytorch/pytorch#docker-image and https://docs.docker.com/reference/cli/docker/container/run/#shm-size.
 
 Bad:
 
     # file: run.sh
     #!/bin/bash
-    docker run --rm --gpus all -v "$PWD":/work -w /work \\
-        pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime python train.py  # <-
+    docker run --rm --gpus all -v "$PWD":/work -w /work \\  # <-
+        pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime python train.py
     # file: train.py
     import torch
     from torch.utils.data import DataLoader
@@ -63,7 +63,7 @@ from gpuproof.linter.analysis.values import ABSENT
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.loader_workers import loader_workers
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("DK108", "small-shared-memory", Severity.WARNING, when="link")
 
@@ -89,6 +89,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         f"{job.script_title} loads data with {found.workers} workers ({found.title}), but the container has 64 MB of shared "
         "memory for their batches: they may die with a bus error.",
         remedy=remedy,
+        severity=rule.severity if found.loads_images else lowered(rule.severity),
     )
 
 

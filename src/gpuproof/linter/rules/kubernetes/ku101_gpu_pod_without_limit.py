@@ -11,7 +11,7 @@ Bad: on a GPU node
     apiVersion: batch/v1
     kind: Job
     metadata:
-      name: train  # <-
+      name: train
     spec:
       template:
         spec:
@@ -19,7 +19,7 @@ Bad: on a GPU node
           nodeSelector:
             node.kubernetes.io/instance-type: g5.xlarge
           containers:
-            - name: train
+            - name: train  # <-
               image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1.4
               command: ["python", "train.py"]
               resources:
@@ -31,13 +31,13 @@ Bad: a script that requires a GPU
     apiVersion: batch/v1
     kind: Job
     metadata:
-      name: train  # <-
+      name: train
     spec:
       template:
         spec:
           restartPolicy: Never
           containers:
-            - name: train
+            - name: train  # <-
               image: pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime
               command: ["python", "/workspace/train.py"]
     # file: train.py
@@ -124,12 +124,14 @@ def check(unit: Unit, project: Project) -> Hits:
     if unit.kind != "kubernetes":
         return
     for pod in pods(unit):
-        if pod.kind in ("DaemonSet", "ClusterPolicy") or pod.asks_for_gpus or _sees_all(pod):
+        if pod.kind in ("DaemonSet", "ClusterPolicy") or "Launcher" in pod.path:
+            continue  # what manages the GPUs of a node, and what starts mpirun
+        if pod.asks_for_gpus or _sees_all(pod):
             continue
         why = _on_gpu_node(pod, project) or _by_image(pod) or _by_script(pod, unit, project)
         if why is not None:
             yield rule.hit(
-                span_of(pod, unit),
+                pod.containers[0].at("name").span or span_of(pod, unit),
                 f"{pod.title} has no `nvidia.com/gpu` limit, but {why}.",
                 remedy="Add nvidia.com/gpu: 1 to resources.limits of its container.",
             )

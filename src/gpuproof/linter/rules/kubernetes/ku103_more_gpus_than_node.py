@@ -39,13 +39,13 @@ Bad: a type without a GPU, by affinity
               - matchExpressions:
                   - key: node.kubernetes.io/instance-type
                     operator: In
-                    values: [m5.4xlarge, m5.8xlarge]
+                    values: [m5.4xlarge, m5.8xlarge]  # <-
       containers:
         - name: train
           image: registry.example.com/train:1.4
           resources:
             limits:
-              nvidia.com/gpu: 1  # <-
+              nvidia.com/gpu: 1
 
 Good:
 
@@ -130,7 +130,7 @@ def check(unit: Unit, project: Project) -> Hits:
         names = " and ".join(f"`{name}`" for name in counts)
         has = f"{'have' if len(counts) > 1 else 'has'} {pluralize(largest, 'GPU') if largest else 'none'}"
         yield rule.hit(
-            wanted.span or span_of(pod, unit),
+            (wanted.span if largest else types.span) or span_of(pod, unit),
             f"{pod.title} asks for {pluralize(int(wanted.number), 'GPU')} in one pod, but {names} {has}: it stays Pending.",
             remedy="Choose an instance type with as many GPUs, or ask for fewer in each of several pods.",
         )

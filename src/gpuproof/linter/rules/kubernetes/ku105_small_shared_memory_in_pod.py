@@ -89,7 +89,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.loader_workers import loader_workers
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("KU105", "small-shared-memory-in-pod", Severity.WARNING, when="link")
 
@@ -114,4 +114,5 @@ def check(job: JobDefinition, _: Project) -> Hits:
         f"{job.script_title} loads data with {found.workers} workers ({found.title}), but its container has 64 MB of shared "
         "memory for their batches: they may die with a bus error.",
         remedy="Mount an emptyDir with medium: Memory at /dev/shm.",
+        severity=rule.severity if found.loads_images else lowered(rule.severity),
     )

@@ -46,6 +46,8 @@ from gpuproof.linter.source.test_files import is_test_file
 rule = Rule("SE101", "hard-coded-credentials", Severity.ERROR)
 
 _KEY = re.compile(r"(?<![A-Za-z0-9+/=])(AKIA|ASIA)[A-Z2-7]{16}(?![A-Za-z0-9+/=])")
+_EXPORTED = re.compile(r"(?i:secret_?access_?key\s*=\s*)([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])")
+"""Without quotes, as a shell reads it."""
 _SECRET = re.compile(r"""(?i:secret_?access_?key["']?\s*[=:]\s*["'])([A-Za-z0-9+/]{40})["']""")
 
 
@@ -66,6 +68,8 @@ def _keys(unit: Unit) -> Iterator[tuple[Span, str, str]]:
         return
     for number, line in enumerate(unit.lines, 1):
         key, secret = _KEY.search(line), _SECRET.search(line)
+        if secret is None and unit.kind in ("shell", "makefile", "dockerfile"):
+            secret = _EXPORTED.search(line)
         if key is not None and not is_not_secret(key.group(0)):
             yield unit.span(number, key.start() + 1, number, key.end() + 1), key.group(0), "access key"
         elif secret is not None and not is_not_secret(secret.group(1)):

@@ -76,7 +76,7 @@ from gpuproof.linter.knowledge.containers.installs import Install, installation
 from gpuproof.linter.knowledge.distribution.required_gpu import line_that_needs_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
-from gpuproof.linter.source.span import Unit
+from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.resource import Resource
 
 rule = Rule("SH106", "cpu-build-for-gpu-job", Severity.ERROR)
@@ -122,11 +122,20 @@ def check_resource(resource: Resource, project: Project) -> Hits:
         return
     for package in _in_text(data.text):
         yield rule.hit(
-            data.span,
+            _line_of(data.span, package),
             f"{package.cpu_reason}, but `{instance.name}` has {instance.gpu_model}, which is then idle.",
             remedy=_REMEDY,
         )
         return
+
+
+def _line_of(span: Span, package: Install) -> Span:
+    """The line of a package in a text that is part of the template; the text's position if it is elsewhere."""
+    for number, line in enumerate(span.unit.lines[span.line - 1 :], span.line):
+        if package.word in line and (package.cpu_index or package.word) in line:
+            column = line.index(package.word) + 1
+            return span.unit.span(number, column, number, column + len(package.word))
+    return span
 
 
 def _in_text(text: str) -> Iterator[Install]:
