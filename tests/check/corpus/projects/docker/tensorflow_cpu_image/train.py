@@ -30,7 +30,7 @@ def main():
     model = tf.keras.applications.MobileNetV3Small(
         (SIZE, SIZE, 3), weights=None, classes=info.features["label"].num_classes, include_preprocessing=False
     )
-    model.compile("adam", "sparse_categorical_crossentropy", ["accuracy"])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     model.fit(train, validation_data=val, epochs=args.epochs)
     model.save("/out/plants.keras")
 

@@ -8,9 +8,7 @@ from trl import SFTConfig, SFTTrainer
 
 NAME = "mistralai/Mistral-7B-v0.3"
 
-quantization = BitsAndBytesConfig(
-    load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
-)
+quantization = BitsAndBytesConfig(load_in_8bit=True)
 tokenizer = AutoTokenizer.from_pretrained(NAME)
 tokenizer.pad_token = tokenizer.eos_token
 model = AutoModelForCausalLM.from_pretrained(NAME, quantization_config=quantization, torch_dtype=torch.bfloat16)
