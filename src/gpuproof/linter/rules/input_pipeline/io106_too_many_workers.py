@@ -43,7 +43,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.aws.instances import find_instance, gpus_per_host
 from gpuproof.linter.knowledge.distribution.launchers import processes_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -59,6 +59,8 @@ def check(module: Module, project: Project) -> Hits:
     job, vcpus = min(jobs, key=lambda item: item[1])
     given = processes_per_host(job)
     processes = int(given.number) if given.is_known and given.number else 1
+    # More processes than GPUs are another mistake.
+    processes = min(processes, max(1, gpus_per_host(project, job) or processes))
     for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         workers = call.argument("num_workers", 5)
         if not workers.is_sure or workers.number is None or workers.number * processes <= vcpus:
