@@ -54,7 +54,9 @@ _KEYWORDS = re.compile(
 _ATTRIBUTES = re.compile(r"^(local_rank|num_gpus|n_gpus?|world_size)$")
 _COUNT_TEXTS = re.compile(r"^(LOCAL_RANK|(LOCAL_)?WORLD_SIZE|SM_NUM_GPUS)$")
 """Variables that contain the number of GPUs or processes, or a number of one of them."""
-_TEXTS = re.compile(r"^nccl$|torchrun|^cuda:([1-9]|$)|GPU:([1-9]|$)")
+_TEXTS = re.compile(r"^nccl$|torchrun|^cuda:$|GPU:$")
+_NUMBERED = re.compile(r"^(cuda|/?(device:)?GPU):\d+$", re.IGNORECASE)
+"""GPUs by number: several of them are used only if there are several numbers."""
 _ONE_DEVICE = re.compile(r"^(cpu|cuda|mps|gpu|(cuda:|/?gpu:)?\d)$", re.IGNORECASE)
 
 
@@ -173,6 +175,7 @@ def _may_use_several(module: Module) -> bool:
             for name in call.keywords
         )
         or uses(module, _TEXTS, "string")
+        or len({use.text for use in find_uses(module, "string") if _NUMBERED.match(use.text)}) > 1
     )
 
 

@@ -12,6 +12,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
@@ -120,8 +121,23 @@ def has_one_gpu_per_host(module: Module, project: Project) -> bool:
 
     A command or container on the machine at hand says nothing about its GPUs.
     """
-    jobs = [job for job in project.jobs_running(module) if job.has_contract or gpus_per_host(project, job)]
+    jobs = project.jobs_running(module)
+    if any(map(_starts_several, jobs)):
+        return False
+    jobs = [
+        job
+        for job in jobs
+        if job.has_contract or (gpus_per_host(project, job) and job.gpu_count.certainty != "default")
+    ]
     return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
+
+
+def _starts_several(job: JobDefinition) -> bool:
+    """Whether the launcher in a job's command certainly starts several processes on a host."""
+    launcher = job.start.launcher if job.start is not None else None
+    if launcher is None:
+        return False
+    return (launcher.processes or 1) > 1 or (launcher.hosts == 1 and (launcher.total or 1) > 1)
 
 
 def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:

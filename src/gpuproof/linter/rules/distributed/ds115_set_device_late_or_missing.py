@@ -39,8 +39,8 @@ Bad: the same GPU is selected in every process
 
     dist.init_process_group("nccl")
     print("rank", os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(0)
-    model = DDP(torch.nn.Linear(8, 1).to("cuda:0"), device_ids=[0])  # <-
+    torch.cuda.set_device(0)  # <-
+    model = DDP(torch.nn.Linear(8, 1).to("cuda:0"), device_ids=[0])
 
 Bad: the group is joined in another file
 
@@ -113,7 +113,7 @@ from gpuproof.linter.knowledge.distribution.ranks import (
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=(".cuda", ".to("))
+rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=(".cuda", ".to(", "set_device"))
 
 _SELECTS = re.compile(r"(^|\.)(set_device|set_device_index|set_default_device)$|^torch\.cuda\.device$")
 _KEYWORDS = re.compile(r"^(output_device|device_ids|index)$")
@@ -123,7 +123,7 @@ _RANK = re.compile(r"rank|gpu|device_?id", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not calls_named(module, "cuda", "to"):
+    if not calls_named(module, "cuda", "to", "set_device"):
         return
     for script in scripts_with(module):
         if (
@@ -134,6 +134,24 @@ def check(module: Module, project: Project) -> Hits:
         ):
             yield from _moved_to_first(module, script)
             return
+
+
+def _same_for_all(module: Module, script: Module) -> Call | None:
+    """A call that selects the GPU with the same number in every process, if no other call selects one."""
+    if not runs_several_processes_per_host(script):
+        return None
+    calls = [call for home in local_modules(script) for call in calls_named(home, "set_device")]
+    calls = [call for call in calls if (call.name or "").startswith("torch.")]
+    fixed = [
+        call
+        for call in calls
+        if isinstance(call.expression("device", 0), ast.Constant)
+        and call.argument("device", 0).number is not None
+    ]
+    if len(calls) != 1 or not fixed or fixed[0].module is not module:
+        return None
+    is_conditional = module.enclosing(fixed[0].node, ast.If, ast.IfExp) is not None
+    return None if is_conditional or script_uses(script, _TEXTS, "string") else fixed[0]
 
 
 def _is_for_gpus(script: Module) -> bool:
@@ -151,6 +169,14 @@ def _is_for_gpus(script: Module) -> bool:
 
 def _moved_to_first(module: Module, script: Module) -> Hits:
     """The first move of a model to the first GPU, if no GPU is selected before it."""
+    fixed = _same_for_all(module, script)
+    if fixed is not None:
+        yield rule.hit(
+            fixed.span,
+            f"Every process selects GPU {fixed.argument('device', 0).number}: the other GPUs are idle.",
+            remedy='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])).',
+        )
+        return
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
     settings = [
         call

@@ -44,6 +44,16 @@ Bad:
         distributed=Torchrun(process_count_per_node=8),  # <-
     )
 
+Bad: fewer GPUs are visible
+
+    # file: run.sh
+    export CUDA_VISIBLE_DEVICES=0,1
+    torchrun --standalone --nproc_per_node=4 train.py  # <-
+    # file: train.py
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+
 Bad: Lightning is told to use more GPUs than there are
 
     # file: gpuproof.yaml
@@ -135,6 +145,7 @@ from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count, processes_per_host
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
+from gpuproof.linter.knowledge.distribution.tasks import command_span
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -149,12 +160,14 @@ _LAUNCHERS = {
     "deepspeed": "deepspeed",
     "srun": "srun",
 }
+_OF_COMMANDS = {"torchrun": "torch_distributed"}
 _KEYS = {"sagemaker-v3": "process_count_per_node", "remote": "nproc_per_node"}
 
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
     yield from _too_many_devices(job, project)
+    yield from _too_few_visible(job)
     started = enabled_launchers(job) or ()
     if len(started) != 1 or started[0] not in _LAUNCHERS:
         return
@@ -189,6 +202,31 @@ def _too_many_devices(job: JobDefinition, project: Project) -> Hits:
         limit.call.span,
         f"`{limit.written}` asks for more GPUs than {host_text(job)} has, which are {gpus}: the job fails.",
         remedy=f"Ask for {gpus}, or for all that there are.",
+    )
+
+
+def _too_few_visible(job: JobDefinition) -> Hits:
+    """Processes for which the command makes fewer GPUs visible: all but the first ones fail."""
+    start = job.start
+    launcher = start.launcher if start is not None else None
+    visible = start.environment.get("CUDA_VISIBLE_DEVICES", "") if start is not None else ""
+    if (
+        launcher is None
+        or start is None
+        or start.is_conditional
+        or launcher.name not in ("torchrun", "accelerate", "deepspeed")
+    ):
+        return
+    processes = launcher.processes or (launcher.total if launcher.hosts == 1 else None)
+    gpus = len([name for name in visible.split(",") if name.strip().isdigit()])
+    if processes is None or gpus == 0 or gpus != len(visible.split(",")) or processes <= gpus:
+        return
+    yield rule.hit(
+        command_span(job),
+        f'{_LAUNCHERS[_OF_COMMANDS.get(launcher.name, launcher.name)]} starts {processes} processes, but CUDA_VISIBLE_DEVICES="{visible}" '
+        f"shows them {pluralize(gpus, 'GPU')}: the others fail.",
+        remedy=f"Set {launcher.option} to {gpus}, or make {processes} GPUs visible.",
+        severity=Severity.ERROR,
     )
 
 

@@ -28,6 +28,21 @@ Bad: alone in each process
     dist.init_process_group("nccl", rank=0, world_size=1)  # <-
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
 
+Bad: the rank of spawn is not used
+
+    import os
+    import torch
+    import torch.distributed as dist
+
+    def worker(rank, size):
+        os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", "29500"
+        dist.init_process_group("nccl", rank=0, world_size=size)  # <-
+        torch.cuda.set_device(rank)
+
+    if __name__ == "__main__":
+        gpus = torch.cuda.device_count()
+        torch.multiprocessing.spawn(worker, args=(gpus,), nprocs=gpus)
+
 Good:
 
     import os
@@ -59,7 +74,7 @@ Quiet: another branch joins as another rank
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call
+from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
@@ -89,6 +104,12 @@ def check(module: Module, project: Project) -> Hits:
             f"Every process joins as rank {rank} of {size}: they wait for the other ranks until the time limit.",
             remedy="Leave rank and world_size to the launcher: init_process_group(backend).",
         )
+    elif rank is not None and size is None and _spawns(module):
+        yield rule.hit(
+            call.span,
+            f"Every process that the script starts joins as rank {rank}: they wait for the other ranks until the time limit.",
+            remedy="Pass the rank that spawn gives to its function.",
+        )
     elif size == 1:
         for job in project.jobs_running(module):
             launchers, gpus, hosts = enabled_launchers(job), gpus_per_host(project, job), host_count(job)
@@ -100,6 +121,14 @@ def check(module: Module, project: Project) -> Hits:
                     remedy="Leave rank and world_size to the launcher: init_process_group(backend).",
                 )
                 return
+
+
+def _spawns(module: Module) -> bool:
+    """Whether the file starts several processes."""
+    calls = calls_to(module, "torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+    return any(
+        call.argument("nprocs", 2).number != 1 and not call.argument("nprocs", 2).is_absent for call in calls
+    )
 
 
 def _number(call: Call, name: str, position: int) -> int | None:

@@ -139,8 +139,9 @@ def check(module: Module, _: Project) -> Hits:
                     f"`{module.text(inner.func)}(...)` passes by DistributedDataParallel: the gradients of this step are not reduced.",
                     remedy=f"Call {target.id}(...).",
                 )
-            is_other = isinstance(model, ast.Name) and model.id != target.id
-            if is_other and _is_only_read(module, target) and _is_trained(module, wrap, model.id):
+            if not isinstance(model, ast.Name) or model.id == target.id:
+                continue
+            if _is_only_read(module, target) and _is_trained(module, wrap, model.id):
                 yield _hit(wrap, model.id, target.id)
 
 
