@@ -97,7 +97,7 @@ LIBRARIES = {
             "ModelCheckpoint",
             "EarlyStopping",
         ),
-        ("LightningModule", "LightningDataModule", "Callback"),
+        ("LightningModule", "LightningDataModule", "Callback", "Trainer"),
     ),
     "transformers": Library(
         tuple((version, f"transformers=={version}") for version in TRANSFORMERS),
@@ -165,7 +165,7 @@ def table(library: Library, folder: Path) -> dict[str, object]:
     """The versions of a library, and the lifetime of each parameter and hook."""
     read = [read_wheel(fetch(requirement, folder), library) for _, requirement in library.releases]
     classes: dict[str, dict[str, object]] = {}
-    for name in (*library.signatures, *library.hooks):
+    for name in (*library.signatures, *map(hooks_key, library.hooks)):
         present = [index for index, found in enumerate(read) if name in found]
         members: dict[str, list[int] | None] = {}
         for index in present:
@@ -179,9 +179,14 @@ def table(library: Library, folder: Path) -> dict[str, object]:
             "open": [index for index in present if read[index][name].open],
             "members": {member: None if life == whole else life for member, life in members.items()},
         }
-        if name in library.hooks:
+        if read[-1][name].arguments:
             classes[name]["arguments"] = read[-1][name].arguments
     return {"versions": [version for version, _ in library.releases], "classes": classes}
+
+
+def hooks_key(name: str) -> str:
+    """The name under which the methods of a class are stored: `Trainer` itself has the parameters of its constructor."""
+    return f"{name}.methods" if name == "Trainer" else name
 
 
 def fetch(requirement: str, folder: Path) -> Path:
@@ -212,7 +217,8 @@ def read_wheel(wheel: Path, library: Library) -> dict[str, Members]:
                 found[name] = members
     for name in library.hooks:
         if name in classes:
-            found[name] = Members(sorted(public_methods(classes, name)), False, hook_arguments(classes, name))
+            arguments = hook_arguments(classes, name) if name != "Trainer" else {}
+            found[hooks_key(name)] = Members(sorted(public_methods(classes, name)), False, arguments)
     return found
 
 
