@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import Call, calls_named
-from gpuproof.linter.analysis.flow.call_targets import find_definition
-from gpuproof.linter.analysis.flow.creations import returned_values
+from gpuproof.linter.analysis.call import Call, call_of, calls_named
+from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.known_types import DATASET_METHODS
 from gpuproof.linter.analysis.module import Module
 
@@ -20,6 +19,9 @@ _METHODS = DATASET_METHODS | {
     "rebatch",
     "choose",
 }
+
+
+_MAX_STEPS = 80
 
 
 class Pipeline(NamedTuple):
@@ -39,33 +41,38 @@ class Pipeline(NamedTuple):
 
 
 def read_pipeline(module: Module, node: ast.expr | None) -> Pipeline:
-    """The steps that build a dataset: through names with one binding, and functions of the project with one result."""
-    steps: list[Call] = []
-    for _ in range(60):
-        if isinstance(node, ast.Name):
-            bindings = module.reaching(node)
-            if len(bindings) != 1 or bindings[0].kind != "assign":
-                break
-            node = bindings[0].value
-            continue
-        if not isinstance(node, ast.Call):
-            break
-        call = Call(node, module)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS and call.name is None:
-            steps.append(call)
-            node = node.func.value
-            continue
-        found = find_definition(module, node.func)
-        if found is not None and not isinstance(found.node, ast.ClassDef):
-            returned = returned_values(found)
-            if len(returned) != 1:
-                break
-            module, node = found.module, returned[0]
-            continue
-        if call.name is not None and call.name.startswith("tensorflow.data."):
-            return Pipeline([call, *reversed(steps)], is_complete=True)
-        break
-    return Pipeline(list(reversed(steps)), is_complete=False)
+    """The steps that build a dataset, if it has one origin; those that follow a branch otherwise."""
+    found = pipelines(module, node)
+    return found[0] if len(found) == 1 else Pipeline([], is_complete=False)
+
+
+def pipelines(module: Module, node: ast.expr | None) -> list[Pipeline]:
+    """The steps that may build a dataset, one pipeline for each origin: through the functions and objects of the program."""
+    if node is None:
+        return []
+    finished: list[Pipeline] = []
+    pending: list[tuple[Module, ast.expr, list[Call]]] = [(module, node, [])]
+    count = 0
+    while pending:
+        home, value, steps = pending.pop()
+        count += 1
+        if count > _MAX_STEPS:
+            return [Pipeline([], is_complete=False)]
+        traced = sources(home, value)
+        if not traced.complete or not traced.found:
+            finished.append(Pipeline(list(reversed(steps)), is_complete=False))
+        for made in traced.found:
+            call = call_of(made.module, made.node)
+            if call is None:
+                finished.append(Pipeline(list(reversed(steps)), is_complete=False))
+            elif call.name is None and call.method in _METHODS and call.receiver is not None:
+                if call not in steps:
+                    pending.append((made.module, call.receiver, [*steps, call]))
+            elif call.name is not None and call.name.startswith("tensorflow.data."):
+                finished.append(Pipeline([call, *reversed(steps)], is_complete=True))
+            else:
+                finished.append(Pipeline(list(reversed(steps)), is_complete=False))
+    return finished
 
 
 def step_calls(module: Module, method: str) -> list[Call]:

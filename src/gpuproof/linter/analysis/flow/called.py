@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_method
 from gpuproof.linter.analysis.flow.sources import class_of, targets
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 
 MAX_FUNCTIONS = 60
+_RUNNERS = frozenset({"run", "experimental_run_v2", "checkpoint"})
+"""Functions that run their first argument: `strategy.run(train_step, args=(batch,))`."""
 _RUN_AS_OBJECT = ("__call__", "forward", "call")
 
 
@@ -51,7 +53,10 @@ def _callees(module: Module, call: ast.Call) -> list[Definition]:
     if call in memo:
         return memo[call]
     found: list[Definition] = []
-    for target in targets(module, call.func):
+    run = [call.func]
+    if call.args and callee_name(call) in _RUNNERS:
+        run.append(call.args[0])
+    for target in (target for function in run for target in targets(module, function)):
         if isinstance(target.node, ast.ClassDef):
             initializer = find_method(target, "__init__")
             found += [initializer] if initializer is not None else []

@@ -38,6 +38,34 @@ Bad: a function of another file makes the dataset
     model.compile(loss="mse")
     model.fit(load("data"))
 
+Bad: a loop of its own, over what a class makes
+
+    import tensorflow as tf
+
+    class Data:
+        def __init__(self, files):
+            self.train = tf.data.TFRecordDataset(files).map(tf.io.parse_tensor, num_parallel_calls=tf.data.AUTOTUNE).batch(8)
+
+    def step(model, optimizer, x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    def train(model, optimizer, data):
+        for batch in data.train:  # <-
+            step(model, optimizer, batch)
+
+    train(tf.keras.Sequential([tf.keras.layers.Dense(1)]), tf.keras.optimizers.Adam(), Data(["a"]))
+
+Quiet: a loop that only reads
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).batch(2)
+    for batch in dataset:
+        print(batch)
+
 Good:
 
     import tensorflow as tf
@@ -65,21 +93,29 @@ Quiet: a dataset that is returned to the caller
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
-from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.call import Call, calls_named, origin_call
+from gpuproof.linter.analysis.flow.repeats import trains
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.analysis.types.loops import find_iterated
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import wrap
-from gpuproof.linter.knowledge.tensorflow import pipeline_calls, tensorflow_alias, tensorflow_is_at_least
+from gpuproof.linter.knowledge.tensorflow import tensorflow_alias, tensorflow_is_at_least
+from gpuproof.linter.knowledge.tf_pipelines import Pipeline, pipelines
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
-rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data", ".fit("))
+rule = Rule(
+    "IO103",
+    "tfdata-no-prefetch",
+    Severity.WARNING,
+    needs=("tf.data", "tensorflow.data", ".fit(", "GradientTape", "tensorflow"),
+)
 
 _OPTION = re.compile(r"^inject_prefetch$")
 _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
@@ -87,42 +123,61 @@ _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if is_test(module) or runs_without_gpu(module, project):
+    if is_test(module) or runs_without_gpu(module, project) or not _is_about_tensorflow(module):
         return
-    for call in calls_named(module, "fit"):
-        dataset = call.expression("x", 0)
-        if call.receiver is None or dataset is None:
+    for dataset, how in _consumed(module):
+        found = pipelines(module, dataset)
+        if not found or not all(map(_is_unprefetched, found)):
             continue
-        if (batch := _returned_batch(module, dataset)) is not None:
+        last = found[0].steps[-1]
+        if last.module.unit is not module.unit:
             yield rule.hit(
-                batch.span,
-                f"`{batch.module.text(batch.node)[-60:]}` is passed to fit without prefetch: the GPU waits while each batch is "
-                "prepared.",
+                last.span,
+                f"`{last.module.text(last.node)[-60:]}` is {how} without prefetch: the GPU waits while each batch is prepared.",
                 remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             )
-            return
-        if type_of(module, dataset).kind is not TypeKind.TF_DATASET:
             continue
-        steps = pipeline_calls(module, dataset)
-        if (
-            steps is None
-            or any(map(_may_prefetch, steps))
-            or not any(step.method == "batch" for step in steps)
-        ):
-            continue
-        name = tensorflow_alias(module)
-        plain = isinstance(dataset, (ast.Name, ast.Call))
-        new_enough = tensorflow_is_at_least(module, project, "2.4") != "no"
-        fix = None
-        if name is not None and plain and new_enough:
-            edits = wrap(module, dataset, "", f".prefetch({name}.data.AUTOTUNE)")[1:]
-            fix = Fix("Append .prefetch", edits, safe=True)
         yield rule.hit(
             module.span(dataset),
-            f"`{module.text(dataset)[:60]}` is passed to fit without prefetch: the GPU waits while each batch is prepared.",
+            f"`{module.text(dataset)[:60]}` is {how} without prefetch: the GPU waits while each batch is prepared.",
             remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
-            fix=fix,
+            fix=_fix(module, dataset, project),
         )
+
+
+def _is_about_tensorflow(module: Module) -> bool:
+    return any(other.imports("tensorflow") for other in program_modules(module, "tensorflow"))
+
+
+def _consumed(module: Module) -> Iterator[tuple[ast.expr, str]]:
+    """The datasets that `fit` gets, or that a loop trains with, and how."""
+    for call in calls_named(module, "fit"):
+        dataset = call.expression("x", 0)
+        if call.receiver is not None and dataset is not None:
+            yield dataset, "passed to fit"
+    for loop in module.nodes(ast.For):
+        dataset = find_iterated(module, loop.iter).value
+        if isinstance(dataset, (ast.Name, ast.Attribute, ast.Call)) and trains(module, loop):
+            yield dataset, "iterated"
+
+
+def _is_unprefetched(pipeline: Pipeline) -> bool:
+    """Whether a pipeline is known from its source on, makes batches, and nothing in it may prefetch."""
+    return (
+        pipeline.is_complete
+        and any(step.method in ("batch", "padded_batch") for step in pipeline.steps)
+        and not any(map(_may_prefetch, pipeline.steps))
+    )
+
+
+def _fix(module: Module, dataset: ast.expr, project: Project) -> Fix | None:
+    name = tensorflow_alias(module)
+    new_enough = tensorflow_is_at_least(module, project, "2.4") != "no"
+    if name is None or not isinstance(dataset, (ast.Name, ast.Call)) or not new_enough:
+        return None
+    return Fix(
+        "Append .prefetch", wrap(module, dataset, "", f".prefetch({name}.data.AUTOTUNE)")[1:], safe=True
+    )
 
 
 def _may_prefetch(step: Call) -> bool:
@@ -135,22 +190,3 @@ def _may_prefetch(step: Call) -> bool:
     if step.method == "with_options":
         return bool(uses(module, _OPTION, "attribute"))
     return step.method in _MAY_PREFETCH
-
-
-def _returned_batch(module: Module, dataset: ast.expr) -> Call | None:
-    """The `batch()` that a function of the project returns as it is; None if the function may prefetch."""
-    made = module.origin(dataset)
-    maker = find_definition(module, made.func) if isinstance(made, ast.Call) else None
-    if maker is None or maker.module is module or isinstance(maker.node, ast.ClassDef):
-        return None
-    if any(map(_may_prefetch, calls_within(calls_named(maker.module, *_MAY_PREFETCH), maker.node))):
-        return None
-    returned = [
-        node.value
-        for node in ast.walk(maker.node)
-        if isinstance(node, ast.Return) and maker.module.function_of(node) is maker.node
-    ]
-    calls = [origin_call(maker.module, value) for value in returned]
-    if len(calls) != 1 or calls[0] is None or calls[0].method != "batch":
-        return None
-    return calls[0] if type_of(maker.module, calls[0].receiver).kind is TypeKind.TF_DATASET else None

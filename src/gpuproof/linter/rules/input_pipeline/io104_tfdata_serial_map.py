@@ -31,6 +31,16 @@ Bad: one call at a time, written out
 
     dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=1)  # <-
 
+Bad: in a function that gets the dataset
+
+    import tensorflow as tf
+
+    def decode(path):
+        return tf.io.decode_jpeg(tf.io.read_file(path))
+
+    def prepare(dataset, batch_size):
+        return dataset.map(decode).batch(batch_size).prefetch(tf.data.AUTOTUNE)  # <-
+
 Good:
 
     import tensorflow as tf
@@ -58,6 +68,7 @@ import ast
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import add_keyword
@@ -68,6 +79,8 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
 
 rule = Rule("IO104", "tfdata-serial-map", Severity.WARNING, needs=(".map(",))
+
+_MAX_CHAIN = 12
 
 
 @rule.module
@@ -80,7 +93,7 @@ def check(module: Module, project: Project) -> Hits:
         is_serial = parallel.is_absent or (parallel.is_known and parallel.value in (1, None))
         if call.receiver is None or not is_serial or not _computes(call):
             continue
-        if type_of(module, call.receiver).kind is not TypeKind.TF_DATASET:
+        if type_of(module, call.receiver).kind is not TypeKind.TF_DATASET and not _is_in_pipeline(call):
             continue
         name = tensorflow_alias(module)
         fix = None
@@ -95,11 +108,26 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
+def _is_in_pipeline(call: Call) -> bool:
+    """Whether the result of a call certainly is a dataset of tf.data: `.prefetch(...)` follows in the same expression."""
+    node: ast.AST = call.node
+    for _ in range(_MAX_CHAIN):
+        attribute = call.module.parent(node)
+        if not isinstance(attribute, ast.Attribute) or attribute.value is not node:
+            return False
+        outer = call.module.parent(attribute)
+        if attribute.attr == "prefetch" or not isinstance(outer, ast.Call):
+            return isinstance(outer, ast.Call)
+        node = outer
+    return False
+
+
 def _computes(call: Call) -> bool:
     """Whether the mapped function calls anything; True if it is defined elsewhere."""
     function: ast.AST | None = call.expression("map_func", 0)
-    if isinstance(function, ast.Name):
-        function = call.module.functions.get(function.id)
+    if isinstance(function, (ast.Name, ast.Attribute)):
+        found = find_definition(call.module, function)
+        function = found.node if found is not None else None
     if not isinstance(function, (ast.Lambda, ast.FunctionDef)):
         return True
     return any(isinstance(node, ast.Call) for node in ast.walk(function))

@@ -13,6 +13,23 @@ Bad:
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(train, epochs=3)  # <-
 
+Bad: from a function of another file
+
+    # file: train.py
+    import tensorflow as tf
+    from generators import make
+
+    def run(model, epochs):
+        training, validation = make("train"), make("validation")
+        model.fit(training, validation_data=validation, epochs=epochs)  # <-
+
+    run(tf.keras.Sequential([tf.keras.layers.Dense(1)]), 3)
+    # file: generators.py
+    from tensorflow.keras.preprocessing.image import ImageDataGenerator
+
+    def make(folder):
+        return ImageDataGenerator(rescale=1 / 255).flow_from_directory(folder, batch_size=32)
+
 Good:
 
     import tensorflow as tf
@@ -74,8 +91,9 @@ Quiet: the dataset sets it
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
-from gpuproof.linter.analysis.flow.call_targets import methods
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within
+from gpuproof.linter.analysis.flow.call_targets import find_definition, methods
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
@@ -85,7 +103,7 @@ rule = Rule(
     "IO105",
     "keras-generator-single-worker",
     Severity.WARNING,
-    needs=("ImageDataGenerator", "Sequence", "PyDataset"),
+    needs=(".fit(", ".fit_generator("),
 )
 
 _FLOWS = ("flow", "flow_from_directory", "flow_from_dataframe")
@@ -98,32 +116,33 @@ def check(module: Module, project: Project) -> Hits:
         return
     for call in calls_named(module, "fit", "fit_generator"):
         keyword = "x" if call.method == "fit" else "generator"
-        origin = origin_call(module, call.expression(keyword, 0))
         workers = call.argument("workers")
-        if origin is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
+        if not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
             continue
-        what = _generator(module, origin)
-        if what is None:
+        kinds = [_generator(made) for made in creations(module, call.expression(keyword, 0))]
+        if not kinds or None in kinds:
             continue
         yield rule.hit(
             call.span,
-            f"`{what}` runs in one thread: one CPU core prepares the batches while the GPU waits.",
+            f"`{kinds[0]}` runs in one thread: one CPU core prepares the batches while the GPU waits.",
             remedy="Read with tf.data (image_dataset_from_directory, map(num_parallel_calls=...), prefetch), or pass "
             "workers=8 to fit (Keras 2) or to the PyDataset (Keras 3).",
         )
 
 
-def _generator(module: Module, origin: Call) -> str | None:
+def _generator(made: Call) -> str | None:
     """The generator that runs in one thread; None if it is something else or has its own workers."""
-    if origin.method in _FLOWS and origin.receiver is not None:
-        source = origin_call(module, origin.receiver)
-        if source is not None and source.method == "ImageDataGenerator":
-            return f"ImageDataGenerator.{origin.method}"
+    if made.method in _FLOWS and made.receiver is not None:
+        sources = creations(made.module, made.receiver)
+        if sources and all(source.method == "ImageDataGenerator" for source in sources):
+            return f"ImageDataGenerator.{made.method}"
         return None
-    owner = module.classes.get(origin.method) if isinstance(origin.node.func, ast.Name) else None
-    if owner is None or _has_workers(module, owner, origin):
+    found = find_definition(made.module, made.node.func)
+    if found is None or not isinstance(found.node, ast.ClassDef):
         return None
-    return origin.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None
+    if _has_workers(found.module, found.node, made):
+        return None
+    return made.method if any(base.endswith(_BASES) for base in found.module.bases(found.node)) else None
 
 
 def _has_workers(module: Module, owner: ast.ClassDef, made: Call) -> bool:

@@ -46,26 +46,35 @@ Quiet: the tensor is already on the GPU
 import ast
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls, calls_named, calls_within, local_function, origin_call
+from gpuproof.linter.analysis.call import origin_call
+from gpuproof.linter.analysis.flow.model import Source
+from gpuproof.linter.analysis.flow.repeats import trains
+from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule(
-    "IO109", "numpy-slices-in-loop", Severity.NOTE, needs=("train_on_batch", "backward", "GradientTape")
-)
+rule = Rule("IO109", "numpy-slices-in-loop", Severity.NOTE, needs=("range(",))
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("numpy") or is_test(module) or runs_without_gpu(module, project):
+    if (
+        not module.imports("numpy", "torch", "tensorflow")
+        or is_test(module)
+        or runs_without_gpu(module, project)
+    ):
         return
     for loop in module.nodes(ast.For):
-        if not isinstance(loop.target, ast.Name) or not _steps(module, loop) or not _trains(module, loop):
+        if not isinstance(loop.target, ast.Name) or not _steps(module, loop) or not trains(module, loop):
             continue
         cut = [node for node in module.nodes(ast.Subscript) if module.tree.is_within(node, loop)]
-        cut = [node for node in cut if _is_slice_at(node, loop.target.id) and _is_array(module, node.value)]
+        cut = [
+            node
+            for node in cut
+            if _is_slice_at(module, node, loop.target.id) and _is_array(module, node.value)
+        ]
         if cut:
             yield rule.hit(
                 module.span(cut[0]),
@@ -79,33 +88,28 @@ def _steps(module: Module, loop: ast.For) -> bool:
     return call is not None and call.method == "range" and len(call.node.args) == 3
 
 
-def _trains(module: Module, loop: ast.For) -> bool:
-    if calls_within(calls_named(module, "train_on_batch", "backward", "GradientTape"), loop):
-        return True
-    steps = (local_function(call) for call in calls_within(all_calls(module), loop))
-    return any(
-        step is not None and calls_within(calls_named(module, "backward", "GradientTape"), step)
-        for step in steps
-    )
-
-
-def _is_slice_at(node: ast.Subscript, name: str) -> bool:
+def _is_slice_at(module: Module, node: ast.Subscript, name: str) -> bool:
+    """Whether `data[start : start + 32]` is sliced at the loop's variable, or at such a slice of a permutation."""
     piece = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    if isinstance(piece, ast.Name):
+        piece = module.origin(piece) or piece
+    if isinstance(piece, ast.Subscript):
+        return _is_slice_at(module, piece, name)
     return isinstance(piece, ast.Slice) and isinstance(piece.lower, ast.Name) and piece.lower.id == name
 
 
 def _is_array(module: Module, node: ast.expr) -> bool:
-    """Whether an expression certainly comes from NumPy."""
-    if not isinstance(node, ast.Name):
+    """Whether an expression certainly comes from NumPy, wherever it is made."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
         return False
-    values = [binding.value for binding in module.reaching(node)]
-    return bool(values) and all(
-        value is not None
-        and any(
-            (module.qualified(inner.func) or "").startswith("numpy.")
-            for inner in ast.walk(value)
-            if isinstance(inner, ast.Call)
-        )
-        and not module.text(value).startswith(("torch.", "tf."))
-        for value in values
-    )
+    traced = sources(module, node)
+    return traced.complete and bool(traced.found) and all(map(_is_from_numpy, traced.found))
+
+
+def _is_from_numpy(source: Source) -> bool:
+    home, value = source
+    return any(
+        (home.qualified(inner.func) or "").startswith("numpy.")
+        for inner in ast.walk(value)
+        if isinstance(inner, ast.Call)
+    ) and not home.text(value).startswith(("torch.", "tf."))
