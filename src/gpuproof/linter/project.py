@@ -14,6 +14,7 @@ from gpuproof.linter.analysis.local_imports import local_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
+from gpuproof.linter.jobs.arguments import passed_words
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.memory_plan import MemoryPlan, MemoryPlans, TraceOptions
 from gpuproof.linter.source.span import Unit
@@ -105,6 +106,24 @@ class Project:
             self.workspace.trim()
         self._jobs_by_script = dict(found)
         self.workspace.retain(found)
+        self._bind_arguments()
+
+    def _bind_arguments(self) -> None:
+        """Evaluate the arguments of each script that only one job runs as that job passes them."""
+        by_script: dict[Unit, list[JobDefinition]] = defaultdict(list)
+        for job in self.jobs:
+            if job.script is not None:
+                by_script[job.script.unit].append(job)
+        for unit, jobs in by_script.items():
+            job, script = jobs[0], jobs[0].script
+            if len(jobs) > 1 or script is None or script is job.module or job.runs_others:
+                continue
+            words = passed_words(job)
+            if words is None or self.workspace.job_arguments(unit) is not None:
+                continue
+            self.workspace.set_job_arguments(unit, words)
+            # What was evaluated to find the jobs had the defaults.
+            script.release()
 
     def jobs_running(self, module: Module) -> list[JobDefinition]:
         """The jobs whose script is this module or imports it."""

@@ -63,9 +63,6 @@ CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\
         TORCH + "if not torch.cuda.is_available():\n    raise SystemExit(0)\nmodel.cuda()",
         TORCH + "import sys\nif torch.cuda.device_count() == 0:\n    sys.exit(0)\nmodel.cuda()",
         TORCH + "try:\n    model.cuda()\nexcept RuntimeError:\n    pass",
-        TORCH
-        + "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--device', default='cuda')\n"
-        "args = parser.parse_args()\nmodel.to(args.device)",
         TORCH + 'torch.load("w.pt", map_location="cpu")',
         TORCH + "def on_gpu():\n    model.cuda()",
         'import torch\nbackend = "nccl" if torch.cuda.is_available() else "gloo"\ntorch.distributed.init_process_group(backend)',

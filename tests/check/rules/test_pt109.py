@@ -54,11 +54,11 @@ def test_a_hidden_gpu_of_a_job_is_an_error(script: str, tmp_path: Path) -> None:
     assert severities(tmp_path, script, "ml.m5.xlarge") == []
 
 
-def test_a_default_that_hides_the_gpu_is_a_warning(tmp_path: Path) -> None:
+def test_a_default_that_hides_the_gpu_is_an_error_in_the_only_job(tmp_path: Path) -> None:
     script = TORCH + PARSER + 'parser.add_argument("--gpu", default="-1")\nargs = parser.parse_args()\n'
-    assert severities(tmp_path, script + 'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu') == [
-        Severity.WARNING
-    ]
+    hides = script + 'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu'
+    assert severities(tmp_path, hides) == [Severity.ERROR]
+    assert severities(tmp_path, hides, more=", hyperparameters={'gpu': choose()}") == []
     alone = tmp_path / "alone"
     alone.mkdir()
     assert severities(alone, script + 'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu', None) == []

@@ -183,12 +183,15 @@ def test_a_cell_that_writes_the_script_is_the_script(look: Look) -> None:
     assert look("SM123", {"nb.ipynb": json.dumps(notebook), "code/other.py": ""}) == []
 
 
-def test_a_default_path_is_a_level_less(look: Look) -> None:
+def test_a_default_path_is_a_level_less_unless_the_only_job_passes_no_other(look: Look) -> None:
     script = (
         "import argparse\nimport pandas as pd\nparser = argparse.ArgumentParser()\n"
         'parser.add_argument("--rows", default="data/rows.csv")\nargs = parser.parse_args()\npd.read_csv(args.rows)\n'
     )
-    (hit,) = look("SM108", {"launch.py": launch("{}"), "train.py": script})
+    files = {"launch.py": launch("{}"), "train.py": script}
+    (hit,) = look("SM108", files)
+    assert hit.finding.severity is Severity.WARNING
+    (hit,) = look("SM108", {**files, "again.py": launch('{"epochs": 3}')})
     assert hit.finding.severity is not Severity.WARNING
 
 

@@ -44,7 +44,7 @@ class ModuleLoader(Protocol):
         """The text of a settings file of the project; None if there is none, or if it is too large."""
         ...
 
-    def job_arguments(self, unit: Unit) -> Sequence[str] | None:
+    def job_arguments(self, unit: Unit) -> Sequence[str | None] | None:
         """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""
         ...
 

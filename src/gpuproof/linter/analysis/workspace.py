@@ -46,7 +46,7 @@ class Workspace:
         self._script_folders: list[str] = []
         self._imported: dict[tuple[str, str], Unit | None] = {}
         self._facts: dict[tuple[str, Unit], Any] = {}
-        self._job_arguments: dict[Unit, tuple[str, ...]] = {}
+        self._job_arguments: dict[Unit, tuple[str | None, ...]] = {}
         self._import_words = ImportWords()
         self._cached = 0
         self._settings: dict[Path, Unit | None] = {}
@@ -174,11 +174,11 @@ class Workspace:
 
         return self.cached("importers", unit, found)
 
-    def job_arguments(self, unit: Unit) -> Sequence[str] | None:
+    def job_arguments(self, unit: Unit) -> Sequence[str | None] | None:
         """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""
         return self._job_arguments.get(unit)
 
-    def set_job_arguments(self, unit: Unit, words: Sequence[str]) -> None:
+    def set_job_arguments(self, unit: Unit, words: Sequence[str | None]) -> None:
         """Set the command line with which the only job runs a script: its arguments are then evaluated with it."""
         self._job_arguments[unit] = tuple(words)
 

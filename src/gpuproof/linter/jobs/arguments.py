@@ -82,6 +82,20 @@ def passed_arguments(job: JobDefinition) -> PassedArguments | None:
     return _flags([known(word) if "$" not in word else UNKNOWN for word in start.arguments], "The command")
 
 
+def passed_words(job: JobDefinition) -> list[str | None] | None:
+    """The words of a script's command line, None for those that are unknown; None if there may be others."""
+    passed = passed_arguments(job)
+    if passed is None or not passed.complete:
+        return None
+    words: list[str | None] = []
+    for flag, value in passed.flags.items():
+        words.append(flag)
+        if not (value.is_known and value.value is None):
+            is_plain = value.is_known and isinstance(value.value, (str, int, float))
+            words.append(str(value.value) if is_plain else None)
+    return [*passed.positionals, *words]
+
+
 def _hyperparameters(job: JobDefinition) -> PassedArguments:
     given = job.hyperparameters
     is_known = given.is_absent or (given.entries is not None and given.entries.complete)

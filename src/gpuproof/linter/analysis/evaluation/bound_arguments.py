@@ -14,7 +14,7 @@ from gpuproof.linter.analysis.values import UNKNOWN, Value, known
 _CONVERTED = {"int": int, "float": float, "str": str, "bool": bool}
 
 
-def bind_arguments(module: Module, line: CommandLine, words: Sequence[str]) -> CommandLine:
+def bind_arguments(module: Module, line: CommandLine, words: Sequence[str | None]) -> CommandLine:
     """The command line with the value of each argument in a job that runs the script with these words.
 
     The values stay defaults if the script does not simply parse its own command line: several parsers, `set_defaults`,
@@ -51,13 +51,15 @@ def _reads_argv(module: Module, parse: ast.Call) -> bool:
     return words is None or module.text(words).replace(" ", "") == "sys.argv[1:]"
 
 
-def _given(line: CommandLine, words: Sequence[str]) -> dict[str, Value]:
+def _given(line: CommandLine, words: Sequence[str | None]) -> dict[str, Value]:
     """The values that the words set, by name; unknown for actions and types that are not evaluated."""
     flags = {flag: option for option in line.arguments for flag in option.flags if flag.startswith("-")}
     found: dict[str, Value] = {}
     position = 0
     while position < len(words):
         word, position = words[position], position + 1
+        if word is None:
+            continue
         name, equals, value = word.partition("=")
         argument = _by_flag(flags, name)
         if argument is None:
@@ -82,8 +84,11 @@ def _by_flag(flags: dict[str, Argument], word: str) -> Argument | None:
     return near[0] if len(near) == 1 else None
 
 
-def _converted(argument: Argument, word: str) -> Value:
+def _converted(argument: Argument, word: str | None) -> Value:
+    """The value of a word, which is None if it is unknown."""
     convert = _CONVERTED.get(argument.type or "str")
+    if word is None:
+        return UNKNOWN
     try:
         return known(convert(word)) if convert is not None else UNKNOWN
     except ValueError:

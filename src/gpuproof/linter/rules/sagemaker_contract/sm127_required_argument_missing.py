@@ -152,9 +152,13 @@ Quiet: it is required only where the container sets no default
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
-from gpuproof.linter.jobs.arguments import passed_arguments
+from gpuproof.linter.jobs.arguments import PassedArguments, passed_arguments
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.contract.script_arguments import ScriptArgument, script_arguments
+from gpuproof.linter.knowledge.contract.script_arguments import (
+    ScriptArgument,
+    ScriptArguments,
+    script_arguments,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -175,7 +179,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         if not argument.required or argument in given:
             continue
         # A value after a flag without one may also be a word of its own.
-        if argument.is_positional and (words or _has_switches(accepted.arguments, job)):
+        if argument.is_positional and (words or _sets_switch(accepted, passed)):
             words -= 1
             continue
         missing.append(argument)
@@ -200,11 +204,10 @@ def check(job: JobDefinition, _: Project) -> Hits:
     )
 
 
-def _has_switches(arguments: tuple[ScriptArgument, ...], job: JobDefinition) -> bool:
+def _sets_switch(accepted: ScriptArguments, passed: PassedArguments) -> bool:
     """Whether the word after a flag may be a positional argument, because the flag takes no value."""
-    is_switch = any(
-        argument.declared is not None and argument.declared.action != "store"
-        for argument in arguments
-        if not argument.is_positional
+    found = [accepted.find(flag) for flag in passed.flags]
+    return any(
+        argument is not None and argument.declared is not None and argument.declared.action != "store"
+        for argument in found
     )
-    return is_switch and not job.hyperparameters.is_absent
