@@ -27,6 +27,17 @@ def built_by(job: JobDefinition, workspace: Workspace) -> Unit | None:
     return workspace.text_file(found.pop()) if len(found) == 1 else None
 
 
+def only_recipe(job: JobDefinition, workspace: Workspace) -> Unit | None:
+    """The only Dockerfile of a job's project, or the only one in a folder with the name of its image."""
+    roots = launch_folders(job.span.unit.absolute)
+    found = [unit for unit in workspace.units_of("dockerfile") if unit.absolute.is_relative_to(roots[-1])]
+    name = _plain(job.image.text or "")
+    named = [unit for unit in found if unit.absolute.parent.name == name]
+    if len(named) == 1:
+        return named[0]
+    return found[0] if len(found) == 1 else None
+
+
 def public_image_name(job: JobDefinition) -> bool:
     """Whether a job's image has the name of a public one: without a registry, and not built here."""
     name = job.image.text or ""

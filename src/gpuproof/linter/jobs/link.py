@@ -19,7 +19,7 @@ from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import Shell
 from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
-from gpuproof.linter.jobs.image_recipes import built_by, public_image_name
+from gpuproof.linter.jobs.image_recipes import built_by, only_recipe, public_image_name
 from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
@@ -260,10 +260,11 @@ def _linked_container(job: JobDefinition, workspace: Workspace) -> list[JobDefin
     recipe = built_by(job, workspace)
     if recipe is not None or job.source != "kubernetes" or public_image_name(job):
         return _in_image(job, recipe, workspace)
-    # A manifest names an image in a registry; the only Dockerfile beside it is the one that builds it.
-    only = _only_dockerfile(launch_folders(job.span.unit.absolute), workspace)
+    # A manifest names an image in a registry; the only Dockerfile of the project is the one that builds it.
+    only = only_recipe(job, workspace)
     found = _in_image(job, only, workspace)
-    return found if found[0].script is not None else _in_image(job, None, workspace)
+    is_certain = found[0].script is not None or job.command.is_absent
+    return found if is_certain else _in_image(job, None, workspace)
 
 
 def _in_image(job: JobDefinition, recipe: Unit | None, workspace: Workspace) -> list[JobDefinition]:

@@ -125,6 +125,8 @@ _WRAPPERS = frozenset(
     ]
 )
 """Programs that run the command after their own options."""
+_SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "granian", "waitress-serve"})
+"""Servers that import the application `module:name`."""
 _PYTHON_VALUES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
@@ -185,6 +187,12 @@ def _of_words(words: list[str], context: _Context) -> Iterator[Start]:
         yield from read_text(" ".join(rest), context.shell)
     elif name.endswith(".py"):
         yield context.start("python", program, rest)
+    elif name in _SERVERS:
+        served = next((word for word in rest if re.fullmatch(r"[A-Za-z_][\w.]*:[\w.]+(\(.*\))?", word)), None)
+        if served is not None:
+            yield context.start("module", served.partition(":")[0], ())
+    elif name in ("streamlit", "chainlit") and rest[:1] == ["run"] and len(rest) > 1:
+        yield context.start("python", rest[1], rest[2:])
     elif re.fullmatch(r".*\.(sh|bash|sbatch|slurm)", name):
         yield context.start("shell", program, rest)
     elif name in _WRAPPERS or context.launcher is not None:

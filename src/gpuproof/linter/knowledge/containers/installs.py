@@ -83,6 +83,7 @@ class Install:
         replaces: whether an installed version is replaced even if it satisfies the constraint: `--upgrade`.
         cpu_index: the index of builds for CPUs that it comes from; empty for others.
         own_index: whether another index than PyPI is given.
+        extras: such as `cuda12`; empty without one.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Install:
     replaces: bool = False
     cpu_index: str = ""
     own_index: bool = False
+    extras: str = ""
 
     @property
     def framework(self) -> str | None:
@@ -163,6 +165,7 @@ def installation(command: SimpleCommand) -> Installation | None:
             replaces,
             cpu_index if is_only else "",
             bool(indexes),
+            (re.search(r"\[([^\]]*)\]", word) or [word, ""])[1],
         )
         for word, place in _packages(words, places)
         if (match := _REQUIREMENT.match(_conda_word(word) if tool == "conda" else word)) and "/" not in word

@@ -39,6 +39,13 @@ Bad: a service with a GPU runs it
         build: .
         gpus: all
 
+Bad: a package whose GPU variant has another name
+
+    # file: Dockerfile
+    FROM nvidia/cuda:12.5.1-cudnn-runtime-ubuntu22.04
+    RUN apt-get update && apt-get install -y python3-pip
+    RUN pip install jax==0.4.35 flax optax  # <-
+
 Good:
 
     # file: Dockerfile
@@ -63,6 +70,18 @@ Quiet: an image for CPUs
 
     print(torch.zeros(1))
 
+Quiet: the GPU variants, and a CPU provider that is meant
+
+    # file: Dockerfile
+    FROM nvidia/cuda:12.5.1-cudnn-runtime-ubuntu22.04
+    RUN pip install "jax[cuda12]==0.4.35" flax onnxruntime
+    COPY serve.py .
+    CMD ["python", "serve.py"]
+    # file: serve.py
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession("tokens.onnx", providers=["CPUExecutionProvider"])
+
 Quiet: a stage that only converts
 
     # file: Dockerfile
@@ -74,10 +93,13 @@ Quiet: a stage that only converts
     RUN pip install onnxruntime-gpu
 """
 
+from collections.abc import Iterator
+
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.commands.unit_commands import span_of
+from gpuproof.linter.knowledge.containers.cpu_packages import cpu_package
 from gpuproof.linter.knowledge.containers.installs import Installation
-from gpuproof.linter.knowledge.containers.recipes import gpu_evidence, read_recipe
+from gpuproof.linter.knowledge.containers.recipes import gpu_evidence, read_recipe, users
 from gpuproof.linter.knowledge.containers.requirements_files import cpu_index_of, requirements_read
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -85,7 +107,7 @@ from gpuproof.linter.source.span import Span, Unit
 
 rule = Rule("DK102", "cpu-build-in-gpu-image", Severity.ERROR)
 
-_HINTS = ("cpu", "requirements", "-r ")
+_HINTS = ("cpu", "requirements", "-r ", "jax", "onnxruntime", "paddlepaddle")
 
 
 @rule.unit
@@ -95,11 +117,13 @@ def check(unit: Unit, project: Project) -> Hits:
     recipe = read_recipe(unit)
     if recipe is None:
         return
+    installations = [found for found, _ in recipe.installations()]
     reasons = [
         reason
-        for installation, _ in recipe.installations()
-        if (reason := _in_command(unit, installation) or _in_files(unit, installation, project)) is not None
+        for found in installations
+        if (reason := _in_command(unit, found) or _in_files(unit, found, project)) is not None
     ]
+    reasons += _without_gpu_code(unit, installations, project)
     if not reasons:
         return
     has_cuda = recipe.base is not None and recipe.base.device == "gpu"
@@ -116,6 +140,28 @@ def check(unit: Unit, project: Project) -> Hits:
             f"{what}, but {why}: the GPU stays idle.",
             remedy="Install the build for GPUs: for torch from PyPI or https://download.pytorch.org/whl/cu124.",
         )
+
+
+def _without_gpu_code(
+    unit: Unit, installations: list[Installation], project: Project
+) -> Iterator[tuple[Span, str]]:
+    """Packages such as `jax` and `onnxruntime`, whose GPU variants have other names."""
+    packages = [
+        (package.name, package.extras, span_of(unit, package.place, package.word))
+        for found in installations
+        for package in found.packages
+    ]
+    for found in installations:
+        for name in found.files:
+            for requirement in requirements_read(unit, name, project.workspace):
+                extras = requirement.text.partition("[")[2].partition("]")[0]
+                packages.append((requirement.name, extras, requirement.span))
+    scripts = [job.script for job in users(unit, project) if job.script is not None]
+    names = frozenset(name for name, _, _ in packages)
+    for name, extras, span in packages:
+        row = cpu_package(name, extras, names, scripts)
+        if row is not None:
+            yield span, f"`{name}` has no code for GPUs (`{row.instead}` has)"
 
 
 def _in_command(unit: Unit, installation: Installation) -> tuple[Span, str] | None:

@@ -99,12 +99,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     for name, values in _HIDING.items():
         given = job.environment.at(name)
         by_command = False
-        if (
-            given.value is None
-            and job.start is not None
-            and not job.runs_others
-            and not job.start.is_conditional
-        ):
+        if given.value is None and job.start is not None and not job.start.is_conditional:
             written = job.start.environment.get(name)
             given = Value("known", (written,)) if written is not None else given
             by_command = written is not None
@@ -147,7 +142,8 @@ def check_image(unit: Unit, project: Project) -> Hits:
 
 def _evidence(job: JobDefinition, project: Project) -> str | None:
     gpus = gpus_per_host(project, job)
-    if gpus:
+    # Another program of the job may use its GPUs.
+    if gpus and not job.runs_others:
         return f"the job reserves {'a GPU' if gpus == 1 else f'{gpus} GPUs'}"
     if job.script is not None and (line := line_that_needs_gpu(job.script)):
         return f"`{job.script_title}` requires a GPU in line {line}"
