@@ -36,6 +36,18 @@ Fixed:
     dist.init_process_group("nccl")
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
 
+Bad: the GPU of each process is in the script
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")  # <-
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda(), device_ids=[local_rank])
+
 Good:
 
     # file: launch.py
@@ -84,11 +96,14 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.device_use import touches_device
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
@@ -96,7 +111,9 @@ from gpuproof.linter.source.edit import Fix
 _OFFLOAD = re.compile(r"offload(?!_to_cpu)", re.IGNORECASE)
 """Calls and arguments that keep parameters on the host; `offload_to_cpu` only moves what is saved."""
 
-rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
+_PORTABLE = re.compile(r"(^|\.)(is_available|device_type|no_cuda|use_cuda)$")
+
+rule = Rule("DS113", "backend-mismatch", Severity.WARNING, needs=("init_process_group",))
 
 
 @rule.module
@@ -104,6 +121,8 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     gpus = [gpus_per_host(project, job) if job.instance_type.is_known else None for job in jobs]
     starts = process_group_inits(module)
+    if not jobs and len(starts) == 1:
+        yield from _without_job(module, starts[0])
     if not jobs or None in gpus or len(starts) != 1:
         return
     backend = starts[0].argument("backend", 0)
@@ -124,6 +143,30 @@ def check(module: Module, project: Project) -> Hits:
         f"{message} ({jobs[0].title}).",
         remedy=f'Use init_process_group("{other}").',
         fix=Fix(f"Use {other}", edits, safe=True) if edits else None,
+    )
+
+
+def _without_job(module: Module, start: Call) -> Hits:
+    """The finding for a script that certainly trains on GPUs: DDP gets one, and nothing asks whether there is any."""
+    backend = start.argument("backend", 0)
+    if not backend.is_known or backend.text != "gloo" or _is_chosen(module, start) or _needs_gloo(module):
+        return
+    if script_uses(module, _PORTABLE, "call", "attribute") or is_test(module):
+        return
+    wraps = [
+        call
+        for home in local_modules(module)
+        for call in calls_named(home, "DistributedDataParallel", "DDP")
+        if not call.argument("device_ids", 1).is_unset and call.argument("device_ids", 1).value != ()
+    ]
+    if not wraps:
+        return
+    edits = replace_text(backend, "gloo", "nccl")
+    yield rule.hit(
+        start.span,
+        "gloo copies the gradients of GPUs through host memory, and DistributedDataParallel gets a GPU here.",
+        remedy='Use init_process_group("nccl").',
+        fix=Fix("Use nccl", edits) if edits else None,
     )
 
 
