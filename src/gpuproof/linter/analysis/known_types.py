@@ -77,6 +77,7 @@ WRAPPERS = (
     "FullyShardedDataParallel",
     "torch.compile",
     "compile_model",
+    "convert_sync_batchnorm",
 )
 TORCH_MODULES = (
     "torch.nn.",

@@ -10,7 +10,14 @@ from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.model import CallSite, Sources
-from gpuproof.linter.analysis.flow.sources import attribute_sources, item_sources, passed, sources, targets
+from gpuproof.linter.analysis.flow.sources import (
+    attribute_sources,
+    class_of,
+    item_sources,
+    passed,
+    sources,
+    targets,
+)
 from gpuproof.linter.analysis.known_types import (
     DATASET_METHODS,
     MOVERS,
@@ -76,14 +83,7 @@ def _infer(module: Module, node: ast.expr, depth: int) -> InferredType:
         case ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
             return _of_moved_items(module, node, depth)
         case ast.BinOp(left=left, right=right):
-            one, other = type_of(module, left, depth + 1), type_of(module, right, depth + 1)
-            return (
-                one
-                if one.kind is TypeKind.TENSOR
-                else other
-                if other.kind is TypeKind.TENSOR
-                else UNKNOWN_TYPE
-            )
+            return _of_operands(type_of(module, left, depth + 1), type_of(module, right, depth + 1))
         case ast.IfExp(body=body, orelse=orelse):
             return _common_type([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
         case _:
@@ -102,6 +102,13 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     if found.kind is TypeKind.BATCH:
         return replace(found, device=_device_after_stores(module, node, found))
     return _placed(module, node, found)
+
+
+def _of_operands(left: InferredType, right: InferredType) -> InferredType:
+    """The type of `left * right`, whose tensors are in one place."""
+    if left.kind is not TypeKind.TENSOR or right.kind is not TypeKind.TENSOR:
+        return next((item for item in (left, right) if item.kind is TypeKind.TENSOR), UNKNOWN_TYPE)
+    return left if left.device == right.device else InferredType(TypeKind.TENSOR)
 
 
 def _common_type(options: list[InferredType]) -> InferredType:
@@ -242,10 +249,15 @@ def _of_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredTy
         return UNKNOWN_TYPE
     if found.kind is None and type_of(module, node.value, depth + 1).kind is TypeKind.BATCH:
         return replace(type_of(module, node.value, depth + 1), kind=TypeKind.TENSOR)
-    owner = module.enclosing(node, ast.ClassDef)
-    if found.kind is TypeKind.MODULE and owner is not None and is_module_class(module, owner):
+    if found.kind is TypeKind.MODULE:
         # A submodule moves with the module around it.
-        return InferredType(TypeKind.MODULE)
+        owner = class_of(module, node.value)
+        if (
+            owner is not None
+            and isinstance(owner.node, ast.ClassDef)
+            and is_module_class(owner.module, owner.node)
+        ):
+            return InferredType(TypeKind.MODULE, type_of(module, node.value, depth + 1).device)
     return _placed(module, node, found)
 
 
@@ -277,7 +289,7 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
         wraps = call.name.endswith(WRAPPERS) and bool(node.args)
         named = type_of(module, node.args[0], depth + 1) if wraps else type_of_named(call)
         if named.kind is not None:
-            return named
+            return _with_arguments(module, call, named, depth)
     items = _of_moved_items(module, node, depth)
     if items.kind is not None:
         return items
@@ -285,6 +297,25 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
     if own.kind is not None or call.receiver is None:
         return own
     return _of_method(module, call, type_of(module, call.receiver, depth + 1))
+
+
+def _with_arguments(module: Module, call: Call, found: InferredType, depth: int) -> InferredType:
+    """The type of what a call makes of its arguments: `zeros_like(x)` is where `x` is, `Sequential(net)` where `net` is."""
+    given = call.node.args
+    if found.kind is TypeKind.TENSOR and "device" not in call.keywords and given:
+        if call.method.endswith("_like"):
+            return replace(found, device=type_of(module, given[0], depth + 1).device)
+        if call.method in ("stack", "cat", "as_tensor"):
+            items = given[0].elts if isinstance(given[0], (ast.List, ast.Tuple)) else [given[0]]
+            devices = {type_of(module, item, depth + 1).device for item in items}
+            return replace(found, device=devices.pop() if len(devices) == 1 else None)
+    if found.kind is TypeKind.MODULE and found.device == "cpu":
+        parts = [
+            type_of(module, item, depth + 1) for item in given if isinstance(item, (ast.Name, ast.Attribute))
+        ]
+        if any(part.kind is TypeKind.MODULE and part.device != "cpu" for part in parts):
+            return replace(found, device=None)
+    return found
 
 
 def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:

@@ -28,7 +28,7 @@ def type_of_named(call: Call) -> InferredType:
     if name in TENSOR_FACTORIES:
         return InferredType(TypeKind.TENSOR, _device_of(call))
     if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
-        return InferredType(TypeKind.MODULE, "cpu")
+        return InferredType(TypeKind.MODULE, _device_of(call))
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
         moved = not call.argument("device_map").is_unset
         return InferredType(TypeKind.MODULE, None if moved else "cpu")
