@@ -1,0 +1,4 @@
+variable "model" {
+  type        = string
+  description = "The name of a model that exists"
+}

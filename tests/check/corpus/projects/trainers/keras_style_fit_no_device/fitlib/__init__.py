@@ -1,0 +1,3 @@
+from fitlib.model import Model
+
+__all__ = ["Model"]
