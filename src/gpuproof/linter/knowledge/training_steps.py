@@ -66,8 +66,11 @@ def is_batch_loop(module: Module, loop: ast.AST) -> bool:
     for _ in range(4):
         if isinstance(node, ast.Call) and callee_name(node) in _WRAPPERS and node.args:
             node = node.args[0]
-    if node is None:
-        return False
+    return node is not None and is_loader(module, node)
+
+
+def is_loader(module: Module, node: ast.expr) -> bool:
+    """Whether an expression is a loader of batches, by its type or name."""
     if type_of(module, node).kind is TypeKind.LOADER:
         return True
     return isinstance(node, (ast.Name, ast.Attribute)) and _LOADER.search(module.text(node)) is not None
