@@ -28,6 +28,17 @@ def test_each_project_has_its_own_note(tmp_path: Path) -> None:
     assert len(notes(tmp_path)) == 2
 
 
+def test_the_notes_are_the_same_from_every_folder_above(tmp_path: Path) -> None:
+    for project in ("one", "two"):
+        write_files(
+            tmp_path / "work" / project,
+            {"launch.py": LAUNCHER, "jobs/launch.py": LAUNCHER, "jobs/nightly/launch.py": LAUNCHER},
+        )
+    own = [*notes(tmp_path / "work" / "one"), *notes(tmp_path / "work" / "two")]
+    assert len(own) == 2
+    assert notes(tmp_path / "work") == notes(tmp_path) == own
+
+
 def test_a_removed_name_with_a_pinned_sdk_is_reported_wherever_it_is(tmp_path: Path) -> None:
     write_files(tmp_path, {**FILES, "jobs/requirements.txt": "sagemaker>=3\n"})
     assert len(notes(tmp_path)) == 4

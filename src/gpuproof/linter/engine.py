@@ -23,7 +23,7 @@ from gpuproof.linter.registry import RuleEntry, Selection
 from gpuproof.linter.rule import Hit
 from gpuproof.linter.settings_by_file import RuleSet, SettingsByFile
 from gpuproof.linter.source.discovery import find_files
-from gpuproof.linter.source.project_root import project_root
+from gpuproof.linter.source.project_root import project_folder
 from gpuproof.linter.source.read import UnreadableFile, read_units
 from gpuproof.linter.source.span import Unit, absolute
 from gpuproof.linter.suppression import is_suppressed
@@ -355,15 +355,15 @@ def _functions(rule: RuleEntry, kind: str) -> Iterator[Callable[..., Iterator[Hi
 def once_per_project(hits: Sequence[Hit]) -> list[Hit]:
     """The findings without repetitions of `per_project` findings; the first of them says in how many files more it is.
 
-    Without a file that marks the root of a project, everything that is checked is one project.
+    Which files are one project does not depend on the folder that is checked.
 
     Args:
         hits: sorted.
     """
-    groups: dict[tuple[str, str | None], list[Hit]] = {}
+    groups: dict[tuple[str, str], list[Hit]] = {}
     for hit in hits:
         if hit.per_project:
-            root = project_root(str(hit.span.unit.absolute.parent))
+            root = project_folder(str(hit.span.unit.absolute.parent))
             groups.setdefault((hit.code, root), []).append(hit)
     if not groups:
         return list(hits)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "gpuproof.yaml")
 
+_SUFFIXES = (".py", ".ipynb", ".md", ".txt", ".toml", ".yaml", ".yml", ".json", ".sh", ".tf", ".cfg", ".ini")
+_NAMES = ("Dockerfile", "Makefile", "LICENSE")
+
 LEVELS = 4
 """Folders above a launcher outside of a repository in which its script is looked for."""
 
@@ -19,6 +22,35 @@ def project_root(folder: str) -> str | None:
         return folder
     parent = os.path.dirname(folder)  # noqa: PTH120
     return project_root(parent) if parent != folder else None
+
+
+@lru_cache(maxsize=4096)
+def project_folder(folder: str) -> str:
+    """The folder of the project that a folder belongs to, whatever folder is checked.
+
+    Without a file that marks the root of a project, it is the highest folder up to which the folders have files of a
+    project: a script, a notebook, a README, settings. One folder on the way may have none.
+    """
+    marked = project_root(folder)
+    if marked is not None:
+        return marked
+    parent = os.path.dirname(folder)  # noqa: PTH120
+    for above in (parent, os.path.dirname(parent)):  # noqa: PTH120
+        if above not in (folder, "/") and _has_files(above):
+            return project_folder(above)
+    return folder
+
+
+@lru_cache(maxsize=4096)
+def _has_files(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(
+                (entry.name.endswith(_SUFFIXES) or entry.name in _NAMES) and entry.is_file()
+                for entry in entries
+            )
+    except OSError:
+        return False
 
 
 def launch_folders(launcher: Path) -> list[Path]:
