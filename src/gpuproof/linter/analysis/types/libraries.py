@@ -27,6 +27,9 @@ def type_of_named(call: Call) -> InferredType:
         return InferredType(TypeKind.LOADER)
     if name in TENSOR_FACTORIES:
         return InferredType(TypeKind.TENSOR, _device_of(call))
+    if name.endswith(".convert_sync_batchnorm"):
+        # The model that it gets, wherever that is.
+        return InferredType(TypeKind.MODULE)
     if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
         return InferredType(TypeKind.MODULE, _device_of(call))
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):

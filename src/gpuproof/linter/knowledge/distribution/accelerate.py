@@ -9,9 +9,14 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_c
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.source.test_files import is_test_file
 
 _NAMED = re.compile(r"(^|\.|_)(accelerator|acc)$", re.IGNORECASE)
 _CLASS = re.compile(r"^accelerate\.(\w+\.)*Accelerator$")
+_SHARDS = re.compile(
+    r"(^|\.)(ParallelismConfig|FullyShardedDataParallelPlugin|DeepSpeedPlugin|MegatronLMPlugin|TorchTensorParallelPlugin)$"
+)
 _PREPARES = (
     "prepare",
     "prepare_model",
@@ -23,7 +28,9 @@ _MAX_DEPTH = 6
 
 
 def accelerators(script: Module) -> list[Call]:
-    """The calls that create an `Accelerator`, in the script and the project's modules that it imports."""
+    """The calls that create an `Accelerator`, in the script and the project's modules that it imports; tests have none."""
+    if is_test_file(script.unit):
+        return []
     return [
         call
         for module in local_modules(script)
@@ -111,6 +118,22 @@ def is_from_prepare(module: Module, node: ast.expr | None, depth: int = 0) -> bo
             return _is_prepare(module, node, depth)
         case _:
             return False
+
+
+def is_accelerated(module: Module, node: ast.AST) -> bool:
+    """Whether the code around a node has an accelerator: its function or class, or the top level that it is on."""
+    around = module.enclosing(node, ast.ClassDef) or module.function_of(node)
+    return any(
+        (around is None and module.function_of(use) is None)
+        or (around is not None and module.tree.is_within(use, around))
+        for use in module.nodes(ast.Name, ast.Attribute)
+        if is_accelerator(module, use)
+    )
+
+
+def shards_models(script: Module) -> bool:
+    """Whether the script gives its accelerator a plugin that spreads a model over processes."""
+    return script_uses(script, _SHARDS, "call", "name")
 
 
 def mixed_precision(script: Module) -> str | None:

@@ -16,6 +16,7 @@ from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.launchers import host_count, processes_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.span import Unit
+from gpuproof.linter.source.test_files import is_test_file
 
 
 def settings_of_file(unit: Unit) -> Value | None:
@@ -45,7 +46,9 @@ def settings_of_script(script: Module) -> Iterator[Value]:
 
 
 def initializations(module: Module) -> list[Call]:
-    """The calls of `deepspeed.initialize()` in a module."""
+    """The calls of `deepspeed.initialize()` in a module; tests have none."""
+    if is_test_file(module.unit):
+        return []
     return [call for call in calls_named(module, "initialize") if call.name == "deepspeed.initialize"]
 
 

@@ -16,8 +16,17 @@ _COUNTED = ("enumerate", "tqdm", "trange", "track", "progress", "islice")
 
 
 def scripts_with(module: Module) -> list[Module]:
-    """The module and the project's modules that import it, directly or not: the scripts that may run it."""
-    return [other for other in program_modules(module) if module.unit in local_units(other)]
+    """The scripts that may run a module: itself, and the project's modules that import it, directly or not.
+
+    A module that others import is no script, unless it does something when it is run.
+    """
+    users = [other for other in program_modules(module) if module.unit in local_units(other)]
+    return [user for user in users if user is not module or len(users) == 1 or is_program(user)]
+
+
+def is_program(script: Module) -> bool:
+    """Whether running a file does something: it calls functions at its top level, or under `__main__`."""
+    return script.derived(_is_program)
 
 
 def group_scripts(module: Module) -> list[Module]:
@@ -69,6 +78,17 @@ def iterated(module: Module, node: ast.expr) -> ast.expr:
         else:
             return node
     return node
+
+
+def _is_program(script: Module) -> bool:
+    for statement in script.tree.root.body:
+        if isinstance(statement, ast.If) and "__main__" in script.text(statement.test):
+            return True
+        if isinstance(statement, (ast.Expr, ast.For, ast.With)) and any(
+            isinstance(node, ast.Call) for node in ast.walk(statement)
+        ):
+            return True
+    return False
 
 
 def _training_loops(module: Module) -> list[ast.For]:

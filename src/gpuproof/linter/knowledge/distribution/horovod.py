@@ -10,6 +10,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, uses
+from gpuproof.linter.source.test_files import is_test_file
 
 _LIBRARY = re.compile(
     r"^(horovod\.(torch|tensorflow|keras|mxnet|tensorflow\.keras)|byteps\.\w+"
@@ -25,7 +26,9 @@ _TRAINS = ("backward", "fit", "fit_generator", "apply_gradients", "minimize", "t
 
 
 def library_inits(module: Module) -> list[Call]:
-    """The calls in a module that start Horovod or SageMaker's data parallel library: `hvd.init()`, `sdp.init()`."""
+    """The calls in a module, tests excepted, that start Horovod or SageMaker's data parallel library: `hvd.init()`, `sdp.init()`."""
+    if is_test_file(module.unit):
+        return []
     return [
         call
         for call in calls_named(module, "init", "init_process_group")

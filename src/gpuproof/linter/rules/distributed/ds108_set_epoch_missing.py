@@ -161,7 +161,9 @@ def check(module: Module, _: Project) -> Hits:
             continue
         for call in samplers:
             sampler, loader = _assigned_to(module, call)
-            if _is_set(script, call) or _NOT_TRAINING.search(sampler or loader) or not _feeds_training(call):
+            data = call.expression("dataset", 0)
+            names = (sampler, loader, module.text(data) if data is not None else "")
+            if _is_set(script, call) or any(map(_NOT_TRAINING.search, names)) or not _feeds_training(call):
                 continue
             yield _hit(module, call, sampler, loader, loops)
             return

@@ -143,7 +143,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses
-from gpuproof.linter.knowledge.distribution.accelerate import accelerators, prepare_calls
+from gpuproof.linter.knowledge.distribution.accelerate import accelerators, prepare_calls, shards_models
 from gpuproof.linter.knowledge.distribution.entries import computes_gradients, joins_group, scripts_with
 from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
@@ -214,7 +214,7 @@ def _guard(script: Module) -> str | None:
     """How to let one process save, if a script certainly runs as several on a host; None if it may not."""
     if library_inits(script):
         return "Put it under if hvd.rank() == 0:."
-    if accelerators(script) and prepare_calls(script):
+    if accelerators(script) and prepare_calls(script) and not shards_models(script):
         return "Put it under if accelerator.is_main_process:, after accelerator.wait_for_everyone()."
     if not joins_group(script) or not computes_gradients(script) or _shards(script):
         return None
@@ -257,6 +257,8 @@ def _has_own_file(module: Module, call: Call, place: tuple[str, int] = ("f", 1))
         return True
     if value.is_sure and value.text is not None:
         return False
+    if isinstance(path, ast.Name) and any(binding.kind == "with" for binding in module.reaching(path)):
+        return True
     nodes = [node for made in (path, module.origin(path)) if made is not None for node in ast.walk(made)]
     names = [
         node.id if isinstance(node, ast.Name) else node.attr

@@ -144,7 +144,7 @@ def _reads_all(script: Module) -> Call | None:
             is_keras = (
                 call.receiver is not None and call.name is None and module.imports("tensorflow", "keras")
             )
-            if is_keras and not call.is_open:
+            if is_keras and not call.is_open and call.argument("steps_per_epoch").is_absent:
                 return call
     return None
 

@@ -127,6 +127,7 @@ from gpuproof.linter.knowledge.distribution.collectives import (
     has_own_group,
 )
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of, sides_around
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -142,6 +143,8 @@ _LOCAL = re.compile(r"local|node|device|gpu", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     if not module.mentions("distributed", "horovod", "ccelerat"):
         return
     direct = collective_calls(module)

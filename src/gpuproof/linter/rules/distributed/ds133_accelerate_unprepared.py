@@ -134,6 +134,7 @@ from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.knowledge.distribution.accelerate import (
     accelerators,
     has_accelerator_only,
+    is_accelerated,
     method_calls,
     prepare_calls,
     prepared_objects,
@@ -232,7 +233,7 @@ def _backwards(script: Module) -> Iterator[Call]:
         call
         for module in local_modules(script)
         for call in calls_named(module, "backward")
-        if call.receiver is not None and not call.node.args
+        if call.receiver is not None and not call.node.args and is_accelerated(module, call.node)
     )
 
 

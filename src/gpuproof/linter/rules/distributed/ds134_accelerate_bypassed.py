@@ -112,6 +112,7 @@ from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.knowledge.distribution.accelerate import (
     accelerators,
     has_accelerator_only,
+    is_accelerated,
     method_calls,
     mixed_precision,
     prepare_calls,
@@ -149,6 +150,8 @@ def _backwards(script: Module, precision: str | None) -> Hits:
     for module in local_modules(script):
         for call in calls_named(module, "backward"):
             if call.receiver is None or call.name is not None or call.node.args:
+                continue
+            if not is_accelerated(module, call.node):
                 continue
             loss = module.text(call.receiver)
             fails = precision == "fp16"

@@ -69,7 +69,8 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.distribution.accelerate import is_accelerator, is_from_prepare
+from gpuproof.linter.knowledge.distribution.accelerate import is_accelerator, is_from_prepare, shards_models
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -78,7 +79,7 @@ rule = Rule("DS138", "accelerate-saves-wrapped", Severity.WARNING, needs=("ccele
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not calls_named(module, "prepare", "prepare_model"):
+    if is_test(module) or not calls_named(module, "prepare", "prepare_model") or shards_models(module):
         return
     for call in calls_named(module, "save", "save_file"):
         is_save = call.name in ("torch.save", "safetensors.torch.save_file") or is_accelerator(

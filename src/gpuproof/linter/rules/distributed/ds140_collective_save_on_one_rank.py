@@ -74,6 +74,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call, passed
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -91,6 +92,8 @@ _OF_ENGINE = ("save_checkpoint", "save_16bit_model", "save_fp16_model", "load_ch
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     if module.mentions("FSDP", "FullyShardedDataParallel"):
         for call in calls_named(module, "state_dict", "optim_state_dict", "full_optim_state_dict"):
             if side_of(module, call.node) != "first" or call.receiver is None:

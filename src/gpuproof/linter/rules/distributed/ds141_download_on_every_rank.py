@@ -92,6 +92,7 @@ from gpuproof.linter.knowledge.distribution.ranks import (
     runs_on_every_rank,
     runs_several_processes_per_host,
 )
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -107,6 +108,8 @@ _OWN = re.compile(r"rank|worker|host|pid|tmp|temp(?!late)|uuid", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
+    if is_test(module):
+        return
     by_library = library_inits(module)
     starts = by_library or process_group_inits(module)
     if not starts or has_one_gpu_per_host(module, project):

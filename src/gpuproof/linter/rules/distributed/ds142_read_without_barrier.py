@@ -74,6 +74,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.collectives import BARRIERS, called_collective, collective_calls
 from gpuproof.linter.knowledge.distribution.downloads import downloads
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of, side_of_test
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
@@ -82,6 +83,8 @@ rule = Rule("DS142", "read-without-barrier", Severity.WARNING, needs=("download"
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     if not module.mentions("rank", "is_main", "is_master"):
         return
     for call in downloads(module):

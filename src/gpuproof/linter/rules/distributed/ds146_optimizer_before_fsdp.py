@@ -68,6 +68,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -84,6 +85,8 @@ _WRAP = re.compile(r"^torch\.distributed\.(\w+\.)*(FullyShardedDataParallel|full
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     wraps = [
         call
         for call in (*calls_named(module, "FullyShardedDataParallel", "FSDP", "fully_shard"),)

@@ -87,7 +87,7 @@ from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
-from gpuproof.linter.knowledge.distribution.entries import scripts_with
+from gpuproof.linter.knowledge.distribution.entries import is_program, scripts_with
 from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
@@ -126,7 +126,7 @@ def check(module: Module, _: Project) -> Hits:
         return
     scripts = scripts_with(module)
     # A library's module is run by scripts that are not here.
-    if not any(_is_program(script) for script in scripts):
+    if not any(map(is_program, scripts)) and all(module.function_of(call.node) for call in calls):
         return
     if any(
         script_uses(script, _JOINS, "call", "name", "string") or set(unseen_imports(script)) - _JOIN_NOTHING
@@ -149,13 +149,4 @@ def _is_conditional(module: Module, call: Call) -> bool:
     return any(
         isinstance(ancestor, (ast.If, ast.IfExp, ast.Try)) and "__main__" not in module.text(ancestor)[:40]
         for ancestor in module.tree.ancestors(call.node)
-    )
-
-
-def _is_program(script: Module) -> bool:
-    """Whether running a file does something: it calls functions at its top level, or under `__main__`."""
-    return any(
-        isinstance(statement, (ast.Expr, ast.Assign, ast.For, ast.With, ast.If))
-        and any(isinstance(node, ast.Call) for node in ast.walk(statement))
-        for statement in script.tree.root.body
     )

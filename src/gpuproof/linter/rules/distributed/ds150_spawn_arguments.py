@@ -75,6 +75,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -83,6 +84,8 @@ rule = Rule("DS150", "spawn-arguments", Severity.ERROR, needs=("spawn",))
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     for call in calls_to(module, "torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"):
         problem = _problem(module, call)
         if problem is not None:

@@ -91,7 +91,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.entries import training_loops
-from gpuproof.linter.knowledge.torch import is_inside_with
+from gpuproof.linter.knowledge.torch import is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
@@ -117,6 +117,8 @@ _READS = frozenset(
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
     wraps = calls_to(
         module,
         "torch.nn.parallel.DistributedDataParallel",
