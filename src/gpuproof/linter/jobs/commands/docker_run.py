@@ -5,6 +5,7 @@ Source: https://docs.docker.com/reference/cli/docker/container/run/, 2026-11-29.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -12,6 +13,7 @@ from pathlib import PurePosixPath
 from gpuproof.linter.jobs.commands.shell import SimpleCommand
 
 _PROGRAMS = frozenset({"docker", "podman", "nvidia-docker", "nvidia-docker2", "nerdctl"})
+_IMAGE = re.compile(r"[\w$][^\s'\"]*")
 _FLAGS = frozenset(
     [
         "detach",
@@ -121,7 +123,7 @@ def docker_run(command: SimpleCommand) -> DockerRun | None:
         return None
     program = PurePosixPath(command.words[start[0]]).name
     options, index = _options(command.words, start[1] + 1, _FLAGS)
-    if index >= len(command.words):
+    if index >= len(command.words) or _IMAGE.fullmatch(command.words[index]) is None:
         return None
     words = tuple(command.words[index + 1 :])
     return DockerRun(

@@ -324,7 +324,7 @@ class _Scanner:
             self._skip(end + 1 - start)
             name, fallback = text[start + 2 : end], None
             if match := _BRACED.fullmatch(name):
-                name, fallback = match.group(1), match.group(2)
+                name, fallback = match.group(1), _unquoted(match.group(2))
         else:
             match = _NAME.match(text, start + 1)
             name, fallback = (match.group() if match else following), None
@@ -342,6 +342,12 @@ class _Scanner:
     def _is_argument(self, name: str) -> bool:
         """Whether a positional parameter may have been passed, so that its default does not count."""
         return name.isdigit() and ALL_ARGUMENTS in self._shell.positional
+
+
+def _unquoted(text: str | None) -> str | None:
+    """A default without the quotes around all of it: `${MODE:-"-d"}`."""
+    is_quoted = text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if text is not None and is_quoted else text
 
 
 def _joined(parts: list[str], more: list[str]) -> list[str]:

@@ -85,6 +85,12 @@ def of_module(module: Module) -> list[Selected]:
     return found
 
 
+def driver_of(selected: Selected, project: Project) -> str | None:
+    """The NVIDIA driver of the AMI that is selected; None if it is not known."""
+    ami = _row(selected.name.text or "", project)
+    return ami.driver if ami is not None else None
+
+
 def mismatch(selected: Selected, project: Project) -> tuple[Mismatch, Ami, Instance] | None:
     """Why the driver of the AMI does not suit the instance type; None if nothing is known against it."""
     ami = _row(selected.name.text or "", project)

@@ -115,6 +115,24 @@ _LABELS = (
     "karpenter.k8s.aws/instance-gpu",
 )
 """Labels that only nodes with a GPU have."""
+_INFRASTRUCTURE = (
+    "etcd",
+    "redis",
+    "nginx",
+    "busybox",
+    "alpine",
+    "prometheus",
+    "grafana",
+    "node-exporter",
+    "fluent",
+    "postgres",
+    "mysql",
+    "memcached",
+    "haproxy",
+    "envoy",
+    "kube",
+    "pause",
+)
 _SERVERS = frozenset({"vllm/vllm-openai", "lmsysorg/sglang", "ghcr.io/huggingface/text-generation-inference"})
 """Images whose program does not start without a GPU."""
 
@@ -126,7 +144,7 @@ def check(unit: Unit, project: Project) -> Hits:
     for pod in pods(unit):
         if pod.kind in ("DaemonSet", "ClusterPolicy") or "Launcher" in pod.path:
             continue  # what manages the GPUs of a node, and what starts mpirun
-        if pod.asks_for_gpus or _sees_all(pod):
+        if pod.asks_for_gpus or _sees_all(pod) or _serves_others(pod):
             continue
         why = _on_gpu_node(pod, project) or _by_image(pod) or _by_script(pod, unit, project)
         if why is not None:
@@ -144,6 +162,12 @@ def _sees_all(pod: Pod) -> bool:
         for container in pod.containers
         for item in container.at("env").items or ()
     )
+
+
+def _serves_others(pod: Pod) -> bool:
+    """Whether a pod runs only what others use, such as the meeting point of an elastic job."""
+    names = [(container.at("image").text or "").rpartition("/")[2] for container in pod.containers]
+    return all(name.startswith(_INFRASTRUCTURE) for name in names)
 
 
 def _on_gpu_node(pod: Pod, project: Project) -> str | None:
