@@ -35,6 +35,7 @@ Good:
             "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker",
             "TrainingInputMode": "File",
         },
+        HyperParameters={"sagemaker_program": "train.py", "sagemaker_submit_directory": "s3://bucket/code.tar.gz"},
         RoleArn="arn:aws:iam::111122223333:role/training",
         OutputDataConfig={"S3OutputPath": "s3://bucket/models"},
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
