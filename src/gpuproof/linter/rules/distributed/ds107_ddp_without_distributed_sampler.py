@@ -153,7 +153,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.flow.call_targets import methods
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.local_imports import local_modules
@@ -177,7 +177,7 @@ _KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 _SIZE = re.compile(r"(^|\.)(get_)?world_size(\(\))?$|(^|\.)num_processes$")
 _DISTRIBUTED = re.compile(r"(^|\.)(distributed|is_distributed|use_ddp|ddp|is_initialized\(\))$")
-_OF_EVERYTHING = ("torch.utils.data.RandomSampler", "torch.utils.data.sampler.RandomSampler")
+_OF_EVERYTHING = re.compile(r"^torch\.utils\.data\.(sampler\.)?(Random|Sequential)Sampler$")
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
 
@@ -225,7 +225,7 @@ def _reads_everything(call: Call, *, is_trained: bool) -> bool:
     """Whether a loader certainly reads its whole dataset: it shuffles it, or the training reads a dataset that cannot split."""
     if not _has_no(call, "batch_sampler", 4):
         return False
-    if _samples_everything(call):
+    if _samples_everything(call, is_trained=is_trained):
         return True
     if not _has_no(call, "sampler", 3):
         return False
@@ -302,13 +302,14 @@ def _has_no(call: Call, name: str, position: int) -> bool:
     return value.is_absent or (value.is_known and value.value is None)
 
 
-def _samples_everything(call: Call) -> bool:
+def _samples_everything(call: Call, *, is_trained: bool) -> bool:
     """Whether the sampler of a loader draws from the whole dataset on each rank."""
-    sampler = origin_call(call.module, call.expression("sampler", 3))
-    return (
-        sampler is not None
-        and sampler.name in _OF_EVERYTHING
+    samplers = creations(call.module, call.expression("sampler", 3))
+    return bool(samplers) and all(
+        _OF_EVERYTHING.match(sampler.name or "") is not None
         and sampler.argument("num_samples", 2).is_absent
+        and (is_trained or sampler.method == "RandomSampler")
+        for sampler in samplers
     )
 
 

@@ -169,7 +169,7 @@ def check(module: Module, _: Project) -> Hits:
         if (
             _shares_gradients(script)
             or any(
-                not call.argument("process_group").is_unset
+                "process_group" in call.keywords
                 for local in local_modules(script)
                 for call in all_calls(local)
             )

@@ -29,6 +29,18 @@ Bad: TensorFlow, with memory growth only
     model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam(0.001)), loss="mse")
     model.fit([1.0], [1.0], callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
+Bad: the same GPU in every process
+
+    import horovod.tensorflow.keras as hvd
+    import tensorflow as tf
+
+    hvd.init()
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices(gpus[0], "GPU")  # <-
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam(0.001)), loss="mse")
+    model.fit([1.0], [1.0], callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+
 Good:
 
     import horovod.torch as hvd
@@ -103,7 +115,7 @@ _KEYWORDS = re.compile(r"^(visible_device_list|device_ids)$")
 _ATTRIBUTES = re.compile(r"^visible_device_list$")
 _TEXTS = re.compile(r"CUDA_VISIBLE_DEVICES|LOCAL_RANK|^cuda:$")
 _GPU_OF_TENSORFLOW = re.compile(
-    r"(^|\.)(list_physical_devices|set_memory_growth|set_virtual_device_configuration)$"
+    r"(^|\.)(list_physical_devices|list_logical_devices|set_visible_devices|set_memory_growth|set_virtual_device_configuration)$"
 )
 
 
@@ -117,7 +129,7 @@ def check(module: Module, project: Project) -> Hits:
     is_torch = ".torch" in (starts[0].name or "")
     jobs = project.jobs_running(module)
     gpus = [gpus_per_host(project, job) for job in jobs]
-    place = _first_move(module) if is_torch else starts[0]
+    place = _fixed_selection(module) or (_first_move(module) if is_torch else starts[0])
     if place is None or (jobs and not any(gpus)):
         return
     # A script for CPUs of TensorFlow says nothing of GPUs.
@@ -125,7 +137,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     effect = (
         "every process uses GPU 0, and the others are idle"
-        if is_torch
+        if is_torch or place.method != "init"
         else "every process reserves the memory of all GPUs"
     )
     yield rule.hit(
@@ -147,13 +159,36 @@ def _selects(script: Module) -> bool:
     return (
         any(
             _SELECTS.search(use.text)
-            and not (isinstance(use.node, ast.Call) and Call(use.node, module).argument(position=0).is_known)
+            and not (isinstance(use.node, ast.Call) and _is_fixed(Call(use.node, module)))
             for module in local_modules(script)
             for use in find_uses(module, "call")
         )
         or script_uses(script, _KEYWORDS, "keyword")
         or script_uses(script, _ATTRIBUTES, "attribute")
         or script_uses(script, _TEXTS, "string")
+    )
+
+
+def _is_fixed(call: Call) -> bool:
+    """Whether a call selects a GPU by a number that is written there: `set_visible_devices(gpus[0], "GPU")`."""
+    selected = call.expression(position=0)
+    while isinstance(selected, ast.List) and len(selected.elts) == 1:
+        selected = selected.elts[0]
+    if isinstance(selected, ast.Subscript):
+        selected = selected.slice
+    return isinstance(selected, ast.Constant)
+
+
+def _fixed_selection(script: Module) -> Call | None:
+    """The call that selects the same GPU in every process."""
+    return next(
+        (
+            call
+            for module in local_modules(script)
+            for call in calls_named(module, "set_visible_devices", "set_device")
+            if _is_fixed(call) and module.enclosing(call.node, ast.If, ast.IfExp) is None
+        ),
+        None,
     )
 
 

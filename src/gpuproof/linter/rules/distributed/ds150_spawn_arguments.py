@@ -111,7 +111,7 @@ def _problem(module: Module, call: Call) -> tuple[str, str] | None:
     found = find_definition(module, function) if isinstance(function, (ast.Name, ast.Attribute)) else None
     if found is None or isinstance(found.node, ast.ClassDef) or found.node.decorator_list:
         return None
-    home, definition = found
+    home, definition = found.module, found.node
     if home.function_of(definition) is not None:
         return (
             f"`{definition.name}` is a function inside another one, which cannot be sent to the processes: it cannot be pickled.",
