@@ -13,6 +13,8 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.trainers.argument_files import files_with
+from gpuproof.linter.knowledge.trainers.tables import members
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.span import Span
 
@@ -24,6 +26,11 @@ _TRL_CONFIGS = frozenset(
     "SFTConfig DPOConfig GRPOConfig RewardConfig KTOConfig ORPOConfig CPOConfig BCOConfig OnlineDPOConfig RLOOConfig".split()  # noqa: SIM905 - reads better
 )
 """The configurations of TRL that are `TrainingArguments`."""
+_PARSES = ("parse_args_into_dataclasses", "parse_args_and_config")
+_READS = ("parse_json_file", "parse_yaml_file", "parse_args_and_config")
+"""Methods of the parsers that read the command line, and those that read a settings file."""
+_LEAST = 3
+"""A settings file with so many names of arguments is one for the Trainer."""
 _FLAGS = {"true": True, "false": False}
 _STRATEGY = re.compile(r"(?:^|\.)(?:IntervalStrategy|EvaluationStrategy|SaveStrategy)\.([A-Z]+)$")
 
@@ -35,10 +42,11 @@ class Arguments(NamedTuple):
         module: the module with the call, or the script that gets the hyperparameters.
         owner: `TrainingArguments`, `Seq2SeqTrainingArguments` or `SFTConfig`, …
         library: `transformers` or `trl`.
-        call: the call that creates them; None if they are a job's hyperparameters.
-        job: the job whose hyperparameters they are.
+        call: the call that creates them; None if they come from a job or a settings file.
+        job: the job whose hyperparameters or command they are.
         passed: those that are passed, by name.
         open: whether others may be passed.
+        span: the position of all of them.
     """
 
     module: Module
@@ -48,6 +56,7 @@ class Arguments(NamedTuple):
     job: JobDefinition | None
     passed: Mapping[str, Value]
     open: bool
+    span: Span
 
     def get(self, name: str) -> Value:
         """The value of an argument; absent only if it certainly is not passed."""
@@ -64,10 +73,7 @@ class Arguments(NamedTuple):
             value = self.passed.get(name)
             if value is not None and value.span is not None:
                 return value.span
-        if self.call is not None:
-            return self.call.span
-        assert self.job is not None
-        return self.job.where(self.job.hyperparameters)
+        return self.span
 
 
 class TrainerCall(NamedTuple):
@@ -85,8 +91,8 @@ class TrainerCall(NamedTuple):
 
 
 def argument_sets(module: Module, project: Project) -> list[Arguments]:
-    """The arguments of Trainers in a module: calls, and the hyperparameters of its jobs that `HfArgumentParser` reads."""
-    return [*written_arguments(module), *_of_jobs(module, project)]
+    """The arguments of Trainers in a module: those of calls, and those that `HfArgumentParser` and `TrlParser` read."""
+    return [*written_arguments(module), *_parsed_arguments(module, project)]
 
 
 def written_arguments(module: Module) -> list[Arguments]:
@@ -106,7 +112,16 @@ def _written(module: Module) -> list[Arguments]:
         if call.node.args and "output_dir" not in passed:
             passed["output_dir"] = call.argument("output_dir", 0)
         found.append(
-            Arguments(module, match[2], match[1], call, None, passed, call.is_open or len(call.node.args) > 1)
+            Arguments(
+                module,
+                match[2],
+                match[1],
+                call,
+                None,
+                passed,
+                call.is_open or len(call.node.args) > 1,
+                call.span,
+            )
         )
     return found
 
@@ -186,28 +201,54 @@ def _normal(call: Call, name: str, value: Value) -> Value:
     return known(match[1].lower(), value.span) if match else value
 
 
-def _of_jobs(module: Module, project: Project) -> Iterator[Arguments]:
-    """The hyperparameters of jobs whose script parses `TrainingArguments` with `HfArgumentParser`."""
-    owner = _parsed_owner(module)
-    if owner is None:
-        return
-    for job in project.jobs_running(module):
-        entries = job.hyperparameters.entries
-        if job.script is not module or entries is None or not job.passes_arguments:
+def _parsed_arguments(module: Module, project: Project) -> Iterator[Arguments]:
+    """The arguments that a script parses: hyperparameters and commands of its jobs, and settings files beside it."""
+    for call in calls_to(module, "transformers.HfArgumentParser", "trl.TrlParser"):
+        owner = _parsed_owner(call)
+        if owner is None:
             continue
+        library, name = owner
+        if calls_named(module, *_PARSES):
+            for job in project.jobs_running(module):
+                yield from _of_job(module, library, name, job)
+        if calls_named(module, *_READS):
+            known_names = [*members("transformers", "TrainingArguments"), *members(library, name)]
+            for value in files_with(module, known_names, _LEAST):
+                if value.span is not None:
+                    passed = {str(key): part for key, part in value.parts.items()}
+                    yield Arguments(module, name, library, None, None, passed, True, value.span)
+
+
+def _of_job(module: Module, library: str, name: str, job: JobDefinition) -> Iterator[Arguments]:
+    if job.script is not module:
+        return
+    entries = job.hyperparameters.entries
+    if entries is not None and job.passes_arguments:
         passed = {str(key).replace("-", "_"): _parsed(value) for key, value in entries.items()}
-        yield Arguments(module, owner, "transformers", None, job, passed, not entries.complete)
+        span = job.where(job.hyperparameters)
+        yield Arguments(module, name, library, None, job, passed, not entries.complete, span)
+    elif job.start is not None and job.start.arguments:
+        passed = {key: _parsed(value) for key, value in _of_command(job.start.arguments)}
+        yield Arguments(module, name, library, None, job, passed, True, job.span)
 
 
-def _parsed_owner(module: Module) -> str | None:
-    for call in calls_to(module, "transformers.HfArgumentParser"):
-        classes = call.node.args[0] if call.node.args else None
-        listed = classes.elts if isinstance(classes, (ast.Tuple, ast.List)) else [classes]
-        names = [module.qualified(node) or "" for node in listed if node is not None]
-        reads = calls_named(module, "parse_args_into_dataclasses")
-        found = next((name.rpartition(".")[2] for name in names if name.endswith("TrainingArguments")), None)
-        if found is not None and reads:
-            return found
+def _of_command(words: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    """The options of a command line: `--bf16 True`, `--bf16=True`, `--bf16`."""
+    for word, following in zip(words, (*words[1:], "--"), strict=True):
+        if word.startswith("--") and len(word) > 2:
+            name, equals, given = word[2:].partition("=")
+            text = given if equals else "true" if following.startswith("--") else following
+            yield name.replace("-", "_"), known(text)
+
+
+def _parsed_owner(call: Call) -> tuple[str, str] | None:
+    """The library and the class of the Trainer's arguments among the dataclasses of a parser."""
+    classes = call.expression("dataclass_types", 0)
+    listed = classes.elts if isinstance(classes, (ast.Tuple, ast.List)) else [classes]
+    for node in listed:
+        match = _ARGUMENTS.match(call.module.qualified(node) or "") if node is not None else None
+        if match and (match[2].endswith("TrainingArguments") or match[2] in _TRL_CONFIGS):
+            return match[1], match[2]
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.images import image_name
@@ -80,6 +81,12 @@ def is_at_least(module: Module, project: Project, library: str, release: str) ->
     if versions.low is not None and versions.low >= version(release):
         return "yes"
     return "no" if versions.high is not None and versions.high <= version(release) else "unknown"
+
+
+def unsure(module: Module, project: Project, library: str) -> Severity:
+    """The severity of what fails with newer versions: a note if nothing says which version runs, or else a warning."""
+    versions = library_versions(module, project, library)
+    return Severity.NOTE if versions is None or versions.assumed else Severity.WARNING
 
 
 def removal(lifetime: Lifetime, versions: VersionRange | None, library: str) -> Removal | None:

@@ -95,7 +95,7 @@ from gpuproof.findings import Severity
 from gpuproof.jobs.suggestions import did_you_mean
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.trainers.huggingface import trainer_calls, written_arguments
+from gpuproof.linter.knowledge.trainers.huggingface import Arguments, argument_sets, trainer_calls
 from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
 from gpuproof.linter.knowledge.trainers.tables import (
     Lifetime,
@@ -114,9 +114,11 @@ rule = Rule("HF101", "training-argument", Severity.ERROR, needs=("transformers",
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    for arguments in written_arguments(module):
+    for arguments in argument_sets(module, project):
         if arguments.call is not None:
             yield from _check(arguments.call, arguments.library, arguments.owner, project)
+        else:
+            yield from _parsed(arguments, project)
     for trainer in trainer_calls(module):
         if trainer.own is None:
             yield from _check(trainer.call, trainer.library, trainer.name, project)
@@ -149,6 +151,30 @@ def _check(call: Call, library: str, owner: str, project: Project) -> Hits:
             hit = _unknown(call, library, owner, name, [*own, *inherited], versions)
         if hit is not None:
             yield hit
+
+
+def _parsed(arguments: Arguments, project: Project) -> Hits:
+    """Arguments that a job or a settings file passes to a parser; other names belong to other dataclasses."""
+    libraries = {arguments.library: arguments.owner, "transformers": "TrainingArguments"}
+    for name in arguments.passed:
+        library = next((key for key, owner in libraries.items() if name in members(key, owner)), None)
+        if library is None:
+            continue
+        lifetime = members(library, libraries[library])[name]
+        found = removal(lifetime, library_versions(arguments.module, project, library), library)
+        if found is None:
+            continue
+        instead = replacement(library, libraries[library], name)
+        yield rule.hit(
+            arguments.where(name),
+            f"`{name}` is no parameter of {arguments.owner} in {found.text}: the parser raises a ValueError.",
+            remedy=f"Use {instead.rstrip('=')}." if instead else f"Remove {name}.",
+            severity=rule.severity
+            if found.certain
+            else lowered(rule.severity)
+            if found.known
+            else Severity.NOTE,
+        )
 
 
 def _is_there(lifetime: Lifetime, versions: VersionRange | None) -> bool:

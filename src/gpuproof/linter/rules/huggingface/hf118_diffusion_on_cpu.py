@@ -9,10 +9,10 @@ Bad:
     import torch
     from diffusers import StableDiffusionXLPipeline
 
-    pipe = StableDiffusionXLPipeline.from_pretrained(
+    pipe = StableDiffusionXLPipeline.from_pretrained(  # <-
         "stabilityai/stable-diffusion-xl-base-1.0", torch_dtype=torch.float16
     )
-    image = pipe("a lighthouse", num_inference_steps=30).images[0]  # <-
+    image = pipe("a lighthouse", num_inference_steps=30).images[0]
 
 Bad: an endpoint
 
@@ -29,10 +29,10 @@ Bad: an endpoint
     from diffusers import DiffusionPipeline
 
     def model_fn(model_dir):
-        return DiffusionPipeline.from_pretrained(model_dir)
+        return DiffusionPipeline.from_pretrained(model_dir)  # <-
 
     def predict_fn(data, pipe):
-        return pipe(data["prompt"]).images[0]  # <-
+        return pipe(data["prompt"]).images[0]
 
 Good:
 
@@ -111,8 +111,9 @@ def check(module: Module, project: Project) -> Hits:
         use = _use(module, load)
         if use is not None:
             yield rule.hit(
-                use.span,
-                f"`{module.text(use.node.func)}` is on the CPU: nothing moves the pipeline to {_gpu(job if gpus else None)}.",
+                load.span,
+                f"The pipeline stays on the CPU: nothing moves it to {_gpu(job if gpus else None)} before "
+                f"`{module.text(use.node.func)}(...)`.",
                 remedy='Call .to("cuda") on it, or enable_model_cpu_offload() if it does not fit.',
                 severity=rule.severity if gpus else lowered(rule.severity),
             )

@@ -44,13 +44,14 @@ Quiet: a Trainer of the project, and arguments that are passed on
 
 from gpuproof.findings import Severity
 from gpuproof.jobs.suggestions import did_you_mean
-from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import class_name, created, runs
 from gpuproof.linter.knowledge.trainers.releases import library_versions
 from gpuproof.linter.knowledge.trainers.tables import members, newest, replacement, takes_others, version
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.span import Span
 
 rule = Rule("LT101", "unknown-lightning-parameter", Severity.ERROR, needs=("lightning",))
 
@@ -64,15 +65,19 @@ def check(module: Module, project: Project) -> Hits:
     if calls:
         calls += [(run.call, f"Trainer.{run.call.method}") for run in runs(module)]
     for call, owner in calls:
-        yield from _unknown(call, owner, project)
+        spans = {name: call.module.span(node) for name, node in call.keywords.items()}
+        yield from _unknown(module, spans, owner, project)
+    for settings in cli_trainers(module):
+        spans = {str(name): value.span for name, value in settings.parts.items() if value.span is not None}
+        yield from _unknown(module, spans, "Trainer", project)
 
 
-def _unknown(call: Call, owner: str, project: Project) -> Hits:
+def _unknown(module: Module, spans: dict[str, Span], owner: str, project: Project) -> Hits:
     known = members("lightning", owner)
-    names = [name for name in call.keywords if name not in known]
+    names = [name for name in spans if name not in known]
     if not names or not known or takes_others("lightning", owner):
         return
-    versions = library_versions(call.module, project, "lightning")
+    versions = library_versions(module, project, "lightning")
     # Versions that are newer than the table may have it.
     if (
         versions is not None
@@ -83,7 +88,7 @@ def _unknown(call: Call, owner: str, project: Project) -> Hits:
     for name in names:
         instead = replacement("lightning", owner, name)
         yield rule.hit(
-            call.module.span(call.keywords[name]),
+            spans[name],
             f"`{name}` is no parameter of Lightning's {owner}: TypeError{did_you_mean(name, known) if not instead else ''}.",
             remedy=f"Use {instead}." if instead else f"Remove {name}, or correct its name.",
         )

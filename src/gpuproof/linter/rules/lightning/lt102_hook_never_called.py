@@ -110,7 +110,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.knowledge.trainers.lightning import Owner, hooks, owners
-from gpuproof.linter.knowledge.trainers.releases import Removal, library_versions, removal
+from gpuproof.linter.knowledge.trainers.releases import Removal, library_versions, removal, unsure
 from gpuproof.linter.knowledge.trainers.tables import members, replacement
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
@@ -171,7 +171,7 @@ def check(module: Module, project: Project) -> Hits:
                     continue
                 found = removal(known[name], library_versions(module, project, "lightning"), "lightning")
                 if found is not None:
-                    yield _removed(module, owner, method, found)
+                    yield _removed(module, project, owner, method, found)
             elif (near := _meant(owner, name)) is not None:
                 yield rule.hit(
                     module.span(method),
@@ -181,7 +181,7 @@ def check(module: Module, project: Project) -> Hits:
                 )
 
 
-def _removed(module: Module, owner: Owner, method: FunctionNode, found: Removal) -> Hit:
+def _removed(module: Module, project: Project, owner: Owner, method: FunctionNode, found: Removal) -> Hit:
     name = method.name
     stops = name in _STOPS and owner.base == "LightningModule"
     effect = "raises NotImplementedError because of" if stops else "never calls"
@@ -191,8 +191,13 @@ def _removed(module: Module, owner: Owner, method: FunctionNode, found: Removal)
         module.span(method),
         f"{found.text} {effect} `{name}` of `{owner.node.name}`: the hook was removed.",
         remedy=f"Use {instead}." if instead else f"Remove {name}.",
-        severity=severity if found.certain else lowered(rule.severity),
+        severity=severity if found.certain else _doubtful(module, project),
     )
+
+
+def _doubtful(module: Module, project: Project) -> Severity:
+    """The severity without a version: `lightning` is the name of the package since 2.0, `pytorch_lightning` may be an old one."""
+    return unsure(module, project, "lightning") if not module.imports("lightning") else lowered(rule.severity)
 
 
 def _meant(owner: Owner, name: str) -> str | None:

@@ -72,7 +72,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.knowledge.trainers.lightning import hooks, owners
-from gpuproof.linter.knowledge.trainers.releases import is_at_least
+from gpuproof.linter.knowledge.trainers.releases import is_at_least, unsure
 from gpuproof.linter.knowledge.trainers.tables import hook_arguments
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -98,11 +98,17 @@ def check(module: Module, project: Project) -> Hits:
             is_new = is_at_least(module, project, "lightning", "2.0")
             if is_new == "no":
                 return
+            # `lightning` is the name of the package since 2.0; `pytorch_lightning` may be an old one.
+            doubtful = (
+                lowered(rule.severity)
+                if module.imports("lightning")
+                else unsure(module, project, "lightning")
+            )
             yield rule.hit(
                 module.span(method),
                 f"`{name}` of `{owner.node.name}` {problem}: TypeError.",
                 remedy=_remedy(name, passed),
-                severity=rule.severity if is_new == "yes" else lowered(rule.severity),
+                severity=rule.severity if is_new == "yes" else doubtful,
             )
 
 

@@ -39,15 +39,18 @@ Quiet: the CPU, and no job
     other = L.Trainer(accelerator="gpu", devices=8)
 """
 
+from collections.abc import Iterator
+
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text, largest_job
+from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import created
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
-rule = Rule("LT115", "more-devices-than-gpus", Severity.ERROR, needs=("devices",))
+rule = Rule("LT115", "more-devices-than-gpus", Severity.ERROR, needs=("devices", "LightningCLI"))
 
 
 @rule.module
@@ -57,23 +60,32 @@ def check(module: Module, project: Project) -> Hits:
     # Without any GPU, IN104 and PT109 speak.
     if job is None or not gpus:
         return
-    for call in created(module, "Trainer"):
-        kind, devices = call.argument("accelerator"), call.argument("devices")
-        written = call.expression("devices")
-        if written is None or not (kind.is_absent or kind.text in ("gpu", "cuda", "auto")):
-            continue
-        wanted = _wanted(devices)
+    for kind, devices in _devices(module):
+        wanted = _wanted(devices) if kind.is_absent or kind.text in ("gpu", "cuda", "auto") else None
         if wanted is None or wanted <= gpus:
             continue
+        asked = (
+            f"{len(devices.items)} devices up to number {wanted - 1}"
+            if devices.items is not None
+            else f"{wanted} devices"
+        )
         yield rule.hit(
-            module.span(written),
-            f"`devices={module.text(written)}`, and {host_text(job)} has {gpus} GPU{'' if gpus == 1 else 's'}: "
+            devices.span or job.span,
+            f"The Trainer asks for {asked}, and {host_text(job)} has {gpus} GPU{'' if gpus == 1 else 's'}: "
             "MisconfigurationException.",
             remedy=f'Pass devices={gpus} or "auto", or use an instance with {wanted} GPUs.',
             severity=rule.severity
             if devices.is_known and job.instance_type.is_known
             else lowered(rule.severity),
         )
+
+
+def _devices(module: Module) -> Iterator[tuple[Value, Value]]:
+    """The `accelerator` and `devices` of each Trainer, also in the settings of LightningCLI."""
+    for call in created(module, "Trainer"):
+        yield call.argument("accelerator"), call.argument("devices")
+    for settings in cli_trainers(module):
+        yield settings.at("accelerator"), settings.at("devices")
 
 
 def _wanted(devices: Value) -> int | None:

@@ -60,13 +60,14 @@ Quiet: a Trainer of the project
 """
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import class_name, created, runs
 from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
 from gpuproof.linter.knowledge.trainers.tables import members, replacement
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.source.span import Span
 
 rule = Rule("PT124", "removed-trainer-parameter", Severity.ERROR, needs=("lightning",))
 
@@ -80,24 +81,26 @@ def check(module: Module, project: Project) -> Hits:
     if calls:
         calls += [(run.call, f"Trainer.{run.call.method}") for run in runs(module)]
     for call, owner in calls:
-        yield from _removed(call, owner, project)
+        spans = {name: call.module.span(node) for name, node in call.keywords.items()}
+        yield from _removed(module, spans, owner, project)
+    for settings in cli_trainers(module):
+        spans = {str(name): value.span for name, value in settings.parts.items() if value.span is not None}
+        yield from _removed(module, spans, "Trainer", project)
 
 
-def _removed(call: Call, owner: str, project: Project) -> Hits:
+def _removed(module: Module, spans: dict[str, Span], owner: str, project: Project) -> Hits:
     known = members("lightning", owner)
-    gone = [
-        (name, known[name]) for name in call.keywords if name in known and known[name].gone_in is not None
-    ]
+    gone = [(name, known[name]) for name in spans if name in known and known[name].gone_in is not None]
     if not gone:
         return
-    versions = library_versions(call.module, project, "lightning")
+    versions = library_versions(module, project, "lightning")
     for name, lifetime in gone:
         found = removal(lifetime, versions, "lightning")
         if found is None:
             continue
         instead = replacement("lightning", owner, name)
         yield rule.hit(
-            call.module.span(call.keywords[name]),
+            spans[name],
             f"`{name}` is no parameter of {owner} in {found.text}: TypeError.",
             remedy=f"Use {instead}." if instead else f"Remove {name}.",
             severity=rule.severity if found.certain else lowered(rule.severity),
