@@ -25,7 +25,9 @@ def found(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) 
 def test_a_settings_file_of_hfargumentparser_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = '{\n"output_dir": "out",\n"num_train_epochs": 3,\n"bf16": true,\n"no_cuda": true,\n"fp16": true\n}\n'
+    settings = (
+        '{\n"output_dir": "out",\n"num_train_epochs": 3,\n"bf16": true,\n"no_cuda": true,\n"fp16": true\n}\n'
+    )
     assert sorted(found(tmp_path, monkeypatch, {"train.py": PARSER, "args.json": settings})) == [
         ("HF101", "args.json", 5),
         ("HF102", "args.json", 6),
