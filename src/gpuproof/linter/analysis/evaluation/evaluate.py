@@ -17,13 +17,20 @@ from gpuproof.linter.analysis.evaluation.bound_arguments import bind_arguments
 from gpuproof.linter.analysis.evaluation.dataclass_values import instance_value, parsed_dataclasses
 from gpuproof.linter.analysis.evaluation.frames import MAX_FRAMES, assigned_attributes, called_function
 from gpuproof.linter.analysis.evaluation.limits import Progress, is_small
-from gpuproof.linter.analysis.evaluation.methods import converted, method_value
+from gpuproof.linter.analysis.evaluation.methods import SAME_AS_ARGUMENT, converted, method_value
 from gpuproof.linter.analysis.evaluation.operators import (
     arithmetic,
     concatenate,
     is_textual,
     joined_path,
     percent,
+)
+from gpuproof.linter.analysis.evaluation.own_paths import (
+    OWN_FOLDERS,
+    folder_above,
+    own_file,
+    own_folder,
+    rebased,
 )
 from gpuproof.linter.analysis.evaluation.settings_files import (
     NAMESPACES,
@@ -50,24 +57,6 @@ _DEFAULT_ARGUMENTS: dict[str, tuple[str, int]] = {
 }
 """The argument with the value of pipeline parameters, and of options of typer."""
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv", "environ.get", "getenv", "os.environ.setdefault"})
-_SAME_AS_ARGUMENT = frozenset(
-    [
-        "str",
-        "int",
-        "float",
-        "bool",
-        "list",
-        "tuple",
-        "pathlib.Path",
-        "pathlib.PurePosixPath",
-        "os.fspath",
-        "os.path.abspath",
-        "os.path.expanduser",
-        "os.path.normpath",
-        "os.path.realpath",
-        "pathlib.PurePath",
-    ]
-)
 
 
 def evaluate(module: Module, node: ast.expr | None) -> Value:
@@ -127,6 +116,8 @@ class _Evaluator:
     def name(self, node: ast.Name, depth: int) -> Value:
         bindings = self._module.reaching(node)
         if not bindings:
+            if node.id == "__file__":
+                return own_file(self._module)
             return self._imported(self._module.names.imports.get(node.id), depth)
         return one_of(self._bound(binding, depth) for binding in bindings)
 
@@ -143,6 +134,8 @@ class _Evaluator:
         holder = self.value(node.value, depth)
         if holder.entries is not None and node.attr in holder.entries:
             return UNKNOWN if node.attr in module.derived(assigned_attributes) else holder.entries[node.attr]
+        if node.attr == "parent":
+            return own_folder([holder])
         return holder if node.attr == "default_value" else UNKNOWN
 
     def joined(self, node: ast.JoinedStr, depth: int) -> Value:
@@ -215,6 +208,8 @@ class _Evaluator:
             variable = self.value(node.slice, depth).text
             path = container_env.path_of(variable) if variable else None
             return default(path) if path else UNKNOWN
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "parents":
+            return folder_above(self.value(node.value.value, depth), self.value(node.slice, depth))
         container, key = self.value(node.value, depth), self.value(node.slice, depth)
         if not key.is_known or len(container.options) != 1:
             return UNKNOWN
@@ -231,7 +226,9 @@ class _Evaluator:
             return self._dictionary(node, depth)
         if name in ("os.path.join", "posixpath.join"):
             return self._path(node, depth)
-        if name in _SAME_AS_ARGUMENT and node.args:
+        if name in OWN_FOLDERS:
+            return own_folder([self.value(argument, depth) for argument in node.args])
+        if name in SAME_AS_ARGUMENT and node.args:
             return self._converted(name, node, depth)
         if name in _ENVIRONMENT and node.args:
             return self._environment(node, depth)
@@ -271,13 +268,15 @@ class _Evaluator:
         target = called_function(self._module, node)
         if target is None or len(self._frames) >= MAX_FRAMES or target.node in self._frames:
             return UNKNOWN
-        arguments = target.bind(node, lambda part: self.value(part, depth))
+        module = self._module
+        arguments = target.bind(node, lambda part: rebased(self.value(part, depth), module, target.module))
         if arguments is None:
             return UNKNOWN
         inner = _Evaluator(target.module)
         inner._frames = {**self._frames, target.node: arguments}
         inner._progress = self._progress.inner()
-        return one_of(inner.value(value, depth) for value in target.returned)
+        returned = one_of(inner.value(value, depth) for value in target.returned)
+        return rebased(returned, target.module, module)
 
     def _bound(self, binding: Binding, depth: int) -> Value:
         if binding.kind == "parameter":
@@ -342,7 +341,7 @@ class _Evaluator:
         bindings = other.names.bindings(other.tree.root).get(constant, [])
         if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
             return UNKNOWN
-        return _Evaluator(other).value(bindings[0].value, depth + 1)
+        return rebased(_Evaluator(other).value(bindings[0].value, depth + 1), other, self._module)
 
     def _dictionary(self, node: ast.Call, depth: int) -> Value:
         entries = Entries()

@@ -13,7 +13,28 @@ from gpuproof.linter.analysis.evaluation.operators import (
     joined_path,
     replaced,
 )
+from gpuproof.linter.analysis.evaluation.own_paths import OwnPath, own_method
 from gpuproof.linter.analysis.values import UNKNOWN, Value, known
+
+SAME_AS_ARGUMENT = frozenset(
+    [
+        "str",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "tuple",
+        "pathlib.Path",
+        "pathlib.PurePosixPath",
+        "os.fspath",
+        "os.path.abspath",
+        "os.path.expanduser",
+        "os.path.normpath",
+        "os.path.realpath",
+        "pathlib.PurePath",
+    ]
+)
+"""Functions that return their first argument, or the same value of another type."""
 
 _CONVERTERS: dict[str, Any] = {
     "str": str,
@@ -29,6 +50,8 @@ def method_value(
     name: str, receiver: Value, arguments: Sequence[Value], named: dict[str | None, Value]
 ) -> Value:
     """The result of a method; unknown for methods that are not evaluated."""
+    if (path := own_method(name, receiver)) is not None:
+        return path
     match name:
         case "format" if receiver.text is not None:
             return formatted(receiver, arguments, named)
@@ -60,6 +83,8 @@ def method_value(
 def converted(name: str, value: Value) -> Value:
     """The result of `int(value)` and the like; the value itself for other functions, and for lists and mappings."""
     convert = _CONVERTERS.get(name)
+    if convert is str and isinstance(value.text, OwnPath):
+        return value
     if convert is None or not value.options or value.entries is not None or value.items is not None:
         return value
     try:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuproof.linter.analysis.evaluation.limits import MAX_END, MAX_TEXT, is_small
+from gpuproof.linter.analysis.evaluation.own_paths import OwnPath, continued
 from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, default, known
 
 
@@ -21,8 +22,15 @@ def concatenate(pieces: Sequence[Value]) -> Value:
     """The concatenation of texts; if some are unknown, the known start and end of the result."""
     if sum(len(piece.value) for piece in pieces if isinstance(piece.value, str)) > MAX_TEXT:
         return UNKNOWN
+    # A path relative to the module means another one after `file://` or in a command.
+    if any(isinstance(piece.text, OwnPath) for piece in pieces[1:]):
+        pieces = [pieces[0], *(UNKNOWN if isinstance(piece.text, OwnPath) else piece for piece in pieces[1:])]
     if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
         text = "".join(str(piece.value) for piece in pieces)
+        if len(pieces) > 1:
+            text = continued(pieces[0], text)
+        elif pieces and isinstance(pieces[0].text, OwnPath):
+            return pieces[0]
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
     return Value(
         "unknown", prefix=_known_begin(pieces), suffix=_known_begin(list(reversed(pieces)), at_end=True)
@@ -48,7 +56,7 @@ def joined_path(pieces: Sequence[Value]) -> Value:
     if pieces and all(piece.text is not None for piece in pieces):
         if sum(len(str(piece.text)) for piece in pieces) > MAX_TEXT:
             return UNKNOWN
-        text = posixpath.join(*(str(piece.text) for piece in pieces))
+        text = continued(pieces[0], posixpath.join(*(str(piece.text) for piece in pieces)))
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
     separated: list[Value] = []
     for index, piece in enumerate(pieces):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from gpuproof.linter.analysis.evaluation.own_paths import OwnPath
 from gpuproof.linter.analysis.evaluation.settings_text import (
     FORMATS,
     Format,
@@ -201,6 +203,8 @@ def _file_of(module: Module, node: ast.expr, evaluate: Evaluate, depth: int) -> 
     if isinstance(node, ast.Name) and node.id == "__file__":
         return str(module.unit.absolute), True
     value = evaluate(node)
+    if isinstance(value.text, OwnPath):
+        return posixpath.normpath(module.unit.absolute.parent / value.text), value.is_known
     if value.text is not None and "\n" not in value.text and len(value.text) < 1000:
         return value.text, value.is_known
 

@@ -46,6 +46,20 @@ Bad: a build for CPUs in a job with a GPU
     # file: src/requirements.txt
     tensorflow-cpu  # <-
 
+Bad: an image of Hugging Face
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        transformers_version="4.49.0", pytorch_version="2.5.1", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.3.1  # <-
+
 Good:
 
     # file: launch.py
@@ -73,6 +87,20 @@ Quiet: the same version is already installed
     import torch
     # file: src/requirements.txt
     torch==2.3.0
+
+Quiet: the version of an image of Hugging Face
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        transformers_version="4.49.0", pytorch_version="2.5.1", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.5.1
 
 Quiet: the job has no GPU
 
@@ -147,7 +175,7 @@ def check(requirement: Requirement, project: Project) -> Hits:
     if (
         not jobs
         or not (pinned or requirement.name in ("tensorflow-gpu", *_FOR_CPUS))
-        or _is_installed(jobs[0], requirement.name, pinned)
+        or _is_installed(jobs[0], requirement.name, framework, pinned)
     ):
         return
     if requirement.name == "tensorflow-gpu":
@@ -169,7 +197,9 @@ def check(requirement: Requirement, project: Project) -> Hits:
 
 
 def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
-    if job.framework != framework:
+    if job.framework not in (framework, "huggingface"):
+        return False
+    if job.framework == "huggingface" and job.argument(f"{framework}_version").text is None:
         return False
     if job.image.is_unset:
         return True
@@ -177,10 +207,12 @@ def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
     return image is not None and is_aws_container(image, project)
 
 
-def _is_installed(job: JobDefinition, name: str, pinned: str) -> bool:
+def _is_installed(job: JobDefinition, name: str, framework: str, pinned: str) -> bool:
     """Whether the image already has the pinned version, as far as the job specifies its version."""
     image = image_name(job.image)
     version = image.version if image is not None else job.framework_version.text
+    if job.framework == "huggingface":
+        version = job.argument(f"{framework}_version").text
     if name in ("tensorflow-gpu", *_FOR_CPUS) or pinned.endswith("+cpu"):
         return False
     return version is None or pinned.partition("+")[0].startswith(version)

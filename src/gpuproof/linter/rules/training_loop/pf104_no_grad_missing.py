@@ -76,6 +76,24 @@ Quiet: generate() runs without gradients
         model.eval()
         return model.generate(data)
 
+Quiet: the object that the toolkit passes disables it
+
+    import torch
+
+    class Embedder:
+        def __init__(self, folder):
+            self.net = torch.jit.load(folder + "/model.pt").eval()
+
+        @torch.inference_mode()
+        def __call__(self, images):
+            return self.net(images)
+
+    def model_fn(model_dir):
+        return Embedder(model_dir)
+
+    def predict_fn(images, embedder):
+        return embedder(images)
+
 Quiet: evaluation mode is set in another branch
 
     import torch
@@ -117,6 +135,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.called import called_functions
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
@@ -151,7 +170,9 @@ def check(module: Module, _: Project) -> Hits:
     found: set[ast.AST] = set()
     for function in module.nodes(ast.FunctionDef):
         runs = _runs_model(module, function, handler)
-        run = next((call for call in runs if not _switches(module, function, call)), None)
+        run = next(
+            (call for call in runs if not _switches(module, function, call) and not _is_off_inside(call)), None
+        )
         if run is None or _is_called_without(module, function):
             continue
         found.add(run.node)
@@ -254,6 +275,14 @@ def _switches(module: Module, function: FunctionNode, run: Call) -> bool:
     ]
     return any(not are_exclusive(module, use.node, run.node) for use in found) or any(
         module.function_of(node) is function for node in module.nodes(ast.Yield, ast.YieldFrom)
+    )
+
+
+def _is_off_inside(run: Call) -> bool:
+    """Whether what the call runs, a method or function of the project, disables autograd itself."""
+    return any(
+        uses(definition.module, _SWITCHES, "call", "name", within=definition.node)
+        for definition in called_functions(run.module, run.node)
     )
 
 
