@@ -171,7 +171,8 @@ def check(module: Module, _: Project) -> Hits:
     for function in module.nodes(ast.FunctionDef):
         runs = _runs_model(module, function, handler)
         run = next(
-            (call for call in runs if not _switches(module, function, call) and not _is_off_inside(call)), None
+            (call for call in runs if not _switches(module, function, call) and not _is_off_inside(call)),
+            None,
         )
         if run is None or _is_called_without(module, function):
             continue
