@@ -41,6 +41,15 @@ Good:
         ds = ds.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
         return ds.batch(32).prefetch(tf.data.AUTOTUNE)
 
+Quiet: the last line of a cell is shown
+
+    # file: nb.ipynb
+    # %%
+    from datasets import load_dataset
+
+    data = load_dataset("imdb", split="train")
+    data.select(range(3))
+
 Quiet: methods that change the object, and other objects
 
     import random
@@ -88,12 +97,23 @@ def check(module: Module, _: Project) -> Hits:
         receiver, statement = call.receiver, module.parent(call.node)
         if not isinstance(receiver, ast.Name) or not isinstance(statement, ast.Expr) or not _is_dataset(call):
             continue
+        if _is_shown(module, statement):
+            continue
         yield rule.hit(
             call.span,
             f"The result of `{module.text(call.node.func)}` is thrown away: `{receiver.id}` stays as it is.",
             remedy=f"Write {receiver.id} = {module.text(call.node.func)}(...).",
             fix=Fix("Assign it", wrap(module, call.node, f"{receiver.id} = ", "")),
         )
+
+
+def _is_shown(module: Module, statement: ast.Expr) -> bool:
+    """Whether a notebook shows the value, because it is the last one of its cell."""
+    cell, _, _ = module.unit.file_position(statement.lineno, 1)
+    if cell is None or module.function_of(statement) is not None:
+        return False
+    later = [other for other in module.tree.root.body if other.lineno > statement.lineno]
+    return not later or module.unit.file_position(later[0].lineno, 1)[0] != cell
 
 
 def _is_dataset(call: Call) -> bool:

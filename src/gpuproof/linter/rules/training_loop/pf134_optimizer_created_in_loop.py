@@ -31,6 +31,24 @@ Bad: in a function for one epoch
         for epoch in range(10):
             train_epoch(model, loader, device)
 
+Bad: in a method for one batch
+
+    import torch
+
+    class Trainer:
+        def __init__(self, model, loader):
+            self.model, self.loader = model.cuda(), loader
+
+        def step(self, x, y):
+            optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)  # <-
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(self.model(x), y).backward()
+            optimizer.step()
+
+        def fit(self):
+            for x, y in self.loader:
+                self.step(x.cuda(), y.cuda())
+
 Good:
 
     import torch
@@ -70,8 +88,10 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.blocks import always_runs_in
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, local_function
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
+from gpuproof.linter.analysis.flow.model import CallSite
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.syntax_index import LoopNode
+from gpuproof.linter.analysis.syntax_index import FunctionNode, LoopNode
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.knowledge.training_steps import is_batch_loop
 from gpuproof.linter.project import Project
@@ -81,7 +101,6 @@ rule = Rule("PF134", "optimizer-created-in-loop", Severity.WARNING, needs=("opti
 
 _OPTIMIZER = re.compile(r"^torch\.optim\.(\w+\.)?[A-Z]\w+$")
 _EPOCH = re.compile(r"^(_?epoch\w*|ep)$", re.IGNORECASE)
-_ONE_EPOCH = re.compile(r"epoch", re.IGNORECASE)
 
 
 @rule.module
@@ -104,47 +123,82 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _model(call: Call) -> ast.Name | None:
+def _model(call: Call) -> ast.Name | ast.Attribute | None:
     """The model of `Adam(model.parameters(), ...)`."""
     match call.expression("params", 0):
         case ast.Call(func=ast.Attribute(value=ast.Name() as model, attr="parameters")):
+            return model
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")) as model, attr="parameters")
+        ):
             return model
         case _:
             return None
 
 
-def _loop_of(module: Module, call: Call, model: ast.Name) -> str | None:
+def _loop_of(module: Module, call: Call, model: ast.Name | ast.Attribute) -> str | None:
     """In which loop an optimizer is created for a model that exists before, as a phrase; None if it is in none."""
     loops = module.loops_around(call.node)
     if loops:
         loop = loops[0]
         if not _trains(module, loop) or not _is_epoch_or_batch(module, loop):
             return None
-        if _depends_on(module, call.node, loop) or _is_bound_in(module, model, loop):
+        if _depends_on(module, call.node, loop) or (
+            isinstance(model, ast.Name) and _is_bound_in(module, model, loop)
+        ):
             return None
         if not always_runs_in(module, call.node, loop.body):
             return None
         return "for each batch" if is_batch_loop(module, loop) else "in each epoch"
     function = module.function_of(call.node)
-    if function is None or not _ONE_EPOCH.search(function.name) or not _trains(module, function):
+    if function is None or not calls_within(calls_named(module, "backward"), function):
         return None
     if any(
-        _is_epoch_loop(inner) for inner in module.nodes(ast.For) if module.function_of(inner) is function
-    ) or not _is_parameter(module, model, function):
+        _is_epoch_loop(inner) for inner in module.nodes(ast.For) if module.tree.is_within(inner, function)
+    ):
         return None
     if not always_runs_in(module, call.node, function.body):
         return None
-    for other in calls_named(module, function.name):
-        around = module.loops_around(other.node)
-        if local_function(other) is function and around and _is_epoch_loop(around[0]):
-            name = next((each for each in other.node.args if isinstance(each, ast.Name)), None)
-            if name is not None and not any(
-                _is_bound_in(module, each, around[0])
-                for each in other.node.args
-                if isinstance(each, ast.Name)
-            ):
-                return "in each epoch"
+    for site in known_call_sites(module, function):
+        around = site.module.loops_around(site.call)
+        if not around or not _is_epoch_or_batch(site.module, around[0]):
+            continue
+        if not _is_replaced(module, model, function, site, around[0]):
+            return "for each batch" if is_batch_loop(site.module, around[0]) else "in each epoch"
     return None
+
+
+def _is_replaced(
+    module: Module, model: ast.expr, function: FunctionNode, site: CallSite, loop: LoopNode
+) -> bool:
+    """Whether the model may be another one in each round of a loop that calls a function."""
+    if isinstance(model, ast.Attribute):
+        owner = module.enclosing(function, ast.ClassDef)
+        stores = [
+            node
+            for node in module.nodes(ast.Attribute)
+            if isinstance(node.ctx, ast.Store) and module.text(node) == module.text(model)
+        ]
+        return owner is None or any(
+            getattr(module.function_of(store), "name", "") != "__init__" for store in stores
+        )
+    if not isinstance(model, ast.Name):
+        return True
+    bindings = module.reaching(model)
+    if all(binding.kind == "assign" and isinstance(binding.scope, ast.Module) for binding in bindings):
+        return site.module is not module or _is_bound_in(module, model, loop)
+    if not _is_parameter(module, model, function):
+        return True
+    given = [
+        node
+        for node in (*site.call.args, *(each.value for each in site.call.keywords))
+        if isinstance(node, ast.Name)
+    ]
+    return (
+        not given
+        or any(_is_bound_in(site.module, node, loop) for node in given if node.id == model.id)
+        or (all(node.id != model.id for node in given))
+    )
 
 
 def _is_parameter(module: Module, model: ast.Name, function: ast.AST) -> bool:

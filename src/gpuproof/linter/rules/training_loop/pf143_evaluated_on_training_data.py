@@ -28,6 +28,17 @@ Bad: Keras
         model.compile(optimizer="adam", loss="mse")
         model.fit(x_train, y_train, epochs=10, validation_data=(x_train, y_train))  # <-
 
+Bad: the part was copied
+
+    import keras
+    import tensorflow_datasets as tfds
+
+    def load(split):
+        return tfds.load("food101", split=split, as_supervised=True).batch(32).prefetch(2)
+
+    train = load("train")
+    valid = load("train")  # <-
+
 Good:
 
     from torch.utils.data import DataLoader
@@ -62,9 +73,7 @@ from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule(
-    "PF143", "evaluated-on-training-data", Severity.WARNING, needs=("DataLoader", "train=", "validation_data")
-)
+rule = Rule("PF143", "evaluated-on-training-data", Severity.WARNING, needs=("torch", "tensorflow", "keras"))
 
 _HELD_OUT = re.compile(
     r"(^|_)(test|val|valid|validation|eval|dev)(_|\d|set|loader|data|ds|dl|$)", re.IGNORECASE
@@ -84,10 +93,12 @@ class _Assigned(NamedTuple):
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if is_test(module):
+    if is_test(module) or not module.imports("torch", "torchvision", "tensorflow", "keras"):
         return
     yield from _loaders(module)
     yield from _flags(module)
+    if not uses(module, _SPLITS, "call", "name"):
+        yield from _twins(module)
     for fit in fits(module):
         held_out = fit.expression("validation_data")
         data, labels = fit.expression("x", 0), fit.expression("y", 1)
@@ -99,12 +110,54 @@ def check(module: Module, _: Project) -> Hits:
             else [module.text(held_out)]
         )
         own = [module.text(node) for node in (data, labels) if node is not None]
-        if texts == own and not any(isinstance(child, ast.Call) for child in ast.walk(data)):
+        is_same = texts == own or texts == own[:1]
+        if is_same and (
+            _names_training(data) or not any(isinstance(child, ast.Call) for child in ast.walk(data))
+        ):
             yield rule.hit(
                 module.span(held_out),
                 f"`validation_data` is `{module.text(held_out)}`, on which the model is trained.",
                 remedy="Pass data that the model is not trained on, or validation_split=0.1.",
             )
+
+
+def _names_training(node: ast.expr) -> bool:
+    """Whether an argument names the training data: `dataset("train")`."""
+    return any(
+        isinstance(child, ast.Constant) and child.value in ("train", "training") for child in ast.walk(node)
+    )
+
+
+def _twins(module: Module) -> Hits:
+    """Data for evaluation that the same call reads as the training data: `valid = load("train")`, `load(rows[:split])`."""
+    found = [item for item in _assigned(module, all_calls(module)) if item.call.node.args]
+    training = [item for item in found if _TRAINING.search(item.name) and not _HELD_OUT.search(item.name)]
+    for name, call in found if training else ():
+        first = call.node.args[0]
+        is_part = (
+            _names_training(first)
+            if isinstance(first, ast.Constant)
+            else (isinstance(first, ast.Subscript) and isinstance(first.slice, ast.Slice))
+        )
+        if not is_part or not _HELD_OUT.search(name) or _TRAINING.search(name) or "DataLoader" in call.method:
+            continue
+        for other, twin in training:
+            same = module.text(twin.node.func) == module.text(call.node.func)
+            if (
+                same
+                and module.text(twin.node.args[0]) == module.text(first)
+                and _same_place(module, twin, call)
+            ):
+                yield rule.hit(
+                    module.span(first),
+                    f"`{name}` is read from `{module.text(first)}`, as `{other}` is: the model is evaluated on its training data.",
+                    remedy="Read the part that is kept for evaluation.",
+                )
+                break
+
+
+def _same_place(module: Module, first: Call, second: Call) -> bool:
+    return module.function_of(first.node) is module.function_of(second.node) and not first.is_open
 
 
 def _assigned(module: Module, calls: list[Call]) -> Iterator[_Assigned]:

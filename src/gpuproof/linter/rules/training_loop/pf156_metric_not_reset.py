@@ -58,7 +58,8 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.flow.called import calls_within_program
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
@@ -89,8 +90,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if any(each.module is module and module.tree.is_within(each.node, loops[-1]) for each in made):
             continue
-        inner = _updates(module, metric, loops[0])
-        if inner:
+        if _updates(module, metric, loops[0]):
             yield rule.hit(
                 call.span,
                 f"`{module.text(metric)}` is never reset: from the second round on, `{module.text(call.node)}` covers all rounds so far.",
@@ -98,16 +98,16 @@ def check(module: Module, _: Project) -> Hits:
             )
 
 
-def _updates(module: Module, metric: ast.expr, loop: ast.AST) -> list[Call]:
-    """The calls that update a metric in a loop inside of a loop."""
+def _updates(module: Module, metric: ast.expr, loop: ast.AST) -> bool:
+    """Whether code that runs in a loop updates a metric, in a loop inside of it or in a function that it calls."""
     text = module.text(metric)
-    found = [
-        call
-        for call in calls_within(calls_named(module, "update", "update_state"), loop)
-        if call.receiver is not None and module.text(call.receiver) == text
-    ]
-    name = text.rpartition(".")[2]
-    found += [
-        call for call in calls_within(calls_named(module, name), loop) if module.text(call.node.func) == text
-    ]
-    return [call for call in found if module.loops_around(call.node)[:1] != [loop]]
+    for other, call in calls_within_program(module, loop):
+        function = call.func
+        is_update = other.text(function) == text or (
+            isinstance(function, ast.Attribute)
+            and function.attr in ("update", "update_state")
+            and other.text(function.value) == text
+        )
+        if is_update and (other is not module or other.loops_around(call)[:1] != [loop]):
+            return True
+    return False
