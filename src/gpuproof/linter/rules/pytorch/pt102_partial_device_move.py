@@ -152,14 +152,13 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
-from gpuproof.linter.analysis.flow.references import is_stored
 from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import UNKNOWN_TYPE, InferredType, TypeKind, type_of
-from gpuproof.linter.analysis.types.libraries import is_module_class
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
 from gpuproof.linter.knowledge.losses import loss_calls, output_device
+from gpuproof.linter.knowledge.models import may_be_model
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_collated,
@@ -215,7 +214,7 @@ def check(module: Module, project: Project) -> Hits:
 def _mismatch(module: Module, call: Call) -> Hit | None:
     """The finding about a call of a model whose input is not where the model is."""
     function = call.node.func
-    if call.name is not None or not _may_be_model(module, function):
+    if call.name is not None or not may_be_model(module, function):
         return None
     given = _input(call)
     model = type_of(module, function) if given is not None else UNKNOWN_TYPE
@@ -232,20 +231,6 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     if is_inside_with(module, made, ("device",)) or _is_wrapped(module, function):
         return None
     return None if _is_placed_around(module, call.node) else _hit(module, call, given, model)
-
-
-def _may_be_model(module: Module, function: ast.expr) -> bool:
-    """Whether a callee may be an object with a place of its own: no function, and no layer of a model's own."""
-    match function:
-        case ast.Name():
-            return not any(binding.kind == "definition" for binding in module.reaching(function))
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            owner = module.enclosing(function, ast.ClassDef)
-            return owner is not None and is_stored(module, name) and not is_module_class(module, owner)
-        case ast.Attribute(value=ast.Name() | ast.Attribute(), attr=name):
-            return is_stored(module, name)
-        case _:
-            return False
 
 
 def _input(call: Call) -> ast.expr | None:
