@@ -67,3 +67,31 @@ def test_values_that_only_the_caller_knows(tmp_path: Path) -> None:
         aws ec2 run-instances "$@"
     """
     assert found(tmp_path, run_DOT_sh=script) == set()
+
+
+def test_instance_types_of_node_groups(tmp_path: Path) -> None:
+    cluster = """
+        apiVersion: eksctl.io/v1alpha5
+        kind: ClusterConfig
+        metadata: {name: ml, region: us-east-1}
+        managedNodeGroups:
+          - name: gpu
+            instanceType: g5.3xlarge
+    """
+    assert found(tmp_path, cluster_DOT_yaml=cluster) == {("IN101", "cluster.yaml", 7)}
+
+
+def test_the_steps_of_a_pipeline(tmp_path: Path) -> None:
+    terraform = """
+        resource "aws_sagemaker_pipeline" "speech" {
+          pipeline_definition = jsonencode({
+            Version = "2020-12-01"
+            Steps = [{ Name = "Train", Type = "Training", Arguments = {
+              ResourceConfig = {
+                InstanceType = "ml.g5.3xlarge"
+              }
+            } }]
+          })
+        }
+    """
+    assert found(tmp_path, main_DOT_tf=terraform) == {("IN101", "main.tf", 7)}

@@ -20,11 +20,23 @@ def built_by(job: JobDefinition, workspace: Workspace) -> Unit | None:
         # Relative to the file, or to where the program runs.
         places = [base / written for base in launch_folders(job.span.unit.absolute)]
         return next((unit for place in places if (unit := workspace.text_file(place)) is not None), None)
-    name = _plain(job.image.text or "")
+    name = _plain(job.image.text or job.image.prefix)
     if not name:
         return None
-    found = {path for tag, path in _builds(job, workspace) if tag == name}
+    builds = _builds(job, workspace)
+    exact = {path for tag, path in builds if tag == job.image.text}
+    if not exact and any(
+        _plain(tag) == name and _is_other_tag(tag, job.image.text or "") for tag, _ in builds
+    ):
+        return None
+    found = exact or {path for tag, path in builds if _plain(tag) == name}
     return workspace.text_file(found.pop()) if len(found) == 1 else None
+
+
+def _is_other_tag(built: str, run: str) -> bool:
+    """Whether one name has two tags, which say that the images differ: `ocr:2.1-cpu` and `ocr:2.1-cu124`."""
+    tags = [name.rpartition("/")[2].partition(":")[2] for name in (built, run)]
+    return all(tags) and tags[0] != tags[1] and "-" in tags[0]
 
 
 def only_recipe(job: JobDefinition, workspace: Workspace) -> Unit | None:
@@ -67,7 +79,8 @@ _PUBLIC = (
 
 def _plain(name: str) -> str:
     """An image without its tag, and without the registry that it is pushed to."""
-    repository = name.partition("@")[0]
+    # The tag may be a variable: `lung:$(date +%Y)`.
+    repository = name.partition("@")[0].partition(":$")[0]
     last = repository.rpartition("/")[2].partition(":")[0]
     return "" if "$" in last else last
 
@@ -91,7 +104,7 @@ def _find_builds(unit: Unit, workspace: Workspace) -> list[tuple[str, Path]]:
             # Relative to where the command runs, mostly the folder of the file or the root of the project.
             places = [Path(os.path.normpath(base / build.file)) for base in launch_folders(other.absolute)]
             path = next((place for place in places if workspace.exists(place)), places[0])
-            found += [(name, path) for tag in build.tags if (name := _plain(tag))]
+            found += [(tag, path) for tag in build.tags if _plain(tag)]
     for other in workspace.units_of("compose"):
         if other.absolute.parent in folders:
             found += _of_compose(other)
@@ -102,7 +115,7 @@ def _of_compose(unit: Unit) -> list[tuple[str, Path]]:
     from gpuproof.linter.jobs import docker  # yaml: only where such a file is
 
     return [
-        (name, Path(os.path.normpath(unit.absolute.parent / path)))
+        (job.image.text or "", Path(os.path.normpath(unit.absolute.parent / path)))
         for job in docker.jobs_of_compose(unit)
-        if (path := job.argument("dockerfile").text) is not None and (name := _plain(job.image.text or ""))
+        if (path := job.argument("dockerfile").text) is not None and _plain(job.image.text or "")
     ]

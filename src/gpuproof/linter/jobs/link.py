@@ -298,7 +298,18 @@ def _in_image(job: JobDefinition, recipe: Unit | None, workspace: Workspace) -> 
         return mounted if any(workspace.exists(candidate) for candidate in mounted) else None
 
     followed = Follower(workspace, folders, sources).follow(placed)
-    return _with_scripts(job, followed, workspace) or [job]
+    return [_under_operator(linked) for linked in _with_scripts(job, followed, workspace)] or [job]
+
+
+def _under_operator(job: JobDefinition) -> JobDefinition:
+    """A pod's job without the defaults of torchrun, which Kubeflow's operator sets by PET_NPROC_PER_NODE and the like."""
+    start = job.start
+    if start is None or start.launcher is None or job.argument("kind").text not in ("PyTorchJob", "TrainJob"):
+        return job
+    launcher = replace(start.launcher, hosts=None, is_known=False)
+    if launcher.processes == 1:
+        launcher = replace(launcher, processes=None)
+    return replace(job, start=replace(start, launcher=launcher))
 
 
 _PROGRAMS = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|uv|poetry|conda|bash|sh)")

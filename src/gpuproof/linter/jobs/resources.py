@@ -34,6 +34,8 @@ def may_have_resources(unit: Unit) -> bool:
             return "aws_cdk" in unit.source or any(word in unit.source for word in EC2_OPERATIONS)
         case "typescript":
             return True
+        case "kubernetes":
+            return "eksctl.io" in unit.source or "karpenter" in unit.source
         case "shell" | "makefile":
             return "run-instances" in unit.source or "launch-template" in unit.source
         case _:
@@ -51,6 +53,8 @@ def find_resources(unit: Unit, workspace: Workspace) -> list[Resource]:
             return list(_of_document(unit))
         case "shell" | "makefile":
             return list(_of_commands(unit))
+        case "kubernetes":
+            return list(_of_nodes(unit))
         case "typescript":
             return list(resources_of(typescript.constructs(unit)))
         case _:
@@ -87,6 +91,27 @@ def _of_document(unit: Unit) -> Iterator[Resource]:
         yield from _instance("create_launch_template", "create_launch_template", request, unit.span(1))
     elif "InstanceType" in members and {"ImageId", "MinCount", "MaxCount"} & set(members):
         yield from _instance("run_instances", "run_instances", request, unit.span(1))
+
+
+def _of_nodes(unit: Unit) -> Iterator[Resource]:
+    """The instance types of eksctl's node groups and of Karpenter's node pools."""
+    from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
+
+    for manifest in cloudformation.documents(unit):
+        types: list[Value] = []
+        for key in ("managedNodeGroups", "nodeGroups"):
+            for group in manifest.at(key).items or ():
+                types += [group.at("instanceType"), *(group.at("instanceTypes").items or ())]
+        for requirement in manifest.at("spec", "template", "spec", "requirements").items or ():
+            if requirement.at("key").text == "node.kubernetes.io/instance-type":
+                types += (
+                    requirement.at("values").items or () if requirement.at("operator").text == "In" else ()
+                )
+        title = manifest.at("kind").text or ""
+        for value in types:
+            if value.text is not None and "." in value.text:
+                properties = known(Entries({"InstanceType": value}), value.span)
+                yield Resource("request", "AWS::EC2::Instance", title, properties, value.span or unit.span(1))
 
 
 def _instance(title: str, operation: str, request: Value, span: Span) -> Iterator[Resource]:

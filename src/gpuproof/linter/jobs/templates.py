@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import ABSENT, Value
-from gpuproof.linter.jobs import containers, state_machine
+from gpuproof.linter.jobs import containers, pipeline_definition, state_machine
 from gpuproof.linter.jobs.boto3 import DOCUMENTS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition, Kind
 from gpuproof.linter.source.span import Span, Unit
@@ -36,6 +36,7 @@ def jobs_of(resources: list[Resource]) -> Iterator[JobDefinition]:
     image = _only_image(resources)
     for resource in resources:
         yield from state_machine.jobs_of_resource(resource)
+        yield from pipeline_definition.jobs_of_resource(resource)
         yield from containers.jobs(resource)
         if resource.source == "terraform":
             found = _terraform(resource)
@@ -63,6 +64,9 @@ def _requests(unit: Unit) -> Iterator[JobDefinition]:
     from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
 
     request = cloudformation.document(unit)
+    if "Steps" in request.parts:
+        yield from pipeline_definition.jobs(request, unit.span(1))
+        return
     if "States" in request.parts:
         yield from state_machine.jobs(request, unit.span(1))
         return

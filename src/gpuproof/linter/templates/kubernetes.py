@@ -11,8 +11,8 @@ from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates import cloudformation
 
 GPU = "nvidia.com/gpu"
-_SLICE = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-[\w.-]+)$")
-"""Resources that are a GPU or a part of one."""
+_SLICE = re.compile(r"nvidia\.com/|gpu|vcuda|\bmig-", re.IGNORECASE)
+"""Resources that are a GPU or a part of one, of any device plugin."""
 INSTANCE_TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _MAX_DEPTH = 24
 
@@ -105,7 +105,7 @@ def slice_limit(container: Value) -> Value:
     """The limit of GPUs or of parts of them; absent without one."""
     for kind in ("limits", "requests"):
         for name, value in container.at("resources", kind).parts.items():
-            if _SLICE.match(str(name)):
+            if _SLICE.search(str(name)):
                 return as_number(value)
     return ABSENT if container.at("resources", "claims").is_absent else Value("unknown")
 

@@ -39,6 +39,11 @@ _LISTS = frozenset(
 """Members whose values are lists of what each word describes."""
 _STRUCTURES = frozenset({"StoppingCondition", "ResourceConfig", "AlgorithmSpecification", "HyperParameters"})
 _WORD = re.compile(r"(?P<key>[\w.-]+)=")
+_PARAMETER = re.compile(
+    r"\$\(\s*aws\s[^)]*\bssm\s+get-parameters?\b[^)]*--names?\s+[\"']?(/aws/service/[\w./-]+)[^)]*\)"
+)
+"""A command whose output is the value of a public parameter."""
+_LEVELS = 4
 _MAX_DEPTH = 12
 
 
@@ -173,6 +178,8 @@ def _scalar(word: str, span: Callable[[str], Span]) -> Value:
 
 
 def _text(word: str, span: Callable[[str], Span]) -> Value:
+    if (parameter := _PARAMETER.fullmatch(word.strip())) is not None:
+        return known(f"resolve:ssm:{parameter.group(1)}", span(word))
     if "$" in word:
         prefix, suffix = word.partition("$")[0], re.split(r"\}|\)|\$\w+", word)[-1]
         return Value("unknown", (), span(word), prefix, suffix if suffix != word else "")
@@ -183,7 +190,9 @@ def _of_file(unit: Unit, path: str, span: Span) -> Value:
     """The content of a file: a document if it is JSON or YAML, else its text."""
     if "$" in path:
         return Value("unknown", (), span)
-    file = os.path.normpath(os.path.join(os.path.dirname(unit.path), path))  # noqa: PTH118, PTH120
+    file = _found(unit, path)
+    if file is None:
+        return Value("unknown", (), span)
     try:
         text = decode(read_bytes(Path(file)))[0]
     except Unreadable:
@@ -193,6 +202,16 @@ def _of_file(unit: Unit, path: str, span: Span) -> Value:
 
         return cloudformation.document(Unit(file, text, "request"))
     return known(text, span)
+
+
+def _found(unit: Unit, path: str) -> str | None:
+    """The file that a path names, relative to where the command runs: the script's folder, or one above it."""
+    folder = os.path.dirname(unit.path)  # noqa: PTH120
+    for level in range(_LEVELS):
+        file = os.path.normpath(os.path.join(folder, *[".."] * level, path))  # noqa: PTH118
+        if os.path.isfile(file):  # noqa: PTH113
+            return file
+    return None
 
 
 class _Shorthand:

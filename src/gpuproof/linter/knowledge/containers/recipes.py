@@ -34,12 +34,22 @@ class Recipe(NamedTuple):
         return self.unit.span(first.line, first.column, first.line, first.end_column)
 
     def installations(self) -> Iterator[tuple[Installation, Stage]]:
-        """What the instructions of the image install, in their order."""
+        """What the instructions of the image install, in their order.
+
+        Arguments of the build are unknown: another command line may set them.
+        """
+        arguments = {
+            word.partition("=")[0]
+            for instruction in self.stage.all_instructions()
+            if instruction.name == "ARG"
+            for word in instruction.value.split()
+        }
         for stage in self.stage.chain:
             for instruction in stage.instructions:
                 if instruction.name != "RUN" or instruction.value.startswith("["):
                     continue
-                for command in commands(instruction.text, Shell(dict(instruction.variables))):
+                known = {name: text for name, text in instruction.variables.items() if name not in arguments}
+                for command in commands(instruction.text, Shell(known)):
                     if (found := installation(command)) is not None:
                         yield found, stage
 

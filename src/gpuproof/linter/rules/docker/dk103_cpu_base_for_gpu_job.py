@@ -33,6 +33,21 @@ Bad: a script that requires a GPU
 
     model = torch.nn.Linear(8, 1).cuda()
 
+Bad: a pod
+
+    # file: pod.yaml
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: serve
+    spec:
+      containers:
+        - name: serve
+          image: tensorflow/serving:2.16.1  # <-
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+
 Good:
 
     # file: compose.yaml
@@ -70,6 +85,9 @@ Quiet: no job with a GPU, a base without a framework, and one whose torch is rep
 """
 
 from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host
+from gpuproof.linter.knowledge.containers.public_images import public_image
 from gpuproof.linter.knowledge.containers.recipes import gpu_evidence, read_recipe
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -93,6 +111,21 @@ def check(unit: Unit, project: Project) -> Hits:
             f"`{recipe.base.name}` has {recipe.base.title} without CUDA, but {why}: no GPU is used.",
             remedy=_REMEDY.get(recipe.base.framework),
         )
+
+
+@rule.job
+def check_job(job: JobDefinition, project: Project) -> Hits:
+    """A container with a GPU whose image is a public one without CUDA."""
+    if job.source not in ("container", *CONTAINERS) or job.recipe is not None or job.image.text is None:
+        return
+    image, gpus = public_image(job.image.text), gpus_per_host(project, job)
+    if image is None or image.device != "cpu" or not image.framework or not gpus:
+        return
+    yield rule.hit(
+        job.where(job.image),
+        f"`{image.name}` has {image.title} without CUDA, but {job.title} runs it with a GPU: it is not used.",
+        remedy=_REMEDY.get(image.framework),
+    )
 
 
 _REMEDY = {

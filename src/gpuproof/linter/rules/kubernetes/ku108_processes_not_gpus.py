@@ -2,7 +2,7 @@
 
 `nprocPerNode` of a `PyTorchJob` becomes torchrun's `--nproc_per_node`, and `slotsPerWorker` of an `MPIJob` the ranks of each
 worker. With more processes than GPUs the surplus fails with "invalid device ordinal" or shares a GPU; with fewer, the other
-GPUs are reserved, paid for and idle. Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/.
+GPUs are reserved, paid for and idle. Plain `python` is one process, whatever the operator sets. Source: https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/.
 
 Bad:
 
@@ -25,6 +25,33 @@ Bad:
                   resources:
                     limits:
                       nvidia.com/gpu: 4
+
+Bad: one process in a pod with four GPUs
+
+    # file: job.yaml
+    apiVersion: kubeflow.org/v1
+    kind: PyTorchJob
+    metadata:
+      name: train
+    spec:
+      pytorchReplicaSpecs:
+        Master:
+          replicas: 1
+          template:
+            spec:
+              containers:
+                - name: pytorch
+                  image: registry.example.com/train:1.4
+                  command: [python, /app/train.py]
+                  resources:
+                    limits:
+                      nvidia.com/gpu: 4  # <-
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
 
 Good:
 
@@ -88,7 +115,11 @@ Quiet: as many as there are, and the launcher of MPI has no GPU
                   resources: {limits: {nvidia.com/gpu: 4}}
 """
 
+import re
+
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
@@ -98,6 +129,37 @@ from gpuproof.util.humanize import pluralize
 rule = Rule("KU108", "processes-not-gpus", Severity.ERROR)
 
 _KEYS = {"PyTorchJob": "nprocPerNode", "MPIJob": "slotsPerWorker"}
+
+
+@rule.job
+def check_program(job: JobDefinition, _: Project) -> Hits:
+    """A replica whose program is one process and does not start others."""
+    gpus = job.gpu_count.number
+    if job.source != "kubernetes" or job.argument("kind").text != "PyTorchJob" or not gpus or gpus < 2:
+        return
+    start, script = job.start, job.script
+    if (
+        script is None
+        or start is None
+        or start.kind != "python"
+        or start.launcher is not None
+        or job.runs_others
+    ):
+        return
+    joins = script_uses(script, _JOINS, "call")
+    if joins and not script_uses(script, _STARTS, "call", "name", "attribute"):
+        yield rule.hit(
+            job.where(job.gpu_count),
+            f"{job.api}: `python {start.program}` is one process in a pod with {pluralize(int(gpus), 'GPU')}: the others are idle.",
+            remedy="Start it with torchrun --nproc_per_node=gpu, or reserve one GPU.",
+        )
+
+
+_JOINS = re.compile(r"(^|\.)init_process_group$")
+_STARTS = re.compile(
+    r"(^|\.)(spawn|DataParallel|Process|Popen|run|start_processes|elastic_launch|subprocess|multiprocessing|Accelerator|Trainer"
+    r"|Fabric|deepspeed|lightning|pytorch_lightning|ray|device_map|pipeline)(\.|$)"
+)
 
 
 @rule.unit
