@@ -88,7 +88,7 @@ from gpuproof.linter.knowledge.trainers.metric_names import logged_names
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("LT105", "monitored-metric-not-logged", Severity.ERROR, needs=("monitor",))
+rule = Rule("LT105", "monitored-metric-not-logged", Severity.ERROR, needs=("monitor", "EarlyStopping"))
 
 
 @rule.module

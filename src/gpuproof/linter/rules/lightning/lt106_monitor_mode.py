@@ -12,6 +12,7 @@ Bad:
 
     callbacks = [
         ModelCheckpoint(dirpath="/opt/ml/model", monitor="val_acc", save_top_k=1),  # <-
+        EarlyStopping("val_iou", patience=4),  # <-
         EarlyStopping(monitor="val_loss", mode="max"),  # <-
     ]
     trainer = L.Trainer(max_epochs=10, callbacks=callbacks)
@@ -59,7 +60,9 @@ from gpuproof.linter.knowledge.trainers.metric_names import better
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("LT106", "monitor-mode", Severity.WARNING, needs=("monitor", "greater_is_better"))
+rule = Rule(
+    "LT106", "monitor-mode", Severity.WARNING, needs=("ModelCheckpoint", "EarlyStopping", "greater_is_better")
+)
 
 _ARGUMENTS = re.compile(r"^(transformers|trl)\.(\w+\.)*(\w*TrainingArguments|\w+Config)$")
 

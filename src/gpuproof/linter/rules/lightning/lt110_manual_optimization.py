@@ -127,7 +127,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import Owner, hooks, is_manual, model_of, owners, runs
-from gpuproof.linter.knowledge.trainers.releases import is_at_least
+from gpuproof.linter.knowledge.trainers.releases import is_at_least, unsure
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
@@ -244,7 +244,7 @@ def _several_optimizers(module: Module, project: Project, owner: Owner) -> Hits:
             module.span(value),
             f"{len(listed)} optimizers with automatic optimization: RuntimeError in Lightning 2.",
             remedy="Set self.automatic_optimization = False, and step each of self.optimizers() in training_step.",
-            severity=rule.severity if is_new == "yes" else lowered(rule.severity),
+            severity=rule.severity if is_new == "yes" else unsure(module, project, "lightning"),
         )
 
 

@@ -1,7 +1,7 @@
 """A method that Lightning 2 removed from its Trainer: AttributeError.
 
 `Trainer.tune` is now in `lightning.pytorch.tuner.Tuner`; `Trainer.add_argparse_args` and `Trainer.from_argparse_args` are gone. The methods were read from Lightning
-1.5 to 2.6. It is an error if the project pins Lightning 2, and a warning if it pins no version.
+1.5 to 2.6. It is an error if the project pins Lightning 2, and a note if it pins no version.
 
 Bad:
 
@@ -51,10 +51,10 @@ from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.lightning import ROOTS, class_name
-from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
+from gpuproof.linter.knowledge.trainers.releases import library_versions, removal, unsure
 from gpuproof.linter.knowledge.trainers.tables import members, replacement
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("LT117", "removed-trainer-method", Severity.ERROR, needs=("lightning",))
 
@@ -79,7 +79,7 @@ def check(module: Module, project: Project) -> Hits:
                 call.span,
                 f"Trainer has no `{name}` in {found.text}: AttributeError.",
                 remedy=f"Use {instead}.",
-                severity=rule.severity if found.certain else lowered(rule.severity),
+                severity=rule.severity if found.certain else unsure(module, project, "lightning"),
             )
 
 
