@@ -60,7 +60,8 @@ def test_the_size_of_a_model_is_in_the_table_or_in_its_name(name: str, billions:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [("val_acc", "max"), ("eval/f1", "max"), ("val_loss", "min"), ("f1_loss", None), ("reward", None)]
+    ("name", "mode"),
+    [("val_acc", "max"), ("eval/f1", "max"), ("val_loss", "min"), ("f1_loss", None), ("reward", None)],
 )
 def test_the_name_of_a_metric_says_what_is_better(name: str, mode: str | None) -> None:
     assert better(name) == mode
