@@ -37,7 +37,7 @@ def is_not_secret(text: str) -> bool:
     if (
         _NO_SECRET.match(stripped)
         or find_placeholder(stripped)
-        or "EXAMPLE" in stripped.upper()
+        or re.search(r"EXAMPLE|PLACEHOLDER", stripped, re.IGNORECASE)
         or "<" in stripped
     ):
         return True

@@ -26,6 +26,8 @@ def only(text: str) -> Start:
         ("python \\\n  fit.py \\\n  --x 1", "fit.py", ("--x", "1")),
         ("cat > note.py <<EOF\npython other.py\nEOF\npython fit.py", "fit.py", ()),
         ("# python old.py\npython fit.py  # and more", "fit.py", ()),
+        ("python fit.py --a >  >(tee -a log.txt) 2>&1", "fit.py", ("--a",)),
+        ("python fit.py --names <(sort names.txt) --b", "fit.py", ("--names", "/dev/fd/63", "--b")),
         ("run() {\n  python fit.py\n}\nrun", "fit.py", ()),
         ("(cd / ; true) && nohup python fit.py > out.txt 2>&1 &", "fit.py", ()),
     ],

@@ -193,6 +193,9 @@ class _Scanner:
             elif character in "()":
                 self._parentheses += 1 if character == "(" else -1
                 self._at += 1
+            elif self._is_process_substitution():
+                words.append(self._process_substitution())
+                places.append(self._place())
             elif character in "<>":
                 before = self._text[self._at - 1 : self._at]
                 glued = words[-1] if words and before not in ("", " ", "\t", "\n") else ""
@@ -219,11 +222,17 @@ class _Scanner:
         heredoc = _HEREDOC.match(self._text, self._at)
         if heredoc is None:
             place, start = self._place(), self._at
-            while self._at < len(self._text) and self._text[self._at] in "<>&| \t":
+            while (
+                self._at < len(self._text)
+                and self._text[self._at] in "<>&| \t"
+                and not self._is_process_substitution()
+            ):
                 self._at += 1
             operator = self._text[start : self._at].strip()
             target: list[str] = []
-            if self._at < len(self._text) and self._text[self._at] not in "\n;()":
+            if self._is_process_substitution():
+                target = [self._process_substitution()]
+            elif self._at < len(self._text) and self._text[self._at] not in "\n;()":
                 target = self._word()
             return Redirection(operator, " ".join(target), glued, place)
         # The text after the line up to the delimiter is input, not commands.
@@ -239,6 +248,14 @@ class _Scanner:
                 self._text[: self._at] + rest + "\n" * skipped.count("\n") + self._text[found.end() :]
             )
         return None
+
+    def _is_process_substitution(self) -> bool:
+        return self._text.startswith(("<(", ">("), self._at)
+
+    def _process_substitution(self) -> str:
+        """The file of `<(sort a)` or `>(tee log)`; what runs there only reads or writes the text of the command."""
+        self._skip(_closing(self._text, self._at + 1) + 1 - self._at)
+        return "/dev/fd/63"
 
     def _word(self) -> list[str]:
         text, parts, is_quoted = self._text, [""], False

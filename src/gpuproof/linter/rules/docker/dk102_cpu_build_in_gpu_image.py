@@ -158,7 +158,12 @@ def _without_gpu_code(
                 packages.append((requirement.name, extras, requirement.span))
     scripts = [job.script for job in users(unit, project) if job.script is not None]
     names = frozenset(name for name, _, _ in packages)
+    local_versions = {
+        package.name for found in installations for package in found.packages if "+cuda" in package.word
+    }
     for name, extras, span in packages:
+        if name == "jax" and "jaxlib" in local_versions:
+            continue  # before jax[cuda12], the build of jaxlib decided
         row = cpu_package(name, extras, names, scripts)
         if row is not None:
             yield span, f"`{name}` has no code for GPUs (`{row.instead}` has)"

@@ -66,9 +66,26 @@ Quiet: Lightning 1
 
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters()), torch.optim.Adam(self.parameters())
+
+Quiet: a loop over Fabric calls it
+
+    import lightning as L
+
+    class Agent(L.LightningModule):
+        def on_train_epoch_end(self, step):
+            self.log("step", step)
+
+    fabric = L.Fabric()
+    agent = fabric.setup(Agent())
+    for step in range(10):
+        agent.on_train_epoch_end(step)
 """
 
+import ast
+
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.knowledge.trainers.lightning import hooks, owners
@@ -93,7 +110,7 @@ def check(module: Module, project: Project) -> Hits:
                 problem = _indexed(method)
             else:
                 problem = _mismatch(name, method, passed[name]) if name in passed else None
-            if problem is None:
+            if problem is None or _calls_itself(module, name):
                 continue
             is_new = is_at_least(module, project, "lightning", "2.0")
             if is_new == "no":
@@ -110,6 +127,15 @@ def check(module: Module, project: Project) -> Hits:
                 remedy=_remedy(name, passed),
                 severity=rule.severity if is_new == "yes" else doubtful,
             )
+
+
+def _calls_itself(module: Module, name: str) -> bool:
+    """Whether the program calls a hook itself, as loops over Fabric do."""
+    return any(
+        isinstance(call.receiver, (ast.Name, ast.Attribute))
+        for part in program_modules(module, name)
+        for call in calls_named(part, name)
+    )
 
 
 def _indexed(method: FunctionNode) -> str | None:

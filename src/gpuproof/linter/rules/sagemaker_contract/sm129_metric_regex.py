@@ -142,7 +142,8 @@ def _problem(text: str) -> tuple[str, str] | None:
             f"`{text}` is no regular expression ({error.msg})",
             "Escape what is meant literally: \\( \\[ \\+.",
         )
-    if groups:
+    # Without a letter or digit it is meant to match nothing: some templates require a metric.
+    if groups or not re.search(r"\w", text):
         return None
     return f"`{text}` has no group", f"Put the number in brackets: {_with_group(text)}."
 
