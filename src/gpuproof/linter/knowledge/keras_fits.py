@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
@@ -51,3 +52,29 @@ def is_of_keras(call: Call, *names: str) -> bool:
         for name in names
         for package in ("keras", "tensorflow.keras", "tf_keras")
     )
+
+
+def metric_names(module: Module, compiled: Call) -> frozenset[str] | None:
+    """The names of the values that a model reports, without `val_`; None if one is unknown, or the model has several outputs."""
+    loss, given = compiled.expression("loss", 1), module.origin(compiled.expression("metrics"))
+    if compiled.is_open or loss is None or isinstance(module.origin(loss), (ast.Dict, ast.List, ast.Tuple)):
+        return None
+    if "weighted_metrics" in compiled.keywords or (given is None and len(compiled.node.args) > 2):
+        return None
+    names = {"loss", "lr", "learning_rate"}
+    items = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [] if given is None else None
+    for item in items if items is not None else ():
+        made = origin_call(module, item)
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            names.add(item.value)
+        elif made is not None and ".metrics." in (made.name or ""):
+            named = made.argument("name")
+            if named.is_known and named.text:
+                names.add(named.text)
+            elif named.is_absent and made.method not in ("AUC", "Mean"):
+                names.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", made.method).lower())
+            else:
+                return None
+        else:
+            return None
+    return frozenset(names) if items is not None else None

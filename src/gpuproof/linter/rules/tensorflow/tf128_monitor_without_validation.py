@@ -1,8 +1,9 @@
-"""A callback watches `val_loss`, but `fit` gets no validation data: it never does what it is there for.
+"""A callback watches a value that does not exist, such as `val_loss` without validation data: it never does what it is there for.
 
 `EarlyStopping` never stops, `ReduceLROnPlateau` never reduces, and `ModelCheckpoint(save_best_only=True)` saves nothing in Keras 2, and
 every epoch's model in Keras 3; there is one warning line in the log. A file name with `{val_loss}` raises a KeyError after the first
-epoch. The default of `monitor` is "val_loss".
+epoch. The default of `monitor` is "val_loss". The same holds for a metric that the model is not compiled with: `metrics=["accuracy"]` is
+`val_accuracy`, not `val_acc`.
 
 Bad:
 
@@ -22,6 +23,15 @@ Bad: a file name
         model.compile(optimizer="adam", loss="mse")
         callbacks = [tf.keras.callbacks.ModelCheckpoint("/opt/ml/checkpoints/{epoch}-{val_loss:.2f}.keras")]  # <-
         model.fit(x, y, epochs=100, callbacks=callbacks)
+
+Bad: the metric has another name
+
+    import keras
+
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1, activation="sigmoid")])
+    model.compile(optimizer="adam", loss="binary_crossentropy", metrics=["accuracy"])
+    stop = keras.callbacks.EarlyStopping(monitor="val_acc", patience=3)  # <-
+    model.fit([], [], epochs=100, validation_split=0.1, callbacks=[stop])
 
 Good:
 
@@ -45,13 +55,15 @@ Quiet: the training loss, and all models
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call
+from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.keras_fits import callbacks_of, fits, is_of_keras
+from gpuproof.linter.knowledge.keras_fits import callbacks_of, compiles_of, fits, is_of_keras, metric_names
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("TF128", "monitor-without-validation", Severity.WARNING, needs=("callbacks",))
 
+_OF_KERAS = ("keras.", "tensorflow.keras.", "tf_keras.")
 _EFFECTS = {
     "EarlyStopping": "it never stops",
     "ReduceLROnPlateau": "it never reduces the learning rate",
@@ -63,6 +75,7 @@ _EFFECTS = {
 def check(module: Module, _: Project) -> Hits:
     for fit in fits(module):
         if not (fit.argument("validation_data").is_absent and fit.argument("validation_split").is_absent):
+            yield from _unknown_metrics(module, fit)
             continue
         for made in callbacks_of(fit):
             monitored = _monitored(made)
@@ -76,6 +89,30 @@ def check(module: Module, _: Project) -> Hits:
                 remedy='Pass validation_data or validation_split to fit, or monitor="loss".',
                 severity=Severity.ERROR if fails else rule.severity,
             )
+
+
+def _unknown_metrics(module: Module, fit: Call) -> Hits:
+    """Callbacks that watch a metric with which the model is not compiled."""
+    compiled = compiles_of(module, fit)
+    known = metric_names(module, compiled[0]) if len(compiled) == 1 else None
+    made_by = creations(module, fit.receiver)
+    if known is None or not made_by or not all((each.name or "").startswith(_OF_KERAS) for each in made_by):
+        return
+    shown = sorted(known - {"lr", "learning_rate"})
+    for made in callbacks_of(fit):
+        monitor = made.argument("monitor", 1 if made.method == "ModelCheckpoint" else 0)
+        if not is_of_keras(made, *(f"callbacks.{name}" for name in _EFFECTS)) or not monitor.is_known:
+            continue
+        name = monitor.text or ""
+        if name.removeprefix("val_") in known or not name:
+            continue
+        if made.method == "ModelCheckpoint" and made.argument("save_best_only").flag is not True:
+            continue
+        yield rule.hit(
+            made.span,
+            f"`{made.method}` watches `{name}`, but the model has {', '.join(shown)}: {_EFFECTS[made.method]}.",
+            remedy=f'Watch one of them, such as monitor="val_{shown[0]}".',
+        )
 
 
 def _monitored(made: Call) -> str | None:
