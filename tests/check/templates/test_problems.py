@@ -49,6 +49,13 @@ BROKEN = {
     "no equals": ("main.tf", NOTEBOOK + '  instance_type "ml.t3.medium"\n}\n', 3, "neither"),
     "lone name": ("main.tf", NOTEBOOK + "  instance_type\n}\n", 3, "neither"),
     "open string": ("main.tf", NOTEBOOK + '  instance_type = "ml.t3.medium\n}\n', 3, "never closed"),
+    "colon": ("main.tf", NOTEBOOK + '  instance_type: "ml.t3.medium"\n}\n', 3, "instead of `=`"),
+    "comma": ("main.tf", NOTEBOOK + '  instance_type = "ml.t3.medium",\n}\n', 3, "no commas"),
+    "twice": ("main.tf", NOTEBOOK + '  name = "m"\n}\n', 3, "set twice"),
+    "one line": ("main.tf", NOTEBOOK + '  role = "r" type = "t"\n}\n', 3, "a line of its own"),
+    "list": ("main.tf", NOTEBOOK + '  subnets = ["a"\n "b"]\n}\n', 4, "no comma before"),
+    "label": ("main.tf", 'resource "aws_sagemaker_notebook_instance" {\n}\n', 1, "two labels"),
+    "two values": ("job.json", REQUEST.strip() + "}\n", 4, "extra data"),
     "open heredoc": ("main.tf", NOTEBOOK + "  text = <<EOT\nhello\n}\n", 3, "heredoc"),
 }
 

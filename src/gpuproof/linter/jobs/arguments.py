@@ -79,7 +79,20 @@ def passed_arguments(job: JobDefinition) -> PassedArguments | None:
     start = job.start
     if start is None or job.passes_arguments or start.is_conditional or job.link_end is not None:
         return None
+    if job.source in ("command", "slurm") and not _is_plain_command(job):
+        return None
     return _flags([known(word) if "$" not in word else UNKNOWN for word in start.arguments], "The command")
+
+
+def _is_plain_command(job: JobDefinition) -> bool:
+    """Whether the command of a shell script has only words that are written out: no variables, no substitutions."""
+    lines = job.span.unit.lines
+    at = (job.start.line if job.start is not None else 1) - 1
+    written = lines[at : at + 1]
+    while written and written[-1].rstrip().endswith("\\") and at + 1 < len(lines):
+        at += 1
+        written.append(lines[at])
+    return bool(written) and not any(mark in line for line in written for mark in ("$", "`", "(", "|", "<"))
 
 
 def passed_words(job: JobDefinition) -> list[str | None] | None:

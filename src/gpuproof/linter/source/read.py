@@ -151,7 +151,7 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
             b"aws_sfn_state_machine",
         )
         return "terraform" if any(word in raw for word in words) else None
-    if b"AWS::" in raw:
+    if b"AWS::" in raw or b"AWSTemplateFormatVersion" in raw:
         return "cloudformation"
     if _MANIFEST.search(raw) and b"kind" in raw:
         return None if len(raw) > MAX_REQUEST_BYTES or _HELM.search(raw) else "kubernetes"

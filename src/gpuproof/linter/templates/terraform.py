@@ -39,7 +39,9 @@ DATA = ("aws_ami", "aws_ssm_parameter")
 
 
 @dataclass(frozen=True)
-class _Token:
+class Token:
+    """One token: its kind is the name of a group of `_TOKEN`."""
+
     kind: str
     text: str
     start: int
@@ -72,70 +74,6 @@ def resources(unit: Unit) -> list[Resource]:
         for block in body.blocks
         if block.type == "resource" and len(block.labels) == 2
     ]
-
-
-def problem(source: str) -> tuple[int, str] | None:
-    """The line and message of the first syntax error; None without one, or if an expression is beyond the tokenizer."""
-    tokens = _tokens(source)
-    found = _string_problem(source, tokens)
-    if found is None and not any(token.kind == "other" and token.text == '"' for token in tokens):
-        found = _structure_problem(tokens)
-    if found is None:
-        return None
-    start, message = found
-    return source.count("\n", 0, start) + 1, message
-
-
-def _string_problem(source: str, tokens: list[_Token]) -> tuple[int, str] | None:
-    for token in tokens:
-        if (
-            token.kind == "heredoc"
-            and token.text
-            and token.end == len(source)
-            and source.endswith(token.text)
-        ):
-            return token.start, "the heredoc has no closing marker"
-        if token.kind == "other" and token.text == '"':
-            end = source.find("\n", token.start)
-            line = source[token.start : end if end >= 0 else None]
-            if "${" not in line and "%{" not in line and len(re.findall(r'(?<!\\)"', line)) % 2:
-                return token.start, "the string is never closed"
-            return None
-    return None
-
-
-_CLOSING = {"}": "{", "]": "[", ")": "("}
-
-
-def _structure_problem(tokens: list[_Token]) -> tuple[int, str] | None:
-    """An unbalanced bracket, an attribute without a value, or a name that neither `=` nor `{` follows."""
-    opened: list[_Token] = []
-    for index, token in enumerate(tokens):
-        following = tokens[index + 1] if index + 1 < len(tokens) else None
-        if token.kind == "mark_" and token.text in _CLOSING.values():
-            opened.append(token)
-        elif token.kind == "mark_" and token.text in _CLOSING:
-            if not opened or opened[-1].text != _CLOSING[token.text]:
-                return token.start, f"`{token.text}` closes nothing that is open"
-            opened.pop()
-        elif token.text == "=" and token.kind == "mark_":
-            if following is None or following.kind == "newline" or following.text == "}":
-                return token.start, "there is no value after `=`"
-        elif (not opened or opened[-1].text == "{") and _is_unfinished(tokens, index):
-            return token.start, f"`{token.text}` is followed by neither `=` nor a block"
-    return (opened[-1].start, f"`{opened[-1].text}` is never closed") if opened else None
-
-
-def _is_unfinished(tokens: list[_Token], index: int) -> bool:
-    """Whether a statement begins at a token and ends after names and labels only."""
-    before = tokens[index - 1] if index else None
-    starts = before is None or before.kind == "newline" or before.text == "{"
-    if not starts or tokens[index].kind != "name" or tokens[index].text in ("for", "if"):
-        return False
-    end = index + 1
-    while end < len(tokens) and tokens[end].kind in ("name", "text"):
-        end += 1
-    return end >= len(tokens) or tokens[end].kind == "newline" or tokens[end].text == "}"
 
 
 @dataclass(frozen=True)
@@ -178,7 +116,7 @@ class _Parser:
         self._unit = unit
         self._source = unit.source
         self._starts = [0, *(match.end() for match in re.finditer("\n", self._source))]
-        self._tokens = _tokens(self._source)
+        self._tokens = read_tokens(self._source)
         self._at = 0
         self.texts: dict[tuple[int, int], str] = {}
         self.files: dict[tuple[int, int], str] = {}
@@ -270,7 +208,7 @@ class _Parser:
             return self._object(span, depth)
         return None
 
-    def _reference(self, first: _Token, span: Span) -> Value | None:
+    def _reference(self, first: Token, span: Span) -> Value | None:
         """`var.NAME` or `data.TYPE.NAME.ATTRIBUTE`."""
         count = 2 if first.text == "var" else 6
         tokens = self._tokens[self._at : self._at + count]
@@ -349,7 +287,7 @@ class _Parser:
                 return
             self._at += 1
 
-    def _peek(self, newlines: bool = False) -> _Token | None:
+    def _peek(self, newlines: bool = False) -> Token | None:
         """The next token; newlines are passed over unless they matter."""
         while not newlines and self._at < len(self._tokens) and self._tokens[self._at].kind == "newline":
             self._at += 1
@@ -362,8 +300,9 @@ class _Parser:
         return Span(self._unit, line, column, line, column + width)
 
 
-def _tokens(source: str) -> list[_Token]:
-    found: list[_Token] = []
+def read_tokens(source: str) -> list[Token]:
+    """The tokens of a text, up to one that is none."""
+    found: list[Token] = []
     position = 0
     while position < len(source):
         match = _TOKEN.match(source, position)
@@ -373,9 +312,9 @@ def _tokens(source: str) -> list[_Token]:
         end = match.end()
         if match.group("heredoc"):
             text, end = _heredoc(source, match)
-            found.append(_Token("heredoc", text, match.start(), end))
+            found.append(Token("heredoc", text, match.start(), end))
         elif kind != "space":
-            found.append(_Token(kind, match.group(), match.start(), end))
+            found.append(Token(kind, match.group(), match.start(), end))
         position = end
     return found
 
@@ -386,7 +325,7 @@ def _heredoc(source: str, match: re.Match[str]) -> tuple[str, int]:
     return (source[match.end() : end.start()], end.end()) if end else (source[match.end() :], len(source))
 
 
-def _plain(token: _Token) -> str:
+def _plain(token: Token) -> str:
     if token.kind != "text":
         return token.text
     return re.sub(r"\\(.)", lambda match: str(_ESCAPES.get(match.group(1), match.group(1))), token.text[1:-1])

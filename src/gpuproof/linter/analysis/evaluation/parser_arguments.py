@@ -123,7 +123,7 @@ class ParserArguments:
                     self._add_passed(module, call, use, depth)
             case ((ast.Return() | ast.List() | ast.Tuple() | ast.Assign() | ast.Expr()), _):
                 pass
-            case ast.Attribute(), _:
+            case ast.Attribute(attr="description" | "epilog" | "prog" | "usage"), _:
                 pass
             case _:
                 self.complete = False

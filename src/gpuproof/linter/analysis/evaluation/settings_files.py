@@ -20,6 +20,7 @@ from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
 from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
 from gpuproof.linter.source.project_root import launch_folders
+from gpuproof.linter.source.span import Unit
 
 Evaluate = Callable[[ast.expr], Value]
 
@@ -106,6 +107,17 @@ def loaded_settings(module: Module, node: ast.Call, name: str, evaluate: Evaluat
     if kind is None:
         return None
     return settings_at(module, argument_node(node, position=0), evaluate, kind)
+
+
+def loaded_file(
+    module: Module, node: ast.Call, name: str, evaluate: Evaluate
+) -> tuple[Unit, Format, bool] | None:
+    """The settings file that a call loads, its format by the loader, and whether it is certainly this file."""
+    kind = _LOADERS.get(name) or ("yaml" if _is_ruamel(module, node) else None)
+    path = argument_node(node, position=0)
+    found = _find(module, path, evaluate, 0) if kind is not None and path is not None else None
+    unit = module.loader.settings_file(found[0]) if found is not None else None
+    return (unit, kind, found[1]) if unit is not None and kind is not None and found is not None else None
 
 
 def settings_at(

@@ -155,6 +155,20 @@ Quiet: unknown arguments are ignored
     parser = argparse.ArgumentParser()
     args, rest = parser.parse_known_args()
 
+Quiet: the parser's method has another name
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    add = parser.add_argument
+    add("--batch_size", type=int)
+    args = parser.parse_args()
+
 Quiet: the parser's arguments are defined elsewhere
 
     # file: launch.py
