@@ -16,6 +16,7 @@ from gpuproof.linter.analysis.evaluation.argparse_model import (
 from gpuproof.linter.analysis.evaluation.bound_arguments import bind_arguments
 from gpuproof.linter.analysis.evaluation.dataclass_values import instance_value, parsed_dataclasses
 from gpuproof.linter.analysis.evaluation.frames import MAX_FRAMES, assigned_attributes, called_function
+from gpuproof.linter.analysis.evaluation.hydra_files import hydra_settings
 from gpuproof.linter.analysis.evaluation.limits import Progress, is_small
 from gpuproof.linter.analysis.evaluation.methods import SAME_AS_ARGUMENT, converted, method_value
 from gpuproof.linter.analysis.evaluation.operators import (
@@ -34,7 +35,6 @@ from gpuproof.linter.analysis.evaluation.own_paths import (
 )
 from gpuproof.linter.analysis.evaluation.settings_files import (
     NAMESPACES,
-    hydra_settings,
     loaded_settings,
     option_default,
 )

@@ -30,7 +30,7 @@ _LOADERS: dict[str, Format] = {
     "yaml.full_load": "yaml",
     "yaml.unsafe_load": "yaml",
     "ruamel.yaml.safe_load": "yaml",
-    "omegaconf.OmegaConf.load": "yaml",
+    "omegaconf.OmegaConf.load": "omegaconf",
     "json.load": "json",
     "json.loads": "json",
     "ujson.load": "json",
@@ -128,48 +128,8 @@ def settings_at(
     if found is None:
         return UNKNOWN
     file, is_certain = found
-    value = _read(module, file, kind)
+    value = read_settings_file(module, file, kind)
     return value if is_certain else as_default(value)
-
-
-def hydra_settings(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Value | None:
-    """The settings that `@hydra.main(config_path=..., config_name=...)` passes; None without this decorator.
-
-    Every value may be overridden on the command line.
-    """
-    for decorator in function.decorator_list:
-        if not isinstance(decorator, ast.Call) or module.qualified(decorator.func) != "hydra.main":
-            continue
-        folder = _constant(argument_node(decorator, "config_path", 0)) or ""
-        name = _constant(argument_node(decorator, "config_name", 1))
-        if name is None:
-            return UNKNOWN
-        base = module.unit.absolute.parent / folder
-        return as_default(_composed(module, base, name.removesuffix(".yaml"), 0))
-    return None
-
-
-def _composed(module: Module, base: Path, name: str, depth: int) -> Value:
-    """A configuration of Hydra with those in its `defaults` list, each under the name of its group."""
-    own = _read(module, base / f"{name}.yaml", "yaml")
-    if own.entries is None or depth > _MAX_DEPTH:
-        return UNKNOWN
-    group = name.rpartition("/")[0]
-    values: list[Value] = []
-    for item in own.at("defaults").items or ():
-        if item.text is not None and item.text != "_self_":
-            values.append(_composed(module, base, "/".join(filter(None, (group, item.text))), depth + 1))
-        for key, choice in item.parts.items():
-            words = str(key).removeprefix("override ").removeprefix("optional ").strip("/")
-            if choice.text is not None and "@" not in words:
-                inner = _composed(
-                    module, base, "/".join(filter(None, (group, words, choice.text))), depth + 1
-                )
-                values.append(known(Entries({words: inner})))
-            else:
-                values.append(UNKNOWN)
-    rest = Entries({key: value for key, value in own.entries.items() if key != "defaults"})
-    return overlay(known(Entries()), *values, known(rest, own.span))
 
 
 def _is_ruamel(module: Module, node: ast.Call) -> bool:
@@ -180,9 +140,16 @@ def _is_ruamel(module: Module, node: ast.Call) -> bool:
     return isinstance(made, ast.Call) and (module.qualified(made.func) or "").endswith("yaml.YAML")
 
 
-def _read(module: Module, path: Path, kind: Format | None) -> Value:
+def read_settings_file(module: Module, path: Path, kind: Format | None) -> Value:
+    """The value of a settings file of the project; unknown if there is none.
+
+    Args:
+        kind: how it is read if its suffix does not say so, and `omegaconf` for the YAML of OmegaConf.
+    """
     unit = module.loader.settings_file(path)
     form = FORMATS.get(path.suffix.lower()) or kind
+    if form == "yaml" and kind == "omegaconf":
+        form = kind
     if unit is None or form is None:
         return UNKNOWN
     chosen: Format = form

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, default, known
 from gpuproof.linter.source.span import Span, Unit
 
-Format = Literal["yaml", "json", "toml", "ini"]
+Format = Literal["yaml", "omegaconf", "json", "toml", "ini"]
+"""`omegaconf` is YAML in which `3e-4` is a number, not a text, and `???` a missing value."""
 FORMATS: dict[str, Format] = {
     ".yaml": "yaml",
     ".yml": "yaml",
@@ -19,6 +21,7 @@ FORMATS: dict[str, Format] = {
     ".conf": "ini",
 }
 """The formats of settings files, by the suffix of their names."""
+_FLOAT = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
 MAX_CHARACTERS = 200_000
 """A longer file is data."""
 _MAX_DEPTH = 40
@@ -34,7 +37,7 @@ def read_settings_text(unit: Unit, kind: Format) -> Value:
         case "ini":
             return _ini(unit.source)
         case _:
-            return _yaml(unit, is_json=kind == "json")
+            return _yaml(unit, kind)
 
 
 def as_default(value: Value, depth: int = 0) -> Value:
@@ -96,14 +99,14 @@ def _ini(source: str) -> Value:
     return of_plain({name: dict(parser[name]) for name in parser.sections()})
 
 
-def _yaml(unit: Unit, *, is_json: bool) -> Value:
+def _yaml(unit: Unit, kind: Format) -> Value:
     import yaml  # 20 ms, only where a script loads such a file
 
     try:
         root = yaml.compose(
             unit.source.replace("\t", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         )
-        return _YamlReader(unit, is_json=is_json).value(root, 0) if root is not None else UNKNOWN
+        return _YamlReader(unit, kind).value(root, 0) if root is not None else UNKNOWN
     except (yaml.YAMLError, RecursionError, ValueError):
         return UNKNOWN
 
@@ -111,11 +114,11 @@ def _yaml(unit: Unit, *, is_json: bool) -> Value:
 class _YamlReader:
     """Converts the nodes of a YAML or JSON text; a node that aliases refer to is converted once."""
 
-    def __init__(self, unit: Unit, *, is_json: bool) -> None:
+    def __init__(self, unit: Unit, kind: Format) -> None:
         from yaml.constructor import SafeConstructor
 
         self._unit = unit
-        self._is_json = is_json
+        self._kind = kind
         self._constructor: Any = SafeConstructor()
         self._values: dict[Any, Value] = {}
 
@@ -143,12 +146,16 @@ class _YamlReader:
         if node.id == "sequence":
             return known(tuple(self.value(part, depth + 1) for part in node.value), span)
         scalar = self._scalar(node)
+        if scalar == "???" and self._kind == "omegaconf":
+            return Value("unknown", (), span)
         if isinstance(scalar, str) and "${" in scalar:
             return Value("unknown", (), span, prefix=scalar.partition("${")[0])
         is_plain = isinstance(scalar, (str, int, float, bool)) or scalar is None
         return known(scalar, span) if is_plain else Value("unknown", (), span)
 
     def _scalar(self, node: Any) -> Any:
-        if self._is_json and not node.style:
+        if self._kind == "json" and not node.style:
             return json.loads(node.value)
+        if self._kind == "omegaconf" and not node.style and _FLOAT.match(node.value):
+            return float(node.value)
         return self._constructor.construct_object(node)
