@@ -22,6 +22,10 @@ _BUILTINS = frozenset(dir(builtins)) | {
     "__qualname__",
     "__annotations__",
     "__cached__",
+    "__debug__",
+    "display",
+    "spark",
+    "sc",
     "WindowsError",
     "reveal_type",
 }

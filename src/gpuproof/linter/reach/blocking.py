@@ -45,7 +45,7 @@ EFFECTS: dict[str, Effect] = {
     **dict.fromkeys(
         ("E901", "E902", "IN104", "TF101", "TF104", "TF107", "TF111", "TF113", "TF114", "PF117"), "fails"
     ),
-    **dict.fromkeys(("HF102", "HF104", "LT101", "PT150"), "fails"),
+    **dict.fromkeys(("HF102", "HF104", "LT101", "PF157"), "fails"),
     **dict.fromkeys(("PT102", "PT112", "TF106"), "fails on a GPU"),
     **dict.fromkeys(("PT101", "PT109", "FW103", "CO105", "DS101", "DS102", "DS124"), "wastes the GPU"),
     "SM101": "loses the model",

@@ -111,7 +111,7 @@ def test_hydra_composes_its_groups(tmp_path: Path) -> None:
     units, _ = read_units([str(tmp_path / "train.py")])
     module = Project(units).workspace.module(units[0])
     assert module is not None
-    from gpuproof.linter.analysis.evaluation.settings_files import hydra_settings
+    from gpuproof.linter.analysis.evaluation.hydra_files import hydra_settings
 
     value = hydra_settings(module, module.functions["main"])
     assert value is not None

@@ -85,12 +85,12 @@ def read_overrides(words: Sequence[str | None]) -> list[Override] | None:
     return found
 
 
-def is_group(files: HydraFiles, module: Module, key: str) -> bool:
+def is_group(files: HydraFiles, key: str) -> bool:
     """Whether the key of an override names a folder with configurations to choose from."""
-    return "." not in key and any(True for _ in options(files, module, key))
+    return "." not in key and any(True for _ in options(files, key))
 
 
-def options(files: HydraFiles, module: Module, group: str) -> Iterator[str]:
+def options(files: HydraFiles, group: str) -> Iterator[str]:
     """The configurations of a group."""
     folder = files.folder / group
     if folder.is_dir():
@@ -113,7 +113,7 @@ def with_overrides(module: Module, files: HydraFiles, overrides: Sequence[Overri
     choices = {
         item.key: item.value or ""
         for item in overrides
-        if item.value is not None and is_group(files, module, item.key)
+        if item.value is not None and is_group(files, item.key)
     }
     value = composed(module, files, choices)
     if value.entries is None:

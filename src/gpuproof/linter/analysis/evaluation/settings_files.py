@@ -18,7 +18,7 @@ from gpuproof.linter.analysis.evaluation.settings_text import (
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.syntax_index import argument_node, callee_name
-from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
+from gpuproof.linter.analysis.values import UNKNOWN, Value
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
 

@@ -56,71 +56,109 @@ Quiet: defined in another way
 
     run([1])
     print(total)
+
+Bad: a variable of another function
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import os
+    import torch
+
+    def train():
+        device = torch.device("cuda")
+        model = torch.nn.Linear(4, 1).to(device)
+        return model
+
+    model = train()
+    x = torch.rand(8, 4).to(device)  # <-
+    torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pt"))
+
+Bad: an import that is missing, in a module of the script
+
+    # file: run.sh
+    #SBATCH --gpus=1
+    srun python train.py
+    # file: train.py
+    from losses import smooth
+
+    print(smooth(1.0))
+    # file: losses.py
+    import torch
+
+    def smooth(x):
+        return F.relu(x)  # <-
+
+Quiet: no job runs the script
+
+    import torch
+
+    print(modle)
+
+Quiet: another module binds the names
+
+    # file: run.sh
+    #SBATCH --gpus=1
+    srun python train.py
+    # file: train.py
+    import torch
+    from settings import *
+
+    print(learning_rate)
 """
 
 import ast
-import builtins
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls
+from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.undefined_names import undefined_names
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.test_files import is_test_file
 
-rule = Rule("PF157", "undefined-name", Severity.ERROR, when="link")
-
-_KNOWN = frozenset(dir(builtins)) | {
-    "__file__", "__name__", "__doc__", "__package__", "__spec__", "__path__", "__loader__", "__builtins__", "__class__",
-    "__annotations__", "__debug__", "__module__", "__qualname__", "__dict__", "WindowsError", "reveal_type",
-    "get_ipython", "display", "In", "Out", "spark", "sc",
-}  # fmt: skip
-_DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr"})
+rule = Rule("PF157", "undefined-name", Severity.ERROR, when="link", needs=("import",))
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if module.unit.path.endswith((".ipynb", ".md")) or is_test_file(module.unit) or module.names.has_star:
+    if module.unit.kind not in ("python", "cell-file") or is_test_file(module.unit):
         return
-    if not project.jobs_running(module) or any(call.method in _DYNAMIC for call in all_calls(module)):
-        return
-    known = _KNOWN | module.names.imports.keys() | _other_bindings(module)
-    seen = set[str]()
-    for node in module.nodes(ast.Name):
-        if not isinstance(node.ctx, ast.Load) or node.id in known or node.id in seen:
-            continue
-        if module.names.visible(node.id, node) or _is_handled(module, node):
-            continue
-        seen.add(node.id)
+    jobs = project.jobs_running(module)
+    for node in undefined_names(module) if jobs else ():
+        owner = _function_with(module, node.id)
+        where = f"; `{node.id}` of `{owner}` is not visible outside of it" if owner is not None else ""
         own = _attribute_of_self(module, node)
         yield rule.hit(
             module.span(node),
-            f"`{node.id}` is not defined: a NameError when this line runs.",
-            remedy=f"Write self.{node.id}." if own else f"Define or import {node.id}.",
+            f"`{node.id}` is not defined: a NameError when {jobs[0].title} reaches this line{where}.",
+            remedy=f"Write self.{node.id}."
+            if own
+            else f"Define or import {node.id}, or pass it as an argument.",
+            severity=rule.severity if _is_used(module, node) else lowered(rule.severity),
         )
 
 
-def _other_bindings(module: Module) -> set[str]:
-    """Names that are bound by something other than an assignment, a parameter, a definition or an import."""
-    found = {node.name for node in module.nodes(ast.ExceptHandler) if node.name}
-    found |= {node.name for node in module.nodes(ast.MatchAs, ast.MatchStar) if node.name}
-    found |= {node.rest for node in module.nodes(ast.MatchMapping) if node.rest}
-    found |= {name for node in module.nodes(ast.Global, ast.Nonlocal) for name in node.names}
-    for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
-        found |= {getattr(parameter, "name", "") for parameter in getattr(node, "type_params", [])}
-    return found
+def _function_with(module: Module, name: str) -> str | None:
+    """The function that has a variable of a name."""
+    for function in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef):
+        if name in module.names.bindings(function):
+            return function.name
+    return None
 
 
-def _is_handled(module: Module, node: ast.Name) -> bool:
-    """Whether code catches the error, or every error, around a name."""
-    around = module.enclosing(node, ast.Try)
-    while around is not None:
-        for handler in around.handlers:
-            caught = module.text(handler.type) if handler.type is not None else "Exception"
-            if "NameError" in caught or "Exception" in caught:
-                return True
-        around = module.enclosing(around, ast.Try)
-    return False
+def _is_used(module: Module, name: ast.Name) -> bool:
+    """Whether the program runs the line: it is not in a branch, and something calls its function."""
+    function = module.function_of(name)
+    for ancestor in module.tree.ancestors(name):
+        if ancestor is function:
+            break
+        is_main = isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
+        if isinstance(ancestor, (ast.If, ast.Lambda, ast.ExceptHandler)) and not is_main:
+            return False
+    return function is None or bool(known_call_sites(module, function))
 
 
 def _attribute_of_self(module: Module, node: ast.Name) -> bool:
