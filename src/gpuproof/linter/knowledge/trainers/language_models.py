@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import Call, all_calls, origin_call
+from gpuproof.linter.analysis.call import Call, all_calls, calls_to, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.knowledge.trainers.releases import is_at_least
@@ -73,7 +73,7 @@ def model_size(name: str) -> ModelSize | None:
 
 def loads(module: Module, project: Project) -> list[Load]:
     """The calls in a module that load a language model of a known size."""
-    found: list[Load] = []
+    found = [*_pipelines(module), *_engines(module)]
     for call in all_calls(module):
         if call.method != "from_pretrained" or not _LOADERS.match(call.name or ""):
             continue
@@ -84,6 +84,39 @@ def loads(module: Module, project: Project) -> list[Load]:
             continue
         device_map = call.argument("device_map")
         found.append(Load(call, name, size, *stored, device_map.text in SPREAD))
+    return found
+
+
+def _pipelines(module: Module) -> list[Load]:
+    """Pipelines of a model by its name, on a GPU."""
+    found: list[Load] = []
+    for call in calls_to(module, "transformers.pipeline"):
+        name, device = call.argument("model", 1), call.argument("device")
+        size = model_size(name.text) if name.text else None
+        dtype = call.expression("torch_dtype") or call.expression("dtype")
+        written = (module.qualified(dtype) or "").removeprefix("torch.")
+        on_gpu = device.number == 0 or (device.text or "").startswith("cuda")
+        spread = call.argument("device_map").text in SPREAD
+        if size is None or call.is_open or "model_kwargs" in call.keywords or not (on_gpu or spread):
+            continue
+        bytes_each = _DTYPES.get(written, 2)
+        found.append(
+            Load(call, name, size, bytes_each, written if written in _DTYPES else "half precision", spread)
+        )
+    return found
+
+
+def _engines(module: Module) -> list[Load]:
+    """Models that vLLM serves in the process."""
+    found: list[Load] = []
+    for call in calls_to(module, "vllm.LLM"):
+        name, parallel = call.argument("model", 0), call.argument("tensor_parallel_size")
+        size = model_size(name.text) if name.text else None
+        others = {"quantization", "cpu_offload_gb", "pipeline_parallel_size"}
+        if size is None or call.is_open or others & set(call.keywords):
+            continue
+        is_one = parallel.is_absent or parallel.number == 1
+        found.append(Load(call, name, size, 2, "half precision", not is_one))
     return found
 
 

@@ -43,7 +43,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.huggingface import argument_sets
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("HF102", "two-half-precisions", Severity.ERROR, needs=("transformers", "trl"))
 
@@ -55,9 +55,11 @@ def check(module: Module, project: Project) -> Hits:
     for arguments in argument_sets(module, project):
         for pair in _PAIRS:
             values = [arguments.get(name) for name in pair]
-            if all(value.is_known and value.flag is True for value in values):
+            if all(value.flag is True for value in values):
+                is_known = all(value.is_known for value in values)
                 yield rule.hit(
                     arguments.where(*pair),
                     f"`{pair[0]}` and `{pair[1]}` are both on: ValueError.",
                     remedy="Keep bf16 on GPUs with compute capability 8.0 or newer, and fp16 on older ones.",
+                    severity=rule.severity if is_known else lowered(rule.severity),
                 )

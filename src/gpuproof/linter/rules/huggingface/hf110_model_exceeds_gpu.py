@@ -55,6 +55,20 @@ Bad: an endpoint
     predictor = model.deploy(initial_instance_count=1, instance_type="ml.g5.2xlarge")  # <-
     predictor.delete_endpoint()
 
+Bad: vLLM on one of the GPUs
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="generate.py", role="role", instance_count=1, instance_type="ml.g5.12xlarge",
+        framework_version="2.6", py_version="py312",
+    ).fit()
+    # file: generate.py
+    from vllm import LLM
+
+    model = LLM(model="Qwen/Qwen2.5-32B-Instruct", max_model_len=4096)  # <-
+
 Good: four bits
 
     # file: launch.py
@@ -135,7 +149,7 @@ from gpuproof.linter.knowledge.trainers.serving import served_model, serves_quan
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
-rule = Rule("HF110", "model-exceeds-gpu", Severity.ERROR, needs=("from_pretrained",))
+rule = Rule("HF110", "model-exceeds-gpu", Severity.ERROR, needs=("from_pretrained", "pipeline", "vllm"))
 
 _SHARDS = re.compile(
     r"deepspeed|fsdp|FullyShardedDataParallel|fully_shard|tensor_parallel|smp\b|modelparallel|offload",
@@ -253,6 +267,8 @@ def _creates(module: Module, node: object, load: Load) -> bool:
 
 def _is_placed(module: Module, load: Load) -> bool:
     """Whether a model certainly goes to a GPU: by `device_map`, `.to("cuda")` or `.cuda()`."""
+    if load.call.method in ("pipeline", "LLM"):
+        return True
     placed = load.call.argument("device_map")
     if not placed.is_absent:
         return (

@@ -50,6 +50,20 @@ Bad: a number, and a gated model without a token
     predictor = model.deploy(initial_instance_count=1, instance_type="ml.g5.2xlarge")
     predictor.delete_endpoint()
 
+Bad: a task that does not exist
+
+    from sagemaker.huggingface import HuggingFaceModel
+
+    model = HuggingFaceModel(
+        env={
+            "HF_MODEL_ID": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+            "HF_TASK": "text-classifcation",  # <-
+        },
+        role="role", transformers_version="4.49.0", pytorch_version="2.6.0", py_version="py312",
+    )
+    predictor = model.deploy(initial_instance_count=1, instance_type="ml.g4dn.xlarge")
+    predictor.delete_endpoint()
+
 Good:
 
     import json
@@ -79,8 +93,11 @@ Quiet: the token is added later
 """
 
 import re
+from functools import cache
+from pathlib import Path
 
 from gpuproof.findings import Severity
+from gpuproof.jobs.suggestions import did_you_mean
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
@@ -93,6 +110,7 @@ from gpuproof.linter.knowledge.trainers.serving import (
 )
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("HF119", "serving-environment", Severity.ERROR)
 
@@ -107,12 +125,17 @@ _LIMITS = (
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.kind != "endpoint" or job.environment.entries is None or variable(job, *MODEL, *SHARDS) is None:
+    if (
+        job.kind != "endpoint"
+        or job.environment.entries is None
+        or variable(job, *MODEL, *SHARDS, "HF_TASK") is None
+    ):
         return
     yield from _types(job)
     yield from _shards(job, project)
     yield from _limits(job)
     yield from _token(job)
+    yield from _task(job)
 
 
 def _types(job: JobDefinition) -> Hits:
@@ -173,6 +196,26 @@ def _token(job: JobDefinition) -> Hits:
         remedy="Pass HF_TOKEN in the environment, from AWS Secrets Manager, or put the model into S3.",
         severity=lowered(rule.severity),
     )
+
+
+def _task(job: JobDefinition) -> Hits:
+    found = variable(job, "HF_TASK")
+    if found is None or not found[1].is_known or not found[1].text:
+        return
+    task = found[1].text
+    if task in _tasks() or re.fullmatch(r"translation_\w+_to_\w+", task):
+        return
+    yield rule.hit(
+        job.where(found[1]),
+        f"`HF_TASK` {task!r} is no task of pipeline(){did_you_mean(task, _tasks())}: the container does not start.",
+        remedy="Name a task such as text-classification or text-generation.",
+    )
+
+
+@cache
+def _tasks() -> tuple[str, ...]:
+    path = Path(__file__).parents[2] / "data" / "pipeline_tasks.csv"
+    return tuple(row["task"] for row in read_rows(path))
 
 
 def _number(value: Value) -> float | None:

@@ -64,6 +64,39 @@ Good:
         def val_dataloader(self):
             return DataLoader(self.val_set, batch_size=64, num_workers=4)
 
+Bad: a helper of the data module
+
+    import lightning as L
+    from torch.utils.data import DataLoader
+
+    class Data(L.LightningDataModule):
+        def setup(self, stage=None):
+            self.train_set, self.val_set = self.split()
+
+        def loader(self, dataset, shuffle=False):
+            return DataLoader(dataset, batch_size=64, shuffle=shuffle, num_workers=4)
+
+        def train_dataloader(self):
+            return self.loader(self.train_set, shuffle=True)
+
+        def val_dataloader(self):
+            return self.loader(self.train_set)  # <-
+
+Quiet: a helper selects the part
+
+    import lightning as L
+    from torch.utils.data import DataLoader
+
+    class Data(L.LightningDataModule):
+        def loader(self, rows, part):
+            return DataLoader(rows.of(part), batch_size=64, num_workers=4)
+
+        def train_dataloader(self):
+            return self.loader(self.rows, "train")
+
+        def val_dataloader(self):
+            return self.loader(self.rows, "val")
+
 Quiet: samplers select
 
     import lightning as L
@@ -89,7 +122,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.flow.call_targets import Definition
-from gpuproof.linter.analysis.flow.creations import returned_values
+from gpuproof.linter.analysis.flow.creations import creations, returned_values
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import is_same_variable
 from gpuproof.linter.knowledge.torch import is_test
@@ -159,11 +192,23 @@ def _loader(module: Module, owner: Owner, name: str) -> Call | None:
         return None
     if call.method == "train_dataloader" and name != "train_dataloader" and _is_self(call.receiver):
         return _loader(module, owner, "train_dataloader")
-    return call if call.method == "DataLoader" else None
+    if call.method == "DataLoader" or (_is_self(call.receiver) and _gets_dataset_only(call)):
+        return call
+    return None
+
+
+def _gets_dataset_only(call: Call) -> bool:
+    """Whether a helper gets a dataset, and flags or numbers that do not select a part of it."""
+    others = [*call.node.args[1:], *call.keywords.values()]
+    return len(call.node.args) >= 1 and all(
+        isinstance(other, ast.Constant) and isinstance(other.value, (bool, int)) for other in others
+    )
 
 
 def _reads_same(module: Module, owner: Owner, training: Call, other: Call) -> bool:
     """Whether two loaders read the same dataset, and all of it."""
+    if training.method != other.method:
+        return False
     first, second = training.expression("dataset", 0), other.expression("dataset", 0)
     if first is None or second is None or not (_reads_all(training) and _reads_all(other)):
         return False
@@ -184,9 +229,14 @@ def _is_same(module: Module, first: ast.expr, second: ast.expr) -> bool:
     """Whether two expressions are the same object, or loaders of the same dataset."""
     if is_same_variable(module, first, second):
         return True
-    one, other = origin_call(module, first), origin_call(module, second)
+    one, other = _created(module, first), _created(module, second)
     if one is None or other is None or one is other:
-        return one is not None and one is other
+        # A helper that creates loaders is one call for several of them.
+        made = origin_call(module, first)
+        return made is not None and made is origin_call(module, second)
+    if one.module is not other.module:
+        return False
+    module = one.module
     if (
         one.method != "DataLoader"
         or other.method != "DataLoader"
@@ -197,6 +247,12 @@ def _is_same(module: Module, first: ast.expr, second: ast.expr) -> bool:
     if training is None or validation is None:
         return False
     return _is_same(module, training, validation) or _is_same_dataset(module, training, validation)
+
+
+def _created(module: Module, node: ast.expr) -> Call | None:
+    """The one call that creates an object, also in a function of the project."""
+    made = creations(module, node)
+    return made[0] if len(made) == 1 else origin_call(module, node)
 
 
 def _is_same_dataset(module: Module, first: ast.expr, second: ast.expr) -> bool:

@@ -92,16 +92,12 @@ Quiet: one cycle over epochs, and a cosine over batches
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, origin_call
-from gpuproof.linter.analysis.evaluation.evaluate import evaluate
-from gpuproof.linter.analysis.flow.call_targets import Definition
-from gpuproof.linter.analysis.flow.creations import returned_values
+from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.lightning import hooks, owners
+from gpuproof.linter.knowledge.trainers.lightning_schedulers import ReturnedScheduler, returned_schedulers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -124,19 +120,6 @@ _MIN_BATCHES = 500
 """A period of at least so many steps is one of batches."""
 
 
-class _Scheduler(NamedTuple):
-    """A scheduler that a module returns.
-
-    Attributes:
-        entry: what it is returned in: a mapping with its interval, or a list.
-        interval: how often Lightning steps it; None if it is unknown.
-    """
-
-    created: Call
-    entry: ast.expr
-    interval: str | None
-
-
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     for owner in owners(module, "LightningModule"):
@@ -144,12 +127,11 @@ def check(module: Module, _: Project) -> Hits:
         method = own.get("configure_optimizers")
         if method is None or "lr_scheduler_step" in own or _steps_itself(owner.node):
             continue
-        for value in returned_values(Definition(module, method)):
-            for scheduler in _schedulers(module, value):
-                yield from _check(module, scheduler)
+        for scheduler in returned_schedulers(module, method):
+            yield from _check(module, scheduler)
 
 
-def _check(module: Module, scheduler: _Scheduler) -> Hits:
+def _check(module: Module, scheduler: ReturnedScheduler) -> Hits:
     name = (scheduler.created.name or scheduler.created.method).rpartition(".")[2]
     if scheduler.interval == "epoch" and _counts_batches(scheduler.created):
         yield rule.hit(
@@ -159,48 +141,10 @@ def _check(module: Module, scheduler: _Scheduler) -> Hits:
         )
     elif scheduler.interval == "step" and _counts_epochs(module, scheduler.created, name):
         yield rule.hit(
-            module.span(_interval_of(scheduler.entry) or scheduler.entry),
+            module.span(scheduler.given.get("interval") or scheduler.entry),
             f"`{module.text(scheduler.created.node)}` counts epochs, and Lightning steps it after each batch: it is over at once.",
             remedy='Remove "interval": "step", or count batches with self.trainer.estimated_stepping_batches.',
         )
-
-
-def _schedulers(module: Module, value: ast.expr) -> Iterator[_Scheduler]:
-    """The schedulers in what `configure_optimizers` returns: lists, a pair of lists, or a mapping."""
-    value = module.origin(value) or value
-    match value:
-        case ast.Tuple(elts=[_, ast.List(elts=entries)]):
-            for entry in entries:
-                yield from _entry(module, entry, value)
-        case ast.Tuple(elts=[_, ast.Name() as name]) if isinstance(listed := module.origin(name), ast.List):
-            for entry in listed.elts:
-                yield from _entry(module, entry, value)
-        case ast.Dict(keys=keys, values=values):
-            for key, item in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "lr_scheduler":
-                    yield from _entry(module, item, item)
-        case _:
-            return
-
-
-def _entry(module: Module, entry: ast.expr, place: ast.expr) -> Iterator[_Scheduler]:
-    made = module.origin(entry) or entry
-    if isinstance(made, ast.Dict):
-        given = dict(zip((_key(key) for key in made.keys), made.values, strict=True))
-        created = origin_call(module, given.get("scheduler"))
-        if created is None or None in given:
-            return
-        interval = evaluate(module, given["interval"]) if "interval" in given else None
-        known = "epoch" if interval is None else interval.text if interval.is_known else None
-        yield _Scheduler(created, made, known)
-        return
-    created = origin_call(module, entry)
-    if created is not None and (created.name or "").rpartition(".")[2] != "dict":
-        yield _Scheduler(created, place, "epoch")
-
-
-def _key(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _counts_batches(created: Call) -> bool:
@@ -237,14 +181,6 @@ def _counts_epochs(module: Module, created: Call, name: str) -> bool:
     if isinstance(written, (ast.Name, ast.Attribute)) and module.text(written).endswith("epochs"):
         return True
     return value.is_known and value.number is not None and 1 < value.number <= _MAX_EPOCHS
-
-
-def _interval_of(entry: ast.expr) -> ast.expr | None:
-    if not isinstance(entry, ast.Dict):
-        return None
-    return next(
-        (value for key, value in zip(entry.keys, entry.values, strict=True) if _key(key) == "interval"), None
-    )
 
 
 def _steps_itself(owner: ast.ClassDef) -> bool:
