@@ -153,15 +153,15 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_wi
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.called import called_functions
-from gpuproof.linter.analysis.flow.repeats import trains
 from gpuproof.linter.analysis.flow.sources import class_of
-from gpuproof.linter.analysis.local_imports import local_modules, program_modules
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types.libraries import is_module_class
 from gpuproof.linter.analysis.usage import find_uses, reached, uses
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
-from gpuproof.linter.knowledge.gradients import fate, gets_gradients, is_off, runs_of_models
+from gpuproof.linter.knowledge.gradients import is_off
+from gpuproof.linter.knowledge.scoring import scoring_runs
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
@@ -204,31 +204,11 @@ def check(module: Module, _: Project) -> Hits:
             found.add(run.node)
             yield _hit(module, run, "")
     around = {module.function_of(node) for node in found} - {None}
-    for run in _scoring_runs(module):
+    for run in scoring_runs(module):
         function = module.function_of(run.node)
-        if run.node not in found and function not in around:
+        if run.node not in found and function not in around and not is_off(module, run.node):
             around.add(function)
             yield _hit(module, run, f" in `{function.name}`" if function is not None else "")
-
-
-def _scoring_runs(module: Module) -> Iterator[Call]:
-    """Runs of a model, in loops or in code that never trains, whose results certainly are never differentiated."""
-    if any(map(imports_device_manager, program_modules(module))):
-        return
-    is_trained = any(calls_named(other, "backward", "grad") for other in program_modules(module))
-    for run in runs_of_models(module):
-        function = module.function_of(run.node)
-        loops = module.loops_around(run.node)
-        inside = module.enclosing(run.node, ast.ListComp, ast.GeneratorExp)
-        if is_trained and not loops and inside is None:
-            continue
-        if isinstance(module.parent(run.node), ast.Expr) or (loops and trains(module, loops[0])):
-            continue
-        if _is_in_training_mode(module, run) or fate(module, run.node) != "ends":
-            continue
-        if is_off(module, run.node) or gets_gradients(module, function):
-            continue
-        yield run
 
 
 def _hit(module: Module, run: Call, where: str) -> Hit:
@@ -353,20 +333,6 @@ def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Iterat
         written = module.text(call.node.func)
         if any(name == written and not are_exclusive(module, node, call.node) for name, node in evaluated):
             yield call
-
-
-def _is_in_training_mode(module: Module, run: Call) -> bool:
-    """Whether the function has put the model into training mode: what runs then is part of training."""
-    function, model = module.function_of(run.node), module.text(run.node.func)
-    before = [
-        call
-        for call in calls_named(module, "train", "eval")
-        if call.receiver is not None
-        and module.function_of(call.node) is function
-        and call.node.lineno <= run.node.lineno
-        and module.text(call.receiver) == model
-    ]
-    return bool(before) and max(before, key=lambda call: call.node.lineno).method == "train"
 
 
 def _is_served_module(module: Module, function: FunctionNode) -> bool:

@@ -42,6 +42,20 @@ Bad: a handler
         with torch.inference_mode():
             return model(data)  # <-
 
+Bad: a class of its own that only scores
+
+    import torch
+    import torchvision
+
+    class Scorer:
+        def __init__(self, weights):
+            self.model = torchvision.models.resnet18()
+            self.model.load_state_dict(torch.load(weights))
+
+        @torch.inference_mode()
+        def run(self, batches):
+            return [self.model(x).argmax(1) for x in batches]  # <-
+
 Good:
 
     import torch
@@ -95,26 +109,31 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
+from gpuproof.linter.analysis.flow.call_targets import Definition, find_method
+from gpuproof.linter.analysis.flow.called import called_functions
 from gpuproof.linter.analysis.flow.creations import creations
-from gpuproof.linter.analysis.local_imports import local_modules, star_imports
+from gpuproof.linter.analysis.flow.sources import targets
+from gpuproof.linter.analysis.local_imports import local_modules, program_modules, star_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, uses
+from gpuproof.linter.knowledge.gradients import is_run
+from gpuproof.linter.knowledge.scoring import scoring_runs
 from gpuproof.linter.knowledge.torch import (
     has_evaluation_name,
     imports_device_manager,
     is_test,
 )
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hit, Hits, Rule
 
 rule = Rule("PF105", "eval-missing", Severity.ERROR, needs=("torch",))
 
 _BACKWARD = re.compile(r"(^|\.)backward$")
-_BEHAVES = re.compile(r"(^|\.)(Dropout|BatchNorm)\w*$")
-_WITH_MODES = re.compile(r"torchvision\.models\.([a-z_]+\.)*[a-z]\w*$")
+_BEHAVES = re.compile(r"(^|\.)((Dropout|BatchNorm)\w*|Transformer(Encoder|Decoder)Layer)$")
+_WITH_MODES = re.compile(r"torchvision\.models\.([a-z_]+\.)*[a-z]\w*$|^timm\.create_model$")
 """All models of torchvision have dropout, batch normalization or stochastic depth."""
 
 
@@ -128,17 +147,53 @@ def check(module: Module, _: Project) -> Hits:
         or any(map(imports_device_manager, starred))
     ):
         return
+    found: set[ast.AST | None] = set()
     for function in module.nodes(ast.FunctionDef):
         if not has_evaluation_name(function) or uses(module, _BACKWARD, "call", within=function):
             continue
         run = _runs_model(module, function)
         if run is not None and not _may_be_switched(module, run):
-            yield rule.hit(
-                run.span,
-                f"`{module.text(run.node.func)}` is never put into evaluation mode: dropout and batch normalization stay "
-                f"in training mode, and the results of `{function.name}` are wrong.",
-                remedy=f"Call {module.text(run.node.func)}.eval() first, and .train() before the next epoch.",
-            )
+            found.add(function)
+            yield _hit(module, run, f"the results of `{function.name}` are wrong")
+    for run in scoring_runs(module):
+        function = module.function_of(run.node)
+        if function in found or not is_run(module, run) or not _behaves(module, run.node.func):
+            continue
+        if not _is_ever_switched(module, run):
+            found.add(function)
+            yield _hit(module, run, "its results are wrong")
+
+
+def _hit(module: Module, run: Call, what: str) -> Hit:
+    name = module.text(run.node.func)
+    return rule.hit(
+        run.span,
+        f"`{name}` is never put into evaluation mode: dropout and batch normalization stay in training mode, and {what}.",
+        remedy=f"Call {name}.eval() first, and .train() before the next epoch.",
+    )
+
+
+def _is_ever_switched(module: Module, run: Call) -> bool:
+    """Whether a call anywhere in the program may put the model that runs into evaluation mode; true if in doubt."""
+    own = {call.node for call in creations(module, run.node.func)}
+    for other in program_modules(module):
+        if any(_is_open_switch(call) for call in calls_named(other, "apply", "modules", "children")):
+            return True
+        for call in calls_named(other, "eval", "train"):
+            if call.receiver is None or (call.method == "train" and not call.node.args and not call.keywords):
+                continue
+            if call.method == "train" and call.argument("mode", 0).flag is True:
+                continue
+            made = {item.node for item in creations(other, call.receiver)}
+            if not made or made & own:
+                return True
+    return False
+
+
+def _is_open_switch(call: Call) -> bool:
+    """Whether code goes through the layers of a model, and may change the mode of each."""
+    around = call.module.enclosing(call.node, ast.For)
+    return around is not None and bool(calls_within(calls_named(call.module, "eval", "train"), around))
 
 
 def _may_be_switched(module: Module, run: Call) -> bool:
@@ -195,12 +250,36 @@ def _runs_model(module: Module, function: FunctionNode) -> Call | None:
     return None
 
 
-def _behaves(module: Module, node: ast.Name) -> bool:
+def _behaves(module: Module, node: ast.expr) -> bool:
     """Whether the model certainly has layers that differ between training and evaluation."""
-    for maker in creations(module, node):
-        owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
-        if owner is not None and uses(module, _BEHAVES, "call", "name", within=owner):
+    return any(map(_has_modes, creations(module, node)))
+
+
+def _has_modes(made: Call) -> bool:
+    if made.name is not None:
+        if _WITH_MODES.match(made.name):
             return True
-        if maker.name is not None and _WITH_MODES.match(maker.name):
+        # `nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))`
+        if made.name.startswith("torch.nn."):
+            return uses(made.module, _BEHAVES, "call", within=made.node)
+    for target in targets(made.module, made.node.func):
+        parts = [target, *_initializers(target)]
+        owners = [part.module.enclosing(part.node, ast.ClassDef) or part.node for part in parts]
+        if any(
+            uses(part.module, _BEHAVES, "call", "name", within=owner)
+            for part, owner in zip(parts, owners, strict=True)
+        ):
             return True
     return False
+
+
+def _initializers(owner: Definition) -> list[Definition]:
+    """`__init__` of a class and of the classes that it creates, directly or not."""
+    initializer = find_method(owner, "__init__")
+    if initializer is None:
+        return []
+    inner = called_functions(initializer.module, initializer.node)
+    return [
+        initializer,
+        *(part for part in inner if isinstance(part.node, ast.FunctionDef) and part.node.name == "__init__"),
+    ]
