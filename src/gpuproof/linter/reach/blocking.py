@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Effect = Literal["fails", "fails on a GPU", "wastes the GPU", "loses the model", "exposes a secret"]
 
 EFFECTS: dict[str, Effect] = {
+    **dict.fromkeys(("DS144", "DS145", "DS147", "DS150", "DS153", "DS156"), "fails"),
     **dict.fromkeys(("IN101", "IN102", "IN103", "IN105", "IN106", "IN109", "SDK109"), "fails"),
     **dict.fromkeys(("FW101", "FW102", "FW104", "FW105", "FW108", "FW109", "FW110"), "fails"),
     **dict.fromkeys(

@@ -110,7 +110,7 @@ def trainer_runs(script: Module) -> list[Call]:
     return [
         call
         for module in local_modules(script)
-        for call in calls_named(module, "train")
+        for call in calls_named(module, "train", "hyperparameter_search")
         if (made := origin_call(module, call.receiver)) is not None and _TRAINER.match(made.name or "")
     ]
 

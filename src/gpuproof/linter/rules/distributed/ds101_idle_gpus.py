@@ -202,12 +202,16 @@ from gpuproof.linter.knowledge.distribution.multi_gpu import (
     GpuLimit,
     may_use_several_gpus,
     requested_gpus,
+    trainer_runs,
     trains_model,
 )
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule, lowered
 
 rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
+
+_USE_ONE = frozenset({"transformers", "datasets", "evaluate", "peft", "tokenizers"})
+"""Libraries whose models use one GPU in a loop of the script's own; `Trainer` and `device_map` are looked for."""
 
 
 @rule.job
@@ -231,7 +235,11 @@ def check(job: JobDefinition, project: Project) -> Hits:
     # A script that uses no GPU at all is reported by PT101.
     if job.script.imports("torch") and not may_use_device(job.script):
         return
-    if may_use_several_gpus(job.script) or unseen_imports(job.script):
+    if (
+        may_use_several_gpus(job.script)
+        or set(unseen_imports(job.script)) - _USE_ONE
+        or trainer_runs(job.script)
+    ):
         return
     idle = gpus - 1
     yield rule.hit(

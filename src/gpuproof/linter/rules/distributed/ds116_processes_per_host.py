@@ -54,6 +54,19 @@ Bad: fewer GPUs are visible
 
     torch.distributed.init_process_group("nccl")
 
+Bad: Lightning and Slurm count differently
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --nodes=2
+    #SBATCH --ntasks-per-node=4
+    #SBATCH --gres=gpu:4
+    srun python train.py
+    # file: train.py
+    import lightning
+
+    lightning.Trainer(accelerator="gpu", devices=4, strategy="ddp").fit(None)  # <-
+
 Bad: Lightning is told to use more GPUs than there are
 
     # file: gpuproof.yaml
@@ -145,7 +158,7 @@ from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count, processes_per_host
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
-from gpuproof.linter.knowledge.distribution.tasks import command_span
+from gpuproof.linter.knowledge.distribution.tasks import command_span, tasks_per_host
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -168,6 +181,7 @@ _KEYS = {"sagemaker-v3": "process_count_per_node", "remote": "nproc_per_node"}
 def check(job: JobDefinition, project: Project) -> Hits:
     yield from _too_many_devices(job, project)
     yield from _too_few_visible(job)
+    yield from _lightning_tasks(job)
     started = enabled_launchers(job) or ()
     if len(started) != 1 or started[0] not in _LAUNCHERS:
         return
@@ -228,6 +242,38 @@ def _too_few_visible(job: JobDefinition) -> Hits:
         remedy=f"Set {launcher.option} to {gpus}, or make {processes} GPUs visible.",
         severity=Severity.ERROR,
     )
+
+
+def _lightning_tasks(job: JobDefinition) -> Hits:
+    """A Trainer of Lightning whose devices or nodes differ from the tasks of Slurm, which it refuses."""
+    start = job.start
+    limit = requested_gpus(job.script) if job.source == "slurm" and job.script is not None else None
+    if (
+        limit is None
+        or not limit.is_known
+        or start is None
+        or start.launchers != ("srun",)
+        or start.is_conditional
+    ):
+        return
+    if not limit.call.method.endswith("Trainer"):
+        return
+    tasks, nodes = tasks_per_host(job), limit.call.argument("num_nodes")
+    hosts, wanted = host_count(job), 1 if nodes.is_absent else nodes.number if nodes.is_known else None
+    if "ntasks-per-node" in job.arguments and tasks.number is not None and tasks.number != limit.gpus:
+        yield rule.hit(
+            limit.call.span,
+            f"`{limit.written}`, but srun starts {int(tasks.number)} tasks on each node: Lightning refuses to start.",
+            remedy=f"Set --ntasks-per-node={limit.gpus}.",
+            severity=Severity.ERROR,
+        )
+    elif hosts is not None and wanted is not None and hosts != wanted:
+        yield rule.hit(
+            limit.call.span,
+            f"num_nodes is {int(wanted)}, but the job has {pluralize(hosts, 'node')}: Lightning refuses to start.",
+            remedy=f"Pass num_nodes={hosts}.",
+            severity=Severity.ERROR,
+        )
 
 
 def _key(job: JobDefinition) -> str:

@@ -149,7 +149,7 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     launcher_name,
     reads_hosts,
 )
-from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -158,6 +158,7 @@ rule = Rule("DS118", "distribution-not-implemented", Severity.WARNING, when="lin
 _TAKES_PART = re.compile(
     r"^tensorflow\.(compat\.v1\.)?(estimator|distribute)(\.|$)|(^|\.)(train_and_evaluate|\w*Strategy|Server|MonitoredTrainingSession)$"
 )
+_CONNECT_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "tokenizers"})
 _TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
 
 
@@ -176,7 +177,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         may_use_several_gpus(script)
         or script_uses(script, _TAKES_PART, "call", "name")
         or reads_hosts(script)
-        or unseen_imports(script)
+        or set(unseen_imports(script)) - _CONNECT_NOTHING
+        or trainer_runs(script)
         or not trains_model(script)
     ):
         return

@@ -130,7 +130,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = project.jobs_running(module)
     gpus = [gpus_per_host(project, job) for job in jobs]
     place = _fixed_selection(module) or (_first_move(module) if is_torch else starts[0])
-    if place is None or (jobs and not any(gpus)):
+    if place is None or (gpus and all(count == 0 for count in gpus)):
         return
     # A script for CPUs of TensorFlow says nothing of GPUs.
     if not is_torch and not any(gpus) and not script_uses(module, _GPU_OF_TENSORFLOW, "call"):

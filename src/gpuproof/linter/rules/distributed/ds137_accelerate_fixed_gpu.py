@@ -20,6 +20,17 @@ Bad:
         accelerator.backward(model(x).sum())
         optimizer.step()
 
+Bad: moved already
+
+    import torch
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+    accelerator = Accelerator()
+    model, loader = accelerator.prepare(torch.nn.Linear(8, 1), DataLoader(torch.rand(64, 8), batch_size=8))
+    for x in loader:
+        accelerator.backward(model(x.cuda()).sum())  # <-
+
 Good:
 
     import torch
@@ -59,8 +70,10 @@ from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.accelerate import (
     accelerators,
     has_accelerator_only,
+    is_from_prepare,
     prepare_calls,
 )
+from gpuproof.linter.knowledge.distribution.entries import iterated
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -75,6 +88,7 @@ def check(module: Module, project: Project) -> Hits:
     gpus = [gpus_per_host(project, job) for job in project.jobs_running(module)]
     if gpus and all(count is not None and count < 2 for count in gpus):
         return
+    yield from _again(module)
     for home in local_modules(module):
         for call in calls_named(home, "to", "cuda"):
             number = _fixed_gpu(call)
@@ -84,6 +98,27 @@ def check(module: Module, project: Project) -> Hits:
                 call.span,
                 f"`{home.text(call.node)}` is on GPU {number} in every process, not on the GPU of its process.",
                 remedy="Use accelerator.device, or remove it: prepare() moves models and batches.",
+            )
+            return
+
+
+def _again(script: Module) -> Hits:
+    """The moves of batches that a prepared loader has moved already."""
+    for home in local_modules(script):
+        for call in calls_named(home, "cuda"):
+            if call.receiver is None or call.name is not None or call.expression("device", 0) is not None:
+                continue
+            loop = next((loop for loop in home.loops_around(call.node) if isinstance(loop, ast.For)), None)
+            if loop is None or not is_from_prepare(home, iterated(home, loop.iter)):
+                continue
+            names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+            if not isinstance(call.receiver, ast.Name) or call.receiver.id not in names:
+                continue
+            yield rule.hit(
+                call.span,
+                f"The prepared loader has moved `{home.text(call.receiver)}` to the GPU of its process already.",
+                remedy="Remove it.",
+                severity=Severity.NOTE,
             )
             return
 

@@ -69,6 +69,7 @@ Quiet: also without DeepSpeed
         step(engine, optimizer, engine(x).sum(), True)
 """
 
+import ast
 import re
 
 from gpuproof.findings import Severity
@@ -102,12 +103,34 @@ def check(module: Module, _: Project) -> Hits:
     for call in backwards:
         if call.receiver is None or call.name is not None or _ENGINE.search(call.module.text(call.receiver)):
             continue
+        if not _is_of_engine(call, starts):
+            continue
         yield rule.hit(
             call.span,
             f"`{call.module.text(call.node)}` passes by DeepSpeed's engine: no gradient is reduced between the processes.",
             remedy=f"Use engine.backward({call.module.text(call.receiver)}), and engine.step() after it.",
         )
         return
+
+
+def _is_of_engine(backward: Call, starts: list[Call]) -> bool:
+    """Whether the loop around a backward pass may call the engine; another model may train in a loop of its own."""
+    module = backward.module
+    function, loop = module.function_of(backward.node), next(iter(module.loops_around(backward.node)), None)
+    engines: set[str] = set()
+    for start in starts:
+        parent = module.parent(start.node) if start.module is module else None
+        if module.function_of(start.node) is function and isinstance(parent, ast.Assign):
+            match parent.targets[0]:
+                case ast.Tuple(elts=[first, *_]):
+                    engines.add(module.text(first))
+                case _:
+                    return True
+    return (
+        not engines
+        or loop is None
+        or any(isinstance(node, ast.Call) and module.text(node.func) in engines for node in ast.walk(loop))
+    )
 
 
 def _steps(homes: list[Module], starts: list[Call]) -> Hits:
