@@ -121,11 +121,13 @@ def is_from_prepare(module: Module, node: ast.expr | None, depth: int = 0) -> bo
 
 
 def is_accelerated(module: Module, node: ast.AST) -> bool:
-    """Whether the code around a node has an accelerator: its function or class, or the top level that it is on."""
+    """Whether the code around a node has an accelerator: its function or class, or the top level before it."""
     around = module.enclosing(node, ast.ClassDef) or module.function_of(node)
+    line = getattr(node, "lineno", 0)
     return any(
-        (around is None and module.function_of(use) is None)
-        or (around is not None and module.tree.is_within(use, around))
+        module.tree.is_within(use, around)
+        if around is not None
+        else use.lineno <= line and module.function_of(use) is None
         for use in module.nodes(ast.Name, ast.Attribute)
         if is_accelerator(module, use)
     )

@@ -195,7 +195,7 @@ def _saves(module: Module) -> Iterator[tuple[Call, tuple[str, int]]]:
         yield call, ("f", 1)
     for call in calls_named(module, "save_pretrained"):
         name = module.text(call.receiver).lower() if call.receiver is not None else "tokenizer"
-        if "is_main_process" not in call.keywords and not _NO_MODEL.search(name):
+        if not {"is_main_process", "save_function"} & {*call.keywords} and not _NO_MODEL.search(name):
             yield call, ("save_directory", 0)
     if not module.imports("tensorflow", "keras"):
         return

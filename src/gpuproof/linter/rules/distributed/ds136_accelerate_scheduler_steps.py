@@ -111,6 +111,7 @@ from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.distribution.accelerate import (
     accelerators,
     has_accelerator_only,
+    is_accelerated,
     is_from_prepare,
     prepare_calls,
 )
@@ -152,7 +153,7 @@ def check(module: Module, _: Project) -> Hits:
     for call, keyword, position in schedules if prepares else ():
         steps = call.expression(keyword, position)
         counted = {_is_prepared(each, node) for each, node in _lengths(call.module, steps, 0)}
-        if len(counted) != 1 or not _steps_in_batches(module):
+        if len(counted) != 1 or not is_accelerated(call.module, call.node) or not _steps_in_batches(module):
             continue
         after = counted.pop()
         is_prepared = _is_given(call, prepares)
