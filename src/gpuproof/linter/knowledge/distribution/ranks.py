@@ -18,7 +18,8 @@ from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
 
 _GUARD = re.compile(
-    r"rank|global_zero|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
+    r"rank|global_zero|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator"
+    r"|hvd|horovod|sdp|smddp|ddp",
     re.IGNORECASE,
 )
 """Words in conditions that may restrict the code to a single process."""

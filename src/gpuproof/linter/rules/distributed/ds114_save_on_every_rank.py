@@ -212,6 +212,8 @@ def _saves(module: Module) -> Iterator[tuple[Call, tuple[str, int]]]:
 
 def _guard(script: Module) -> str | None:
     """How to let one process save, if a script certainly runs as several on a host; None if it may not."""
+    if not computes_gradients(script) and not script.imports("tensorflow", "keras"):
+        return None
     if library_inits(script):
         return "Put it under if hvd.rank() == 0:."
     if accelerators(script) and prepare_calls(script) and not shards_models(script):

@@ -198,10 +198,11 @@ def _is_given(scheduler: Call, prepares: list[Call]) -> bool | None:
         for argument in (*call.node.args, *call.keywords.values()):
             if isinstance(argument, ast.Starred):
                 return None
-            if argument is scheduler.node or scheduler.node in {
-                made.node for made in creations(call.module, argument)
-            }:
+            made = creations(call.module, argument)
+            if argument is scheduler.node or scheduler.node in {each.node for each in made}:
                 return True
+            if not made:
+                return None
     return False
 
 
