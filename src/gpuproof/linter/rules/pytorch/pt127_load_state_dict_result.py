@@ -21,6 +21,10 @@ Bad: under another name
         with torch.no_grad():
             return [best(x) for x in loader]
 
+    def report(student, loader):
+        best_student = student.load_state_dict(torch.load("student.pt", map_location="cpu"))  # <-
+        return final(best_student, loader)
+
 Good:
 
     import torch
@@ -42,6 +46,7 @@ Quiet: the keys are looked at
 """
 
 import ast
+import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
@@ -101,6 +106,13 @@ def _is_used_as_model(module: Module, target: ast.expr) -> bool:
                 return True
             case ast.Attribute(attr=name) if name in _OF_MODELS and name not in _OF_KEYS:
                 return True
+            case ast.Call(func=function):
+                # An own function that gets it as a model calls it.
+                if _MODEL.search(target.id.lower()) and find_definition(module, function) is not None:
+                    return True
             case _:
                 pass
     return False
+
+
+_MODEL = re.compile(r"model|net|student|teacher|encoder|decoder|classifier|generator")

@@ -65,7 +65,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_to
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.keras_fits import fits
@@ -99,6 +99,7 @@ def check(module: Module, _: Project) -> Hits:
     yield from _flags(module)
     if not uses(module, _SPLITS, "call", "name"):
         yield from _twins(module)
+    yield from _evaluated(module, fits(module))
     for fit in fits(module):
         held_out = fit.expression("validation_data")
         data, labels = fit.expression("x", 0), fit.expression("y", 1)
@@ -119,6 +120,26 @@ def check(module: Module, _: Project) -> Hits:
                 f"`validation_data` is `{module.text(held_out)}`, on which the model is trained.",
                 remedy="Pass data that the model is not trained on, or validation_split=0.1.",
             )
+
+
+def _evaluated(module: Module, trained: list[Call]) -> Hits:
+    """The only evaluation of a script, if it gets the same data as `fit`."""
+    evaluations = [call for call in calls_named(module, "evaluate") if call.receiver is not None]
+    if len(evaluations) != 1 or len(trained) != 1:
+        return
+    evaluation, fit = evaluations[0], trained[0]
+    given, data = evaluation.expression("x", 0), fit.expression("x", 0)
+    if given is None or data is None or module.text(given) != module.text(data):
+        return
+    if module.text(evaluation.receiver or given) != module.text(fit.receiver or data):
+        return
+    if fit.expression("validation_data") is None or not _names_training(given):
+        return
+    yield rule.hit(
+        module.span(given),
+        f"`evaluate` gets `{module.text(given)[:50]}`, on which the model is trained.",
+        remedy="Pass the data that are kept for the test.",
+    )
 
 
 def _names_training(node: ast.expr) -> bool:

@@ -14,6 +14,7 @@ Bad:
             print("epoch {}: loss {:.3f}", epoch, loss)  # <-
             print("epoch {epoch}: loss {loss:.3f}")  # <-
             print("loss: %.3f")  # <-
+            print("epoch {} loss {}")  # <-
 
 Fixed:
 
@@ -26,6 +27,7 @@ Fixed:
             print("epoch {}: loss {:.3f}".format(epoch, loss))
             print(f"epoch {epoch}: loss {loss:.3f}")
             print("loss: %.3f")
+            print("epoch {} loss {}")
 
 Good:
 
@@ -93,7 +95,7 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _messages(module: Module) -> Iterator[tuple[Call, ast.Constant]]:
-    for call in calls_named(module, "print", "info", "warning", "write"):
+    for call in calls_named(module, "print", "info", "warning", "log", "write"):
         first = call.node.args[0] if call.node.args else None
         if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
             continue
@@ -138,6 +140,14 @@ def _problem(module: Module, call: Call, text: ast.Constant) -> tuple[str, str, 
             f"`{named[0].group()}` is printed as it is: the `f` before the text is missing.",
             "Write f before the quotes.",
             f"{module.text(call.node.func)}(f{written})" if is_simple and len(call.node.args) == 1 else "",
+        )
+    holes = list(_EMPTY.finditer(value))
+    is_format = len(holes) > 1 or any(hole.group(1) for hole in holes)
+    if is_format and _is_text(value, holes) and re.search(r"[A-Za-z]{2}", _EMPTY.sub("", value)):
+        return (
+            f"`{holes[0].group()}` is printed as it is: the values are missing.",
+            "Use an f-string, or .format(values).",
+            "",
         )
     if call.method == "print" and not named and _NUMBER.search(value) and not call.node.keywords:
         return (
