@@ -32,6 +32,8 @@ _POSITIONAL = {
     "Transformer": ("model_name", "instance_count", "instance_type"),
     "TensorFlow": (),
 }
+_WRAPPERS = {"HyperparameterTuner": ("estimator", 0), "MultiDataModel": ("model", 2)}
+"""Classes that run the job of another object, and their argument for it."""
 _ENTRY_FIRST = ("entry_point", "framework_version", "py_version")
 
 
@@ -169,8 +171,8 @@ def _estimator_behind(module: Module, node: ast.expr | None) -> ast.Call | None:
     made = module.origin(node)
     if isinstance(made, ast.Call):
         call = origin_call(module, made)
-        if call is not None and call.method == "HyperparameterTuner":
-            return _estimator_behind(module, call.expression("estimator", 0))
+        if call is not None and call.method in _WRAPPERS:
+            return _estimator_behind(module, call.expression(*_WRAPPERS[call.method]))
         return made
     return None
 
