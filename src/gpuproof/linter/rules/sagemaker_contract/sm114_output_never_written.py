@@ -27,6 +27,31 @@ Bad:
     # np.save("/opt/ml/processing/output/result.npy", result)
     print("Saved")
 
+Bad: written to another folder
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        outputs=[ProcessingOutput(source="/opt/ml/processing/vectors", destination="s3://b/out")],  # <-
+        arguments=["--size", "256"],
+    )
+    # file: process.py
+    import argparse
+    import numpy as np
+    from pathlib import Path
+
+    ROOT = Path("/opt/ml/processing")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", type=int, default=128)
+    args = parser.parse_args()
+    (ROOT / "embeddings").mkdir(exist_ok=True)
+    np.save(ROOT / "embeddings" / "vectors.npy", np.ones(args.size))
+
 Good:
 
     # file: launch.py
@@ -101,7 +126,8 @@ def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
     if job.kind != "processing" or script is None or script is job.module or not job.outputs:
         return
-    if job.runs_others or not job.container_arguments.is_absent or hidden_imports(script):
+    words = _words(job)
+    if job.runs_others or words is None or hidden_imports(script):
         return
     modules = local_modules(script)
     writes = any(may_write(module) for module in modules)
@@ -109,7 +135,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     for output in job.outputs:
         folder = output.path.text if output.path.is_known else None
-        if folder is None or not folder.startswith("/"):
+        if folder is None or not folder.startswith("/") or _may_name(words, folder):
             continue
         if writes and may_write_to(modules, folder, job.environment):
             continue
@@ -119,3 +145,18 @@ def check(job: JobDefinition, _: Project) -> Hits:
             remedy=f'Save the result in the script, such as np.save("{folder}/result.npy", result), or drop the '
             "output.",
         )
+
+
+def _words(job: JobDefinition) -> list[str] | None:
+    """The command line of the script; None if part of it is unknown."""
+    if job.container_arguments.is_absent:
+        return []
+    texts = [str(item.value) if item.is_known else None for item in job.container_arguments.items or ()]
+    known = [text for text in texts if text is not None]
+    return known if known and len(known) == len(texts) else None
+
+
+def _may_name(words: list[str], folder: str) -> bool:
+    """Whether a word of the command line may be a folder, or the last part of its path."""
+    last = folder.rstrip("/").rpartition("/")[2]
+    return any("/" in word or word.rpartition("=")[2] == last for word in words)

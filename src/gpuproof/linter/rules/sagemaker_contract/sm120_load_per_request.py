@@ -240,9 +240,7 @@ def _helpers(module: Module, call: Call) -> Iterator[Definition]:
 def _may_cache(function: Definition) -> bool:
     """Whether a decorator may keep the result of a function: any but those of torch."""
     decorators = function.node.decorator_list
-    called = [
-        decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in decorators
-    ]
+    called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in decorators]
     return any(not (function.module.qualified(name) or "").startswith("torch.") for name in called)
 
 
