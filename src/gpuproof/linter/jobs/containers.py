@@ -77,7 +77,7 @@ def container_job(container: Value, title: str, span: Span) -> Iterator[JobDefin
         container: its properties, in the case of the API or of CloudFormation.
     """
     gpus = _gpus(container)
-    entry, command = _of(container, "EntryPoint"), _of(container, "Command")
+    entry, command = member(container, "EntryPoint"), member(container, "Command")
     if gpus.is_absent or (entry.is_absent and command.is_absent):
         return
     if entry.items is None and not entry.is_absent:
@@ -90,8 +90,8 @@ def container_job(container: Value, title: str, span: Span) -> Iterator[JobDefin
         span=command.span or span,
         instance_count=known(1),
         gpu_count=gpus,
-        image=_of(container, "Image"),
-        environment=_environment(_of(container, "Environment")),
+        image=member(container, "Image"),
+        environment=_environment(member(container, "Environment")),
         arguments={} if entry.is_absent else {"EntryPoint": entry},
         command=known((*(entry.items or ()), *(words or ())), command.span or entry.span),
     )
@@ -121,11 +121,11 @@ def read_text(resource: Resource, value: Value) -> Value:
 def _batch_containers(resource: Resource) -> list[Value]:
     found = [_member(resource, "ContainerProperties", "container_properties")]
     ecs = _member(resource, "EcsProperties", "ecs_properties")
-    for task in _of(ecs, "TaskProperties").items or ():
-        found += _of(task, "Containers").items or ()
+    for task in member(ecs, "TaskProperties").items or ():
+        found += member(task, "Containers").items or ()
     nodes = _member(resource, "NodeProperties", "node_properties")
-    for group in _of(nodes, "NodeRangeProperties").items or ():
-        found.append(_of(group, "Container"))
+    for group in member(nodes, "NodeRangeProperties").items or ():
+        found.append(member(group, "Container"))
     return [container for container in found if container.entries is not None]
 
 
@@ -148,9 +148,9 @@ def _instance(resource: Resource, type_: str, data: str) -> Iterator[JobDefiniti
 
 
 def _gpus(container: Value) -> Value:
-    for requirement in _of(container, "ResourceRequirements").items or ():
-        if (_of(requirement, "Type").text or "").upper() == "GPU":
-            count = _of(requirement, "Value")
+    for requirement in member(container, "ResourceRequirements").items or ():
+        if (member(requirement, "Type").text or "").upper() == "GPU":
+            count = member(requirement, "Value")
             text = str(count.value) if count.is_known else ""
             return known(int(text), count.span) if text.isdigit() else Value("unknown", (), count.span)
     return ABSENT
@@ -159,7 +159,7 @@ def _gpus(container: Value) -> Value:
 def _environment(listed: Value) -> Value:
     if listed.items is None:
         return listed if listed.is_absent else Value("unknown", (), listed.span)
-    pairs = {_of(item, "Name").text: _of(item, "Value") for item in listed.items}
+    pairs = {member(item, "Name").text: member(item, "Value") for item in listed.items}
     return known(Entries({name: value for name, value in pairs.items() if name is not None}), listed.span)
 
 
@@ -168,7 +168,7 @@ def _member(resource: Resource, *names: str) -> Value:
     return read_text(resource, value)
 
 
-def _of(value: Value, name: str) -> Value:
+def member(value: Value, name: str) -> Value:
     """A member in the case of CloudFormation or in that of the API."""
     if value.entries is None:
         return ABSENT if value.is_absent else Value("unknown", (), value.span)

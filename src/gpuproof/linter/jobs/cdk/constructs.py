@@ -133,6 +133,18 @@ def is_construct(name: str) -> bool:
     return name.rpartition(".")[2][:1].isupper()
 
 
+def sagemaker_type(value: Value) -> Value:
+    """The instance type that a member of the SageMaker module's enumeration names: `InstanceType.G4DN_XLARGE`."""
+    text = value.text or ""
+    match = re.fullmatch(r"InstanceType\.([A-Z0-9]+)_(\w+)", text)
+    if match is None:
+        return value
+    family, size = match.group(1).lower(), match.group(2).lower()
+    number = re.fullmatch(r"(\d+)_?xlarge|xlarge_?(\d+)", size)
+    size = f"{number.group(1) or number.group(2)}xlarge" if number else size
+    return known(f"ml.{family}.{size}", value.span)
+
+
 def _sized(parts: Sequence[Value], span: Span | None) -> Value:
     """`InstanceType.of(InstanceClass.G5, InstanceSize.XLARGE2)`: a name of EC2; unknown for descriptive classes."""
     if len(parts) == 1:

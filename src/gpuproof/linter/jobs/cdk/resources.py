@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
-from gpuproof.linter.jobs.cdk.constructs import Construct
+from gpuproof.linter.jobs.cdk.constructs import Construct, sagemaker_type
 from gpuproof.linter.templates.resource import Resource
 
 _SERVICES = {
@@ -62,6 +62,8 @@ def _of_construct(construct: Construct) -> Resource | None:
         )
     if construct.name in ("batch.EcsEc2ContainerDefinition", "add_container"):
         return _container(construct)
+    if name == "EndpointConfig" and service.startswith("sagemaker"):
+        return _endpoint_configuration(construct)
     if construct.name == "iam.Role":
         return _role(construct)
     if construct.name in ("eks.Nodegroup", "add_nodegroup_capacity"):
@@ -92,6 +94,18 @@ def _container(construct: Construct) -> Resource:
         "Environment": ABSENT,
     }
     return _resource(construct, "AWS::ECS::Container", _without_absent(given))
+
+
+def _endpoint_configuration(construct: Construct) -> Resource:
+    """The configuration of `@aws-cdk/aws-sagemaker-alpha`, whose variants name types by an enumeration."""
+    variants: list[Value] = []
+    for variant in construct.properties.at("InstanceProductionVariants").items or ():
+        kind = sagemaker_type(variant.at("InstanceType"))
+        variants.append(known(Entries({**variant.parts, "InstanceType": kind}), variant.span))
+    properties = known(
+        Entries({"ProductionVariants": known(tuple(variants), construct.span)}), construct.span
+    )
+    return _resource(construct, "AWS::SageMaker::EndpointConfig", properties)
 
 
 def _role(construct: Construct) -> Resource:

@@ -20,8 +20,38 @@ from gpuproof.linter.jobs.commands.unit_commands import span_of, unit_commands
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.span import Span, Unit
 
-_GLOBAL = ("--region", "--profile", "--output", "--endpoint-url", "--query", "--cli-read-timeout", "--color")
+_GLOBAL = frozenset(
+    [
+        "--region",
+        "--profile",
+        "--output",
+        "--endpoint-url",
+        "--query",
+        "--color",
+        "--ca-bundle",
+        "--cli-read-timeout",
+        "--cli-connect-timeout",
+        "--cli-binary-format",
+        "--max-items",
+        "--page-size",
+        "--starting-token",
+    ]
+)
 """Options of `aws` itself that take a value."""
+_GLOBAL_FLAGS = frozenset(
+    [
+        "debug",
+        "no-verify-ssl",
+        "no-paginate",
+        "no-sign-request",
+        "no-cli-pager",
+        "cli-auto-prompt",
+        "no-cli-auto-prompt",
+        "version",
+        "dry-run",
+        "no-dry-run",
+    ]
+)
 _LISTS = frozenset(
     {
         "ProductionVariants",
@@ -95,9 +125,10 @@ def _request(unit: Unit, command: SimpleCommand) -> CliRequest | None:
                 entries.setdefault(key, value)
         elif option == "generate-cli-skeleton":
             return None
-        elif f"--{option}" not in _GLOBAL:
-            name = _member(option)
-            entries[name] = _joined(name, values)
+        elif f"--{option}" not in _GLOBAL and option not in _GLOBAL_FLAGS:
+            name = _member(option.removeprefix("no-"))
+            # A flag and its opposite: `--no-enable-network-isolation`.
+            entries[name] = known(False) if option.startswith("no-") and not values else _joined(name, values)
     if any(
         re.match(r"\$[{@*(A-Za-z]", word) for word in words[index:] if "=" not in word and word[:2] == "$@"
     ):
