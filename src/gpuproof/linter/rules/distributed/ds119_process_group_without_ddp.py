@@ -169,7 +169,7 @@ def check(module: Module, _: Project) -> Hits:
         if (
             _shares_gradients(script)
             or any(
-                "process_group" in call.keywords
+                "process_group" in call.keywords and not call.argument("process_group").is_unset
                 for local in local_modules(script)
                 for call in all_calls(local)
             )
