@@ -94,6 +94,39 @@ Bad: Lightning runs backward on what the step returns
             self.losses.append(loss)  # <-
             return {"loss": loss}
 
+Bad: the results of a model that only scores
+
+    import torch
+
+    class Scorer:
+        def __init__(self):
+            self.model = torch.nn.Linear(4, 2).cuda()
+
+        def run(self, batches):
+            results = []
+            for x in batches:
+                scores = self.model(x.cuda())
+                results.append(scores)  # <-
+            return torch.cat(results)
+
+Bad: a total of the trainer, in a method that the loop calls
+
+    import torch
+
+    class Trainer:
+        def __init__(self):
+            self.model = torch.nn.Linear(4, 1)
+            self.total = 0.0
+
+        def fit(self, loader):
+            for x in loader:
+                self.step(x)
+
+        def step(self, x):
+            loss = self.model(x).mean()
+            loss.backward()
+            self.total += loss  # <-
+
 Quiet: the list is emptied after each epoch, as Lightning's documentation does it
 
     import lightning as L
@@ -167,11 +200,13 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, calls_named, calls_within, origin_call
+from gpuproof.linter.analysis.call import Call, calls_named, calls_within
+from gpuproof.linter.analysis.flow.repeats import repeats
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import replace_node
+from gpuproof.linter.knowledge.kept_results import is_emptied, kept_losses, kept_results
 from gpuproof.linter.knowledge.torch import is_inside_with, is_lightning_module, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -180,7 +215,7 @@ from gpuproof.linter.source.edit import Fix
 _NUMBERS = re.compile(r"(^|\.)(item|detach|numpy|tolist|float|no_grad)$")
 _DATA = re.compile(r"^data$")
 
-rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward", "LightningModule"))
+rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward", "LightningModule", ".append("))
 
 
 @rule.module
@@ -192,20 +227,35 @@ def check(module: Module, _: Project) -> Hits:
         module.text(backward.receiver) for backward in backwards if backward.receiver is not None
     }
     for statement, target, added in _sums(module):
-        loops = module.loops_around(statement)
-        if not loops:
+        around = _loop_around(module, statement)
+        if around is None:
             continue
+        home, loop = around
         total = module.text(target)
         if total in differentiated or is_inside_with(module, statement, ("no_grad", "inference_mode")):
             continue
-        loss = _loss(module, added, backwards, loops[0])
-        if loss is None or _is_reset(module, total, loops[0], statement):
+        loss = _loss(module, added, backwards, loop if module.tree.is_within(statement, loop) else None)
+        if loss is None or _is_reset(home, total, loop, statement):
             continue
         yield rule.hit(
             module.span(statement),
             f"`{module.text(statement)}` keeps the graph of every step in memory: GPU memory grows until it is full.",
             remedy=f"Add {loss.id}.detach(), and call .item() on the total once at the end.",
             fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=True),
+        )
+    for call in kept_losses(module):
+        yield rule.hit(
+            call.span,
+            f"`{module.text(call.node)[:60]}` keeps the graph of every step in memory as long as the list lives.",
+            remedy="Let the step return loss.detach(), or loss.item().",
+            severity=Severity.WARNING,
+        )
+    for call in kept_results(module):
+        yield rule.hit(
+            call.span,
+            f"`{module.text(call.node)[:60]}` keeps the graph of every batch in GPU memory: the model runs with autograd enabled.",
+            remedy="Run the loop under `with torch.inference_mode():`, or append the detached result.",
+            severity=Severity.WARNING,
         )
     for call, loss in _appended(module, backwards):
         yield rule.hit(
@@ -215,6 +265,14 @@ def check(module: Module, _: Project) -> Hits:
             severity=Severity.WARNING,
             fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=False),
         )
+
+
+def _loop_around(module: Module, statement: ast.stmt) -> tuple[Module, ast.AST] | None:
+    """The innermost loop that repeats a statement, which may be around a call of its method."""
+    if loops := module.loops_around(statement):
+        return module, loops[0]
+    found = repeats(module, statement)
+    return (found[0].module, found[0].loop) if found else None
 
 
 def _appended(module: Module, backwards: list[Call]) -> Iterator[tuple[Call, ast.Name]]:
@@ -230,7 +288,7 @@ def _appended(module: Module, backwards: list[Call]) -> Iterator[tuple[Call, ast
             continue
         if not _is_step_of_lightning(module, loss) and not _runs_backward(module, bindings, call, backwards):
             continue
-        if not _is_emptied(module, kept, call) and not is_inside_with(
+        if not is_emptied(module, kept, call) and not is_inside_with(
             module, call.node, ("no_grad", "inference_mode")
         ):
             yield call, loss
@@ -272,30 +330,6 @@ def _runs_backward(module: Module, bindings: list[Binding], call: Call, backward
     )
 
 
-def _is_emptied(module: Module, kept: ast.Name | ast.Attribute, call: Call) -> bool:
-    """Whether the list has a limit, or is emptied or replaced where it would grow."""
-    text = module.text(kept)
-    emptying = calls_named(module, "clear", "pop", "popleft")
-    if any(module.text(other.receiver) == text for other in emptying if other.receiver is not None):
-        return True
-    made = origin_call(module, kept)
-    if made is not None and made.method == "deque":
-        return True
-    around = module.loops_around(call.node)[:1] or [module.enclosing(call.node, ast.ClassDef)]
-    replaced = [
-        node
-        for node in module.nodes(ast.Assign, ast.Delete)
-        if any(module.text(target).partition("[")[0] == text for target in node.targets)
-    ]
-    return any(
-        scope is not None
-        and module.tree.is_within(node, scope)
-        and getattr(module.function_of(node), "name", "") not in ("__init__", "setup")
-        for node in replaced
-        for scope in around
-    )
-
-
 def _sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
     """Statements that add to a total, the total, and what they add: `total += loss`, `total = total + loss`."""
     for statement in module.nodes(ast.AugAssign):
@@ -313,13 +347,18 @@ def _sums(module: Module) -> Iterator[tuple[ast.stmt, ast.expr, ast.expr]]:
                 break
 
 
-def _loss(module: Module, added: ast.expr, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
+def _loss(module: Module, added: ast.expr, backwards: list[Call], loop: ast.AST | None) -> ast.Name | None:
     """The added name that is certainly a tensor with a graph; None otherwise."""
     names = [added.left, added.right] if isinstance(added, ast.BinOp) else [added]
     for node in names:
         if not isinstance(node, ast.Name):
             continue
-        inside = calls_within(backwards, loop)
+        function = module.function_of(node)
+        inside = (
+            calls_within(backwards, loop)
+            if loop is not None
+            else [call for call in backwards if module.function_of(call.node) is function]
+        )
         if node.id not in {loss for item in inside if (loss := _differentiated(item)) is not None}:
             continue
         values = [binding.value for binding in module.reaching(node)]
