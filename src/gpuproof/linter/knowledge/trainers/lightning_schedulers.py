@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
@@ -49,7 +49,7 @@ def _schedulers(module: Module, value: ast.expr) -> Iterator[ReturnedScheduler]:
         case ast.Tuple(elts=[_, ast.Name() as name]) if isinstance(listed := module.origin(name), ast.List):
             for entry in listed.elts:
                 yield from _entry(module, entry, value, {}, is_open=False)
-        case ast.Dict():
+        case ast.Dict() | ast.Call():
             whole, is_open = _entries(value)
             if "lr_scheduler" in whole:
                 shared = {key: item for key, item in whole.items() if key == "monitor"}
@@ -64,7 +64,7 @@ def _entry(
     module: Module, entry: ast.expr, place: ast.expr, shared: Mapping[str, ast.expr], *, is_open: bool
 ) -> Iterator[ReturnedScheduler]:
     made = module.origin(entry) or entry
-    if isinstance(made, ast.Dict):
+    if isinstance(made, ast.Dict) or _is_dict_call(made):
         own, has_rest = _entries(made)
         created = origin_call(module, own.get("scheduler"))
         if created is None:
@@ -76,12 +76,22 @@ def _entry(
         )
         return
     created = origin_call(module, entry)
-    if created is not None and (created.name or "").rpartition(".")[2] != "dict":
+    if created is not None:
         yield ReturnedScheduler(created, place, "epoch", shared, is_open)
 
 
-def _entries(mapping: ast.Dict) -> tuple[dict[str, ast.expr], bool]:
-    """The entries of a mapping by their keys, and whether it has others."""
+def _is_dict_call(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is `dict(scheduler=..., interval=...)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict"
+
+
+def _entries(mapping: ast.Dict | ast.Call) -> tuple[dict[str, ast.expr], bool]:
+    """The entries of a mapping by their keys, and whether it has others; none of another call than `dict(...)`."""
+    if isinstance(mapping, ast.Call):
+        if not _is_dict_call(mapping):
+            return {}, True
+        named = {keyword.arg: keyword.value for keyword in mapping.keywords if keyword.arg is not None}
+        return named, bool(mapping.args) or len(named) < len(mapping.keywords)
     found: dict[str, ast.expr] = {}
     is_open = False
     for key, value in zip(mapping.keys, mapping.values, strict=True):

@@ -110,8 +110,13 @@ def _missing(module: Module, project: Project, trainer: TrainerCall) -> Hits:
         f"{trainer.name} has no `eval_dataset`, and `{strategy_name(arguments)}` is {strategy.text!r}: ValueError.",
         remedy=f'Pass eval_dataset=, or {strategy_name(arguments)}="no".',
         # Older versions fail at the first evaluation, which a short training may never reach.
-        severity=rule.severity if at_once == "yes" else lowered(rule.severity),
+        severity=rule.severity if at_once == "yes" else _doubtful(strategy.text),
     )
+
+
+def _doubtful(strategy: str | None) -> Severity:
+    """The severity where the version may be an older one: it ends each epoch with an evaluation, which is certain."""
+    return lowered(rule.severity) if strategy == "epoch" else Severity.NOTE
 
 
 def _is_set(module: Module) -> bool:

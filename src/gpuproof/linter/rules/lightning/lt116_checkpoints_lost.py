@@ -137,6 +137,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.knowledge.contract.kept_folders import find_keepers, is_kept, kept_folders
+from gpuproof.linter.knowledge.contract.model_saves import find_saves
 from gpuproof.linter.knowledge.trainers.lightning import created, runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -190,7 +191,10 @@ def check(module: Module, project: Project) -> Hits:
         if not value.is_unset:
             places.append((value.span or run.trainer.span, f"`{value.text}`"))
     launchers = [job.module for job in jobs if job.module is not None]
-    if find_keepers(modules, folders, launchers):
+    # A model that is saved to another folder is reported by SM101.
+    if find_keepers(modules, folders, launchers) or any(
+        True for local in modules for _ in find_saves(local, modules)
+    ):
         return
     span, where = places[0] if places else (fits[0].call.span, "the working directory (`lightning_logs`)")
     yield rule.hit(
