@@ -48,7 +48,9 @@ EFFECTS: dict[str, Effect] = {
     ),
     **dict.fromkeys(("HF102", "HF104", "LT101", "PF157"), "fails"),
     **dict.fromkeys(("PT102", "PT112", "TF106"), "fails on a GPU"),
-    **dict.fromkeys(("PT101", "PT109", "FW103", "CO105", "DS101", "DS102", "DS124"), "wastes the GPU"),
+    **dict.fromkeys(
+        ("PT101", "PT109", "PT150", "FW103", "CO105", "DS101", "DS102", "DS124"), "wastes the GPU"
+    ),
     "SM101": "loses the model",
     "SE102": "exposes a secret",
 }

@@ -9,6 +9,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 
 _MAX_REEXPORTS = 4
+_OF_CLASS = ("classmethod", "staticmethod")
 
 
 class Definition(NamedTuple):
@@ -23,6 +24,9 @@ def find_definition(module: Module, node: ast.expr) -> Definition | None:
     if isinstance(node, ast.Name):
         bindings = module.reaching(node)
         if len(bindings) == 1:
+            if node.id == "cls" and bindings[0].kind == "parameter":
+                owner = module.enclosing(bindings[0].scope, ast.ClassDef)
+                return Definition(module, owner) if owner is not None else None
             return _defined_by(module, bindings[0].node)
         if bindings:
             return None
@@ -39,7 +43,8 @@ def find_definition(module: Module, node: ast.expr) -> Definition | None:
         if created is not None and isinstance(created.node, ast.ClassDef):
             return find_method(created, node.attr)
         return None
-    return _imported(module, module.qualified(node))
+    found = _imported(module, module.qualified(node))
+    return found if found is not None else _of_class(module, node)
 
 
 def find_method(owner: Definition, name: str) -> Definition | None:
@@ -104,6 +109,18 @@ def base_classes(owner: Definition) -> list[Definition]:
             ):
                 found.append(definition)
     return found
+
+
+def _of_class(module: Module, node: ast.Attribute) -> Definition | None:
+    """The class method or static method of `Config.from_file`."""
+    owner = find_definition(module, node.value) if isinstance(node.value, ast.Name) else None
+    method = (
+        find_method(owner, node.attr) if owner is not None and isinstance(owner.node, ast.ClassDef) else None
+    )
+    if method is None or isinstance(method.node, ast.ClassDef):
+        return None
+    is_bound = any(getattr(item, "id", "") in _OF_CLASS for item in method.node.decorator_list)
+    return method if is_bound else None
 
 
 def _defined_by(module: Module, node: ast.AST) -> Definition | None:

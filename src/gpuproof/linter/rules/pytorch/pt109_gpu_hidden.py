@@ -108,7 +108,16 @@ rule = Rule(
     "PT109",
     "gpu-hidden",
     Severity.ERROR,
-    needs=("CUDA_VISIBLE_DEVICES", "set_visible_devices", "use_cpu", "no_cuda", "cpu", "CPU"),
+    needs=(
+        "CUDA_VISIBLE_DEVICES",
+        "set_visible_devices",
+        "use_cpu",
+        "no_cuda",
+        "cpu",
+        "CPU",
+        "Trainer",
+        "Fabric",
+    ),
 )
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
