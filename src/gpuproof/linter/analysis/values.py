@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from gpuproof.linter.source.span import Span
+from gpuproof.linter.source.span import Span, Unit
 
 Certainty = Literal["known", "default", "unknown", "absent"]
 """`default` may be overridden: argparse, environment, parameters; `absent` means that the expression is missing."""
@@ -123,9 +123,11 @@ class Entries(dict[Any, Value]):
 
     Attributes:
         complete: whether these are all keys: there is no unknown key and no unknown `**rest`.
+        file: the settings file that the mapping is from; None for others.
     """
 
     complete: bool = True
+    file: Unit | None = None
 
 
 MAX_OPTIONS = 64

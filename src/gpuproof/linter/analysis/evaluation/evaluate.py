@@ -358,6 +358,7 @@ class _Evaluator:
         if value.entries is None:
             entries.complete = False
             return
+        entries.file = value.entries.file if not entries else None
         entries.update(value.entries)
         entries.complete = entries.complete and value.entries.complete
 

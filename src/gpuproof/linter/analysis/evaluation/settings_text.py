@@ -33,7 +33,7 @@ def read_settings_text(unit: Unit, kind: Format) -> Value:
         return UNKNOWN
     match kind:
         case "toml":
-            return _toml(unit.source)
+            return _toml(unit)
         case "ini":
             return _ini(unit.source)
         case _:
@@ -68,22 +68,28 @@ def overlay(base: Value, *others: Value) -> Value:
     return known(merged, base.span)
 
 
-def of_plain(data: Any, depth: int = 0) -> Value:
+def of_plain(data: Any, depth: int = 0, unit: Unit | None = None) -> Value:
     """Plain Python data as a value, without positions."""
     if depth > _MAX_DEPTH:
         return UNKNOWN
     if isinstance(data, dict):
-        return known(Entries({key: of_plain(part, depth + 1) for key, part in data.items()}))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return known(_mapping({key: of_plain(part, depth + 1, unit) for key, part in data.items()}, unit))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if isinstance(data, list):
-        return known(tuple(of_plain(part, depth + 1) for part in data))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return known(tuple(of_plain(part, depth + 1, unit) for part in data))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return known(data) if isinstance(data, (str, int, float, bool)) or data is None else UNKNOWN
 
 
-def _toml(source: str) -> Value:
+def _mapping(parts: dict[Any, Value], unit: Unit | None) -> Entries:
+    entries = Entries(parts)
+    entries.file = unit
+    return entries
+
+
+def _toml(unit: Unit) -> Value:
     import tomllib  # only where a script loads such a file
 
     try:
-        return of_plain(tomllib.loads(source))
+        return of_plain(tomllib.loads(unit.source), unit=unit)
     except (tomllib.TOMLDecodeError, RecursionError):
         return UNKNOWN
 
@@ -142,7 +148,9 @@ class _YamlReader:
         if node.id == "mapping":
             self._constructor.flatten_mapping(node)
             pairs = [(self._scalar(key), part) for key, part in node.value if key.id == "scalar"]
-            return known(Entries({key: self.value(part, depth + 1) for key, part in pairs}), span)
+            return known(
+                _mapping({key: self.value(part, depth + 1) for key, part in pairs}, self._unit), span
+            )
         if node.id == "sequence":
             return known(tuple(self.value(part, depth + 1) for part in node.value), span)
         scalar = self._scalar(node)

@@ -23,6 +23,7 @@ def with_stored_keys(
     """A mapping with the keys that are added to its name; unknown if other code may change it in another way."""
     entries = Entries(value.entries or {})
     entries.complete = bool(value.entries and value.entries.complete)
+    entries.file = value.entries.file if value.entries is not None else None
     for use in module.tree.uses_of(binding.name):
         if not progress.step():
             return UNKNOWN

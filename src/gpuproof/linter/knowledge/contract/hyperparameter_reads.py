@@ -12,6 +12,7 @@ from gpuproof.linter.analysis.flow.value_flow import follow_object
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, is_message, uses
+from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.jobs.arguments import flag_of
 
 _READERS = re.compile(
@@ -156,7 +157,7 @@ def _reads_environment(module: Module) -> bool:
         parent = module.parent(node)
         match parent:
             case ast.Subscript(slice=key, ctx=context):
-                if isinstance(context, ast.Load) and evaluate(module, key).text is None:
+                if isinstance(context, ast.Load) and _may_be_any(evaluate(module, key)):
                     return True
             case ast.Attribute(attr="get" | "pop" | "setdefault" | "update"):
                 pass
@@ -166,6 +167,11 @@ def _reads_environment(module: Module) -> bool:
                 return True
     for call in all_calls(module):
         by_name = call.name in ("os.getenv", "os.environ.get", "os.environ.pop")
-        if by_name and call.argument("key", 0).text is None:
+        if by_name and _may_be_any(call.argument("key", 0)):
             return True
     return False
+
+
+def _may_be_any(name: Value) -> bool:
+    """Whether a variable's name is unknown, and may begin as those of hyperparameters do."""
+    return name.text is None and ("SM_HP".startswith(name.prefix[:5]) or name.prefix.startswith("SM_HP"))

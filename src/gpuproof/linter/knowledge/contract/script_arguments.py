@@ -209,10 +209,16 @@ def _typer_arguments(script: Module, function: FunctionNode, node: ast.Call) -> 
     found: list[ScriptArgument] = []
     complete = True
     for name, default, annotation in _parameters(function):
-        if annotation is not None and "Annotated" in script.text(annotation):
-            complete = False
-            continue
         flag = f"--{name.replace('_', '-')}"
+        if (option := _annotated(annotation)) is not None:
+            words = [evaluate(script, item).text for item in option.args]
+            if callee_name(option) == "Argument" or None in words:
+                complete = False
+                continue
+            names = tuple(word for word in words if word is not None) or (flag,)
+            is_given = any(keyword.arg in ("envvar", "prompt") for keyword in option.keywords)
+            found.append(ScriptArgument(names, default is None and not is_given))
+            continue
         if default is None:
             found.append(ScriptArgument((name,), True))
         elif isinstance(default, ast.Call) and callee_name(default) in ("Option", "Argument"):
@@ -230,6 +236,16 @@ def _typer_arguments(script: Module, function: FunctionNode, node: ast.Call) -> 
             is_switch = isinstance(default, ast.Constant) and isinstance(default.value, bool)
             found.append(ScriptArgument((flag, *([f"--no-{flag[2:]}"] if is_switch else [])), False))
     return ScriptArguments("typer", node, tuple(found), True, complete)
+
+
+def _annotated(annotation: ast.expr | None) -> ast.Call | None:
+    """The `typer.Option(...)` in `Annotated[int, typer.Option(...)]`."""
+    match annotation:
+        case ast.Subscript(slice=ast.Tuple(elts=[_, *rest])):
+            calls = [item for item in rest if isinstance(item, ast.Call)]
+            return next((call for call in calls if callee_name(call) in ("Option", "Argument")), None)
+        case _:
+            return None
 
 
 def _of_fire(script: Module) -> ScriptArguments | None:
