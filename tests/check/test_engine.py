@@ -14,7 +14,7 @@ from gpuproof.linter.registry import RuleEntry, select_rules
 from gpuproof.linter.rule import Rule
 from support.check_helpers import check_here, write_files
 
-TRAIN = """import torch
+TRAIN = """import torch; torch.set_grad_enabled(False)
 model = torch.nn.Linear(4, 2).to("cuda")
 scores = model(torch.ones(1, 4).to("cuda")).numpy()
 """

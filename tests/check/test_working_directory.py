@@ -13,7 +13,7 @@ from gpuproof.linter.source.project_root import project_root
 from support.check_helpers import write_files
 
 NUMPY = """
-import torch
+import torch; torch.set_grad_enabled(False)
 model = torch.nn.Linear(4, 2).to("cuda")
 scores = model(torch.ones(1, 4).to("cuda")).numpy()
 """
