@@ -62,6 +62,13 @@ def properties_of(members: Mapping[str, Value], *, complete: bool, span: Span | 
     return known(entries, span)
 
 
+def with_platform(properties: Value, platform: str) -> Value:
+    """The properties of a container with the platform of its task."""
+    entries = Entries({**properties.parts, "Platform": known(platform)})
+    entries.complete = properties.entries is not None and properties.entries.complete
+    return known(entries, properties.span)
+
+
 def is_raw(name: str) -> bool:
     """Whether the keys of a property are names of the user, which stay as they are."""
     return pascal_case(name) in _RAW

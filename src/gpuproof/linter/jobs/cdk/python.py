@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.call import Call, all_calls, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Entries, Value, known
@@ -16,6 +16,7 @@ from gpuproof.linter.jobs.cdk.constructs import (
     properties_of,
     qualified_name,
     result_of,
+    with_platform,
 )
 
 _METHODS = ("add_container", "add_to_policy", "add_to_role_policy", "add_nodegroup_capacity")
@@ -35,6 +36,9 @@ def constructs(module: Module) -> list[Construct]:
         elif call.method in _METHODS and call.receiver is not None:
             first = evaluate(module, call.node.args[0]).text if call.node.args else ""
             properties = _keywords(call, 0)
+            created = origin_call(module, call.receiver)
+            if created is not None and (created.name or "").endswith(".FargateTaskDefinition"):
+                properties = with_platform(properties, "FARGATE")
             if call.method.startswith("add_to_") and call.node.args:
                 properties = _value(module, call.node.args[0], 0)
             found.append(Construct(call.method, first or "", properties, call.span))

@@ -91,7 +91,7 @@ def _container(construct: Construct) -> Resource:
         "Command": properties.at("Command"),
         "EntryPoint": properties.at("EntryPoint"),
         "ResourceRequirements": known((requirement,), count.span) if not count.is_absent else ABSENT,
-        "Environment": ABSENT,
+        "Platform": properties.at("Platform"),
     }
     return _resource(construct, "AWS::ECS::Container", _without_absent(given))
 

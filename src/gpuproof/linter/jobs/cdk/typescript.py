@@ -19,6 +19,7 @@ from gpuproof.linter.jobs.cdk.constructs import (
     qualified_name,
     result_of,
     snake_case,
+    with_platform,
 )
 from gpuproof.linter.source.span import Span, Unit
 
@@ -82,9 +83,17 @@ class _Reader:
                     found.append(_construct(shared, arguments[1:], self._span(token)))
             elif token.text in _METHODS and self._follows(index, ".") and self._is(index + 1, "("):
                 self._at = index + 1
-                arguments = self._arguments()
-                found.append(_construct(snake_case(token.text), arguments, self._span(token)))
+                added = _construct(snake_case(token.text), self._arguments(), self._span(token))
+                if self._is_fargate(index - 2):
+                    added = added._replace(properties=with_platform(added.properties, "FARGATE"))
+                found.append(added)
         return found
+
+    def _is_fargate(self, index: int) -> bool:
+        """Whether the object at a position is a constant that is a task definition of Fargate."""
+        start = self._constants.get(self._tokens[index].text) if index >= 0 else None
+        following = [token.text for token in self._tokens[start : start + 6]] if start is not None else []
+        return following[:1] == ["new"] and "FargateTaskDefinition" in following
 
     def _find_constants(self) -> dict[str, int]:
         """The position of the value of each constant with one declaration."""

@@ -40,6 +40,15 @@ Bad: a job definition of Batch
       })
     }
 
+Bad: CDK
+
+    import aws_cdk as cdk
+    from aws_cdk import aws_ecs as ecs
+
+    stack = cdk.Stack(cdk.App(), "Score")
+    task = ecs.FargateTaskDefinition(stack, "Task", cpu=4096, memory_limit_mib=16384)
+    task.add_container("score", image=ecs.ContainerImage.from_registry("score:4"), gpu_count=1)  # <-
+
 Good:
 
     # file: task.yaml
@@ -92,6 +101,8 @@ _CONTAINERS = ("ContainerDefinitions", "container_definitions", "ContainerProper
 def check(resource: Resource, _: Project) -> Hits:
     key = _PLATFORMS.get(resource.type)
     platforms = [item.text for item in resource.get(key).items or ()] if key is not None else []
+    if resource.type == "AWS::ECS::Container":
+        platforms = [resource.get("Platform").text]  # `add_container` of the CDK
     if platforms != ["FARGATE"]:
         return
     for container in _containers(resource):
@@ -105,6 +116,9 @@ def check(resource: Resource, _: Project) -> Hits:
 
 
 def _containers(resource: Resource) -> Iterator[Value]:
+    if resource.type == "AWS::ECS::Container":
+        yield resource.properties
+        return
     for name in _CONTAINERS:
         value = containers.read_text(resource, resource.get(name))
         yield from value.items if value.items is not None else (value,)
