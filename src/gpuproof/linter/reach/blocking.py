@@ -51,10 +51,13 @@ EFFECTS: dict[str, Effect] = {
         ("E901", "E902", "IN104", "TF101", "TF104", "TF107", "TF111", "TF113", "TF114", "PF117"), "fails"
     ),
     **dict.fromkeys(("HF102", "HF104", "LT101", "PF157"), "fails"),
-    **dict.fromkeys(("PT102", "PT112", "TF106"), "fails on a GPU"),
+    **dict.fromkeys(("PT126", "PT131", "PF139", "IO110", "IO115"), "fails"),
+    **dict.fromkeys(("TF117", "TF120", "TF122", "TF127", "TF129"), "fails"),
+    **dict.fromkeys(("PT102", "PT105", "PT112", "TF106"), "fails on a GPU"),
     **dict.fromkeys(
         ("PT101", "PT109", "PT150", "FW103", "CO105", "DS101", "DS102", "DS124"), "wastes the GPU"
     ),
+    **dict.fromkeys(("PF135", "PF142", "IO114"), "wastes the GPU"),
     "SM101": "loses the model",
     "SE102": "exposes a secret",
 }
