@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call, passed_arguments
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.flow.call_sites import call_sites
+from gpuproof.linter.analysis.flow.call_targets import Definition
 from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.sources import passed
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.source.test_files import is_test_file
 
@@ -94,10 +98,8 @@ def is_from_prepare(module: Module, node: ast.expr | None, depth: int = 0) -> bo
                 return False
             for binding in bindings:
                 if binding.kind == "parameter":
-                    given = passed_arguments(module, binding)
-                    if not given or not all(
-                        value is not None and is_from_prepare(module, value, depth + 1) for value in given
-                    ):
+                    given = _passed(module, binding)
+                    if not given or not all(is_from_prepare(home, value, depth + 1) for home, value in given):
                         return False
                 elif binding.kind not in ("assign", "unpack") or not _is_prepare(
                     module, binding.value, depth
@@ -149,6 +151,18 @@ def has_accelerator_only(script: Module) -> bool:
     return bool(accelerators(script)) and not any(
         call.method.endswith("Trainer") for module in local_modules(script) for call in all_calls(module)
     )
+
+
+def _passed(module: Module, parameter: Binding) -> list[tuple[Module, ast.expr]]:
+    """What the calls of a function pass for a parameter; empty if one of them is unknown."""
+    function = parameter.scope
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    found = [
+        passed(site, Definition(module, function), parameter.name)
+        for site in call_sites(module, function) or ()
+    ]
+    return [] if None in found else [(source.module, source.node) for source in found if source is not None]
 
 
 def _is_prepare(module: Module, value: ast.expr | None, depth: int) -> bool:

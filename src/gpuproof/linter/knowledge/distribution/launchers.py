@@ -13,6 +13,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, uses
 from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Value, known
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.distribution.accelerate_config import launch_settings
 
 if TYPE_CHECKING:
     from gpuproof.linter.jobs.commands.launchers import Launcher
@@ -119,6 +120,11 @@ def processes_per_host(job: JobDefinition) -> Value:
 
 def _processes_of_command(job: JobDefinition, launcher: Launcher) -> Value:
     hosts = host_count(job)
+    settings = launch_settings(job)
+    if settings is not None and launcher.total is None and settings.count("num_machines") in (None, hosts):
+        total = settings.count("num_processes")
+        each = total // hosts if total and hosts and total % hosts == 0 else None
+        return known(each, settings.span("num_processes")) if each else UNKNOWN
     if not launcher.is_known:
         return UNKNOWN
     span = job.where(job.command, job.entry_point)

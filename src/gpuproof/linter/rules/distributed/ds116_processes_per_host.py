@@ -54,6 +54,21 @@ Bad: fewer GPUs are visible
 
     torch.distributed.init_process_group("nccl")
 
+Bad: in the settings of Accelerate
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --nodes=1
+    #SBATCH --gres=gpu:4
+    accelerate launch --config_file accelerate.yaml train.py
+    # file: accelerate.yaml
+    num_machines: 1
+    num_processes: 8  # <-
+    # file: train.py
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+
 Bad: Lightning and Slurm count differently
 
     # file: job.sbatch

@@ -22,6 +22,32 @@ Bad:
 
     model = torch.nn.DataParallel(torch.nn.Linear(8, 1).cuda())
 
+Bad: Accelerate is told to use the CPU
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --gres=gpu:2
+    accelerate launch --cpu --num_processes 2 train.py  # <-
+    # file: train.py
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+
+Bad: in its settings
+
+    # file: job.sbatch
+    #!/bin/bash
+    #SBATCH --gres=gpu:2
+    accelerate launch --config_file accelerate.yaml train.py
+    # file: accelerate.yaml
+    num_machines: 1
+    num_processes: 2
+    use_cpu: true  # <-
+    # file: train.py
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+
 Good: all of them
 
     # file: launch.py
@@ -102,9 +128,11 @@ from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.aws.instances import find_instance
+from gpuproof.linter.knowledge.aws.instances import find_instance, gpus_per_host, host_text
+from gpuproof.linter.knowledge.distribution.accelerate_config import launch_settings
 from gpuproof.linter.knowledge.distribution.launchers import format_distribution, has_no_launcher
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
+from gpuproof.linter.knowledge.distribution.tasks import command_span
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.span import Span
@@ -117,6 +145,7 @@ _VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
+    yield from _on_cpu(job, project)
     instance = find_instance(project, job.instance_type)
     if instance is None or not instance.gpu_count or job.kind not in ("training", "processing"):
         return
@@ -141,6 +170,24 @@ def check(job: JobDefinition, project: Project) -> Hits:
             remedy=_remedy(job, visible),
             severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
         )
+
+
+def _on_cpu(job: JobDefinition, project: Project) -> Hits:
+    """The finding for `accelerate launch --cpu`, or `use_cpu` in its file, in a job with GPUs."""
+    launcher = job.start.launcher if job.start is not None and not job.start.is_conditional else None
+    gpus = gpus_per_host(project, job)
+    if launcher is None or launcher.name != "accelerate" or not gpus or job.gpu_count.certainty == "default":
+        return
+    settings = launch_settings(job)
+    in_file = settings is not None and settings.values.get("use_cpu") is True
+    if "cpu" not in launcher.options and not in_file:
+        return
+    yield rule.hit(
+        settings.span("use_cpu") if in_file and settings is not None else command_span(job),
+        f"Accelerate is told to use the CPU, but {host_text(job)} has {pluralize(gpus, 'GPU')}: "
+        f"{'all are' if gpus > 1 else 'it is'} idle.",
+        remedy="Set use_cpu: false." if in_file else "Remove --cpu.",
+    )
 
 
 def _settings(job: JobDefinition) -> Iterator[tuple[Span, str, bool]]:

@@ -73,6 +73,28 @@ Bad: the model
         accelerator.backward(model(x).sum())
         optimizer.step()
 
+Bad: another optimizer takes the place of the prepared one
+
+    import torch
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+    def main():
+        accelerator = Accelerator()
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        loader = DataLoader(torch.rand(64, 8), batch_size=8)
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        for epoch in range(20):
+            if epoch == 10:
+                optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)  # <-
+            for x in loader:
+                optimizer.zero_grad()
+                accelerator.backward(model(x).sum())
+                optimizer.step()
+
+    main()
+
 Good:
 
     import torch
@@ -126,7 +148,7 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
@@ -194,6 +216,11 @@ def _loaders(steps: list[Call], prepared: frozenset[ast.Call]) -> Hits:
 def _optimizers(script: Module, steps: list[Call], prepared: frozenset[ast.Call]) -> Hits:
     made_by: dict[ast.Call, Call] = {}
     for call in _optimizer_steps(script, steps):
+        replaced = _replaced_by(call, prepared)
+        if replaced is not None and replaced.node not in made_by:
+            made_by[replaced.node] = replaced
+            yield _unprepared_optimizer(call, replaced)
+            continue
         for made in creations(call.module, call.receiver):
             if made.node in made_by or not _OPTIMIZERS.match(made.name or ""):
                 continue
@@ -218,10 +245,27 @@ def _is_prepared(made: Call, prepared: frozenset[ast.Call]) -> bool:
     return made.node in prepared or made.method.startswith("prepare")
 
 
-def _unprepared_optimizer(call: Call) -> Hit:
+def _replaced_by(step: Call, prepared: frozenset[ast.Call]) -> Call | None:
+    """The optimizer that takes the place of a prepared one, and is not prepared itself."""
+    bindings = step.module.reaching(step.receiver) if isinstance(step.receiver, ast.Name) else []
+    made = [origin_call(step.module, binding.value) for binding in bindings if binding.kind == "assign"]
+    return next(
+        (
+            each
+            for each in made
+            if len(bindings) > 1
+            and each is not None
+            and each.node not in prepared
+            and _OPTIMIZERS.match(each.name or "")
+        ),
+        None,
+    )
+
+
+def _unprepared_optimizer(call: Call, made: Call | None = None) -> Hit:
     name = call.module.text(call.receiver) if call.receiver is not None else "optimizer"
     return rule.hit(
-        call.span,
+        (made or call).span,
         f"`{name}` is never prepared: it steps in every micro-batch, and scales no loss in fp16.",
         remedy=f"Use {name} = accelerator.prepare({name}).",
         severity=Severity.WARNING,
