@@ -155,3 +155,26 @@ def test_a_unit_never_has_two_models(here: Path, small_memory: None) -> None:
         space.module(unit)
         space.trim()
     assert space.module(units[0]) is first
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("gpuproof.linter.engine", "is_suppressed"),
+        ("gpuproof.linter.project", "passed_words"),
+        ("gpuproof.linter.jobs.link", "_linked"),
+        ("gpuproof.linter.source.read", "read_file"),
+    ],
+)
+def test_a_bug_in_one_step_is_reported_and_the_check_ends(
+    place: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    launch = 'from sagemaker.pytorch import PyTorch\nPyTorch(entry_point="t.py", instance_type="g5.xlarge")\n'
+    write_files(tmp_path, {"launch.py": launch, "t.py": "x = 1\n"})
+    monkeypatch.setattr(f"{place}.{name}", fail)
+    report = check_paths([str(tmp_path)])
+    assert report.internal_errors
+    assert "ZeroDivisionError" in report.internal_errors[0].message

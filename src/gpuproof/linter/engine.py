@@ -115,7 +115,7 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
         jobs = _without_incidental(_jobs(project, units, log), paths)
         linked = _linked_units(project, units, jobs, by_file, log)
         hits = [
-            *_unreadable_file_hits(failures, by_file),
+            *_unreadable_file_hits(failures, by_file, log),
             *check_project(project, [*units, *linked], by_file, log, jobs=jobs),
         ]
     kept = sorted_hits(hit for hit in hits if by_file.keeps(hit))
@@ -159,7 +159,7 @@ def check_project(
     hits: list[Hit] = []
     checked = 0
     for unit in units:
-        hits += [hit for hit in checker_of(unit).check(unit, log) if not is_suppressed(hit)]
+        hits += [hit for hit in checker_of(unit).check(unit, log) if not _is_suppressed(hit, log)]
         checked += len(unit.source)
         if checked > COLLECT_EVERY:
             gc.collect()
@@ -256,15 +256,29 @@ def _without_incidental(jobs: Sequence[JobDefinition], paths: Sequence[str]) -> 
     return kept
 
 
-def _unreadable_file_hits(failures: Iterable[UnreadableFile], by_file: SettingsByFile) -> Iterator[Hit]:
+def _is_suppressed(hit: Hit, log: ErrorLog) -> bool:
+    try:
+        return is_suppressed(hit)
+    except Exception as error:  # noqa: BLE001  # a bug here must not lose the other findings
+        log.add(error, hit.span.unit.path, task="reading the comments that suppress findings")
+        return False
+
+
+def _unreadable_file_hits(
+    failures: Iterable[UnreadableFile], by_file: SettingsByFile, log: ErrorLog
+) -> Iterator[Hit]:
     for failure in failures:
         rule = next((rule for rule in by_file.of(failure.path).rules if rule.code == "E901"), None)
         if rule is None:
             continue
-        unit = Unit(failure.path, "", "python")
-        severity = rule.severity if failure.broken else Severity.NOTE
-        message = f"{Path(failure.path).name} is not checked: {failure.reason}."
-        yield rule.rule.hit(unit.span(failure.line), message, severity=severity)
+        yield from log.guard(partial(_unreadable, rule, failure), failure.path, rule=rule.code)
+
+
+def _unreadable(rule: RuleEntry, failure: UnreadableFile) -> Iterator[Hit]:
+    span = Unit(failure.path, "", "python").span(failure.line)
+    severity = rule.severity if failure.broken else Severity.NOTE
+    message = f"{Path(failure.path).name} is not checked: {failure.reason}."
+    yield rule.rule.hit(span, message, severity=severity)
 
 
 def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:

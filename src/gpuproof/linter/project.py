@@ -106,9 +106,9 @@ class Project:
             self.workspace.trim()
         self._jobs_by_script = dict(found)
         self.workspace.retain(found)
-        self._bind_arguments()
+        self._bind_arguments(log)
 
-    def _bind_arguments(self) -> None:
+    def _bind_arguments(self, log: ErrorLog) -> None:
         """Evaluate the arguments of each script that only one job runs as that job passes them."""
         by_script: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in self.jobs:
@@ -118,12 +118,12 @@ class Project:
             job, script = jobs[0], jobs[0].script
             if len(jobs) > 1 or script is None or script is job.module or job.runs_others:
                 continue
-            words = passed_words(job)
-            if words is None or self.workspace.job_arguments(unit) is not None:
-                continue
-            self.workspace.set_job_arguments(unit, words)
-            # What was evaluated to find the jobs had the defaults.
-            script.release()
+            task = "reading the arguments of the job"
+            for words in log.guard(partial(passed_words, job), unit.path, task=task):
+                if self.workspace.job_arguments(unit) is None:
+                    self.workspace.set_job_arguments(unit, words)
+                    # What was evaluated to find the jobs had the defaults.
+                    script.release()
 
     def jobs_running(self, module: Module) -> list[JobDefinition]:
         """The jobs whose script is this module or imports it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuproof.linter.analysis.values import UNKNOWN, Value, known
@@ -95,18 +95,18 @@ def _is_plain_command(job: JobDefinition) -> bool:
     return bool(written) and not any(mark in line for line in written for mark in ("$", "`", "(", "|", "<"))
 
 
-def passed_words(job: JobDefinition) -> list[str | None] | None:
-    """The words of a script's command line, None for those that are unknown; None if there may be others."""
+def passed_words(job: JobDefinition) -> Iterator[list[str | None]]:
+    """The words of a script's command line, None for those that are unknown; no list if there may be others."""
     passed = passed_arguments(job)
     if passed is None or not passed.complete:
-        return None
+        return
     words: list[str | None] = []
     for flag, value in passed.flags.items():
         words.append(flag)
         if not (value.is_known and value.value is None):
             is_plain = value.is_known and isinstance(value.value, (str, int, float))
             words.append(str(value.value) if is_plain else None)
-    return [*passed.positionals, *words]
+    yield [*passed.positionals, *words]
 
 
 def _hyperparameters(job: JobDefinition) -> PassedArguments:
