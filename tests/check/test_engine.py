@@ -8,7 +8,7 @@ import pytest
 from gpuproof.findings import Severity
 from gpuproof.linter import settings_by_file
 from gpuproof.linter.analysis import workspace
-from gpuproof.linter.engine import CheckReport
+from gpuproof.linter.engine import CheckReport, check_paths
 from gpuproof.linter.jobs import link
 from gpuproof.linter.registry import RuleEntry, select_rules
 from gpuproof.linter.rule import Rule
