@@ -10,6 +10,7 @@ from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.model import CallSite, Sources
+from gpuproof.linter.analysis.flow.references import is_stored
 from gpuproof.linter.analysis.flow.sources import (
     attribute_sources,
     class_of,
@@ -33,9 +34,15 @@ from gpuproof.linter.analysis.types.libraries import (
     moves_inside,
     type_of_named,
 )
-from gpuproof.linter.analysis.types.loaders import batch_device
+from gpuproof.linter.analysis.types.loaders import batch_device, device_after_stores
 from gpuproof.linter.analysis.types.loops import find_iterated, is_direct
-from gpuproof.linter.analysis.types.model import UNKNOWN_TYPE, Device, InferredType, TypeKind
+from gpuproof.linter.analysis.types.model import (
+    UNKNOWN_TYPE,
+    InferredType,
+    TypeKind,
+    common_type,
+    type_of_operands,
+)
 from gpuproof.linter.analysis.types.placement import is_moved
 from gpuproof.linter.analysis.types.transfers import Transfer, moved_items, transfer_of
 
@@ -83,9 +90,9 @@ def _infer(module: Module, node: ast.expr, depth: int) -> InferredType:
         case ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
             return _of_moved_items(module, node, depth)
         case ast.BinOp(left=left, right=right):
-            return _of_operands(type_of(module, left, depth + 1), type_of(module, right, depth + 1))
+            return type_of_operands(type_of(module, left, depth + 1), type_of(module, right, depth + 1))
         case ast.IfExp(body=body, orelse=orelse):
-            return _common_type([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
+            return common_type([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
         case _:
             return UNKNOWN_TYPE
 
@@ -98,25 +105,10 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
             if node.id in module.names.imports
             else UNKNOWN_TYPE
         )
-    found = _common_type([_of_binding(module, binding, depth) for binding in bindings])
+    found = common_type([_of_binding(module, binding, depth) for binding in bindings])
     if found.kind is TypeKind.BATCH:
-        return replace(found, device=_device_after_stores(module, node, found))
+        return replace(found, device=device_after_stores(module, node, found))
     return _placed(module, node, found)
-
-
-def _of_operands(left: InferredType, right: InferredType) -> InferredType:
-    """The type of `left * right`, whose tensors are in one place."""
-    if left.kind is not TypeKind.TENSOR or right.kind is not TypeKind.TENSOR:
-        return next((item for item in (left, right) if item.kind is TypeKind.TENSOR), UNKNOWN_TYPE)
-    return left if left.device == right.device else InferredType(TypeKind.TENSOR)
-
-
-def _common_type(options: list[InferredType]) -> InferredType:
-    """The type that all options have in common."""
-    first = options[0]
-    if any(option.kind is not first.kind for option in options):
-        return UNKNOWN_TYPE
-    return first if all(option.device == first.device for option in options) else InferredType(first.kind)
 
 
 def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -160,7 +152,7 @@ def _of_returned_item(module: Module, binding: Binding, depth: int) -> InferredT
             return _of_sources(found, binding.value, depth)
         items.append(value.elts[binding.index])
     return (
-        _common_type([type_of(made[0].module, item, depth + 2) for item in items]) if items else UNKNOWN_TYPE
+        common_type([type_of(made[0].module, item, depth + 2) for item in items]) if items else UNKNOWN_TYPE
     )
 
 
@@ -176,24 +168,6 @@ def _of_moved_items(module: Module, node: ast.expr, depth: int) -> InferredType:
     if call is None or any(item.kind not in (TypeKind.BATCH, TypeKind.TENSOR) for item in known):
         return UNKNOWN_TYPE
     return InferredType(TypeKind.BATCH, moved_to(module, call, known[0]))
-
-
-def _device_after_stores(module: Module, node: ast.Name, batch: InferredType) -> Device | None:
-    """The device of a batch of which items are replaced: `batch[key] = batch[key].to(device)`."""
-    device = batch.device
-    bindings = module.reaching(node)
-    for use in module.tree.uses_of(node.id):
-        item = module.parent(use)
-        if not isinstance(item, ast.Subscript) or not isinstance(item.ctx, ast.Store):
-            continue
-        statement = module.parent(item)
-        if not any(binding in bindings for binding in module.reaching(use)):
-            continue
-        value = statement.value if isinstance(statement, ast.Assign) else None
-        call = call_of(module, value) if value is not None else None
-        is_move = call is not None and call.method in MOVERS
-        device = moved_to(module, call, batch) if call is not None and is_move else None
-    return device
 
 
 def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
@@ -223,7 +197,7 @@ def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
     given = [passed(site, Definition(module, function), binding.name) for site in sites]
     if None in given:
         return UNKNOWN_TYPE
-    return _common_type([type_of(item.module, item.node, depth + 2) for item in given if item is not None])
+    return common_type([type_of(item.module, item.node, depth + 2) for item in given if item is not None])
 
 
 def _served(function: ast.FunctionDef | ast.AsyncFunctionDef, names: list[str]) -> str | None:
@@ -236,7 +210,7 @@ def _of_model_fn(module: Module, depth: int) -> InferredType:
     load = module.functions.get("model_fn")
     returned = returned_values(Definition(module, load)) if load is not None else []
     return (
-        _common_type([type_of(module, value, depth + 3) for value in returned]) if returned else UNKNOWN_TYPE
+        common_type([type_of(module, value, depth + 3) for value in returned]) if returned else UNKNOWN_TYPE
     )
 
 
@@ -272,7 +246,7 @@ def _of_sources(found: Sources, node: ast.expr, depth: int) -> InferredType:
         for item, source in zip(known, found.found, strict=True)
         if not (isinstance(source.node, ast.Constant) and source.node.value is None)
     ]
-    return _common_type(known) if known else UNKNOWN_TYPE
+    return common_type(known) if known else UNKNOWN_TYPE
 
 
 def _placed(module: Module, node: ast.expr, found: InferredType) -> InferredType:
@@ -294,9 +268,23 @@ def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
     if items.kind is not None:
         return items
     own = _of_own(module, node, depth)
-    if own.kind is not None or call.receiver is None:
+    if own.kind is not None:
         return own
+    result = _of_model(module, call, depth)
+    if result.kind is not None or call.receiver is None:
+        return result
     return _of_method(module, call, type_of(module, call.receiver, depth + 1))
+
+
+def _of_model(module: Module, call: Call, depth: int) -> InferredType:
+    """What a model returns, which is where the model is."""
+    function = call.node.func
+    if call.name is not None or not isinstance(function, (ast.Name, ast.Attribute)) or not call.node.args:
+        return UNKNOWN_TYPE
+    if isinstance(function, ast.Attribute) and not is_stored(module, function.attr):
+        return UNKNOWN_TYPE
+    model = type_of(module, function, depth + 2)
+    return InferredType(TypeKind.TENSOR, model.device) if model.kind is TypeKind.MODULE else UNKNOWN_TYPE
 
 
 def _with_arguments(module: Module, call: Call, found: InferredType, depth: int) -> InferredType:
@@ -321,9 +309,7 @@ def _with_arguments(module: Module, call: Call, found: InferredType, depth: int)
 def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
     """What a class or function of the project makes."""
     made = targets(module, node.func)
-    return (
-        _common_type([_of_target(module, node, target, depth) for target in made]) if made else UNKNOWN_TYPE
-    )
+    return common_type([_of_target(module, node, target, depth) for target in made]) if made else UNKNOWN_TYPE
 
 
 def _of_target(module: Module, node: ast.Call, made: Definition, depth: int) -> InferredType:
@@ -338,7 +324,7 @@ def _of_target(module: Module, node: ast.Call, made: Definition, depth: int) -> 
     if transfer is not None:
         return _transferred(module, node, made, transfer, depth)
     returns = returned_values(made)
-    return _common_type([type_of(home, value, depth + 2) for value in returns]) if returns else UNKNOWN_TYPE
+    return common_type([type_of(home, value, depth + 2) for value in returns]) if returns else UNKNOWN_TYPE
 
 
 def _transferred(

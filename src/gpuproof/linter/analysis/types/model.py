@@ -47,3 +47,18 @@ class InferredType:
 
 
 UNKNOWN_TYPE = InferredType()
+
+
+def common_type(options: list[InferredType]) -> InferredType:
+    """The type that all options have in common."""
+    first = options[0]
+    if any(option.kind is not first.kind for option in options):
+        return UNKNOWN_TYPE
+    return first if all(option.device == first.device for option in options) else InferredType(first.kind)
+
+
+def type_of_operands(left: InferredType, right: InferredType) -> InferredType:
+    """The type of `left * right`, whose tensors are in one place."""
+    if left.kind is not TypeKind.TENSOR or right.kind is not TypeKind.TENSOR:
+        return next((item for item in (left, right) if item.kind is TypeKind.TENSOR), UNKNOWN_TYPE)
+    return left if left.device == right.device else InferredType(TypeKind.TENSOR)

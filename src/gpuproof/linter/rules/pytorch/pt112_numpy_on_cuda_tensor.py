@@ -30,6 +30,26 @@ Bad: both results of topk
     values, places = model(torch.ones(1, 4).cuda()).topk(2)
     print(places[0].numpy())  # <-
 
+Bad: a method of another file returns what the model computes
+
+    # file: scorer.py
+    import torch
+
+    class Scorer:
+        def __init__(self):
+            self.model = torch.nn.Linear(4, 2)
+            self.model.to("cuda")
+
+        def run(self, x):
+            scores = self.model(x.to("cuda"))
+            return scores.softmax(1)
+    # file: main.py
+    import torch
+    from scorer import Scorer
+
+    with torch.inference_mode():
+        print(Scorer().run(torch.ones(1, 4)).numpy())  # <-
+
 Good:
 
     import torch
@@ -60,11 +80,18 @@ import ast
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, origin_call
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name
 from gpuproof.linter.fixing.edits import wrap
-from gpuproof.linter.knowledge.torch import is_test, moved_names, moves_to_gpu, runs_without_gpu
+from gpuproof.linter.knowledge.torch import (
+    is_test,
+    moved_names,
+    moves_to_gpu,
+    program_may_use_cuda,
+    runs_without_gpu,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix
@@ -110,12 +137,17 @@ _FUNCTIONS = (
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("torch") or not module.mentions("cuda"):
+    if not module.imports("torch", "numpy") or not program_may_use_cuda(module):
         return
     if runs_without_gpu(module, project) or is_test(module):
         return
     for call in calls_named(module, "numpy"):
-        if call.receiver is None or call.node.args or call.keywords or not _on_gpu(module, call.receiver, 0):
+        if (
+            call.receiver is None
+            or call.node.args
+            or call.keywords
+            or not (_on_gpu(module, call.receiver, 0) or _is_on_gpu_elsewhere(module, call.receiver))
+        ):
             continue
         detached = ".detach()" in module.text(call.receiver)[-12:]
         text = ".cpu()" if detached else ".detach().cpu()"
@@ -125,6 +157,20 @@ def check(module: Module, project: Project) -> Hits:
             remedy=f"Write {text}.numpy().",
             fix=Fix(f"Insert {text}", wrap(module, call.receiver, "", text)[1:], safe=True),
         )
+
+
+def _is_on_gpu_elsewhere(module: Module, node: ast.expr) -> bool:
+    """Whether the program shows that a tensor is on a GPU: what a model returns, what a function of another file moves."""
+    found = type_of(module, node)
+    return (
+        found.kind is TypeKind.TENSOR
+        and found.device == "gpu"
+        and any(
+            moves_to_gpu(move)
+            for other in program_modules(module)
+            for move in calls_named(other, "to", "cuda")
+        )
+    )
 
 
 def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:

@@ -44,6 +44,21 @@ Bad: only the other optimizer's gradients are cleared
         actor(x).mean().backward()
         actor_optimizer.step()  # <-
 
+Bad: the optimizer of a trainer
+
+    import torch
+
+    class Trainer:
+        def __init__(self, model):
+            self.model = model
+            self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+        def fit(self, loader):
+            for x, y in loader:
+                loss = torch.nn.functional.mse_loss(self.model(x), y)
+                loss.backward()
+                self.optimizer.step()  # <-
+
 Good:
 
     import torch
@@ -107,15 +122,16 @@ from gpuproof.linter.analysis.call import (
     local_function,
 )
 from gpuproof.linter.analysis.flow.creations import creations
-from gpuproof.linter.analysis.local_imports import local_modules
+from gpuproof.linter.analysis.flow.repeats import in_training_loop
+from gpuproof.linter.analysis.local_imports import local_modules, program_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
 from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hit, Hits, Rule
 
-rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=("backward",))
+rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=(".step(",))
 
 _CLEARS = re.compile(r"(^|\.)zero_grad$|^(horovod|apex|megatron)\.|(^|\.)clear_grad\w*$")
 
@@ -126,6 +142,10 @@ def check(module: Module, _: Project) -> Hits:
         return
     for call in calls_named(module, "step"):
         receiver, loops = _stepped(module, call), module.loops_around(call.node)
+        if isinstance(receiver, ast.Attribute) or (isinstance(receiver, ast.Name) and not loops):
+            if _is_never_cleared(module, call, receiver):
+                yield _hit(module, call, module.text(receiver))
+            continue
         if not isinstance(receiver, ast.Name) or not loops:
             continue
         if type_of(module, receiver).kind is not TypeKind.OPTIMIZER or not calls_within(
@@ -134,11 +154,30 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if _is_cleared(module, receiver, loops[-1]) or _is_passed_on(module, receiver):
             continue
-        yield rule.hit(
-            call.span,
-            f"The gradients are never cleared before `{module.text(call.node)}`: they add up over all steps.",
-            remedy=f"Call {receiver.id}.zero_grad(set_to_none=True) before backward().",
-        )
+        yield _hit(module, call, receiver.id)
+
+
+def _hit(module: Module, call: Call, optimizer: str) -> Hit:
+    return rule.hit(
+        call.span,
+        f"The gradients are never cleared before `{module.text(call.node)}`: they add up over all steps.",
+        remedy=f"Call {optimizer}.zero_grad(set_to_none=True) before backward().",
+    )
+
+
+def _is_never_cleared(module: Module, call: Call, optimizer: ast.expr) -> bool:
+    """Whether an optimizer of an object or of a caller trains, and nothing in the whole program clears gradients."""
+    if type_of(module, optimizer).kind is not TypeKind.OPTIMIZER or not in_training_loop(module, call.node):
+        return False
+    modules = program_modules(module)
+    if any(map(imports_device_manager, modules)) or any(set(unseen_imports(other)) for other in modules):
+        return False
+    return not any(
+        calls_named(other, "zero_grad", "clear_gradients")
+        or changes_gradients(other, other.tree.root)
+        or any(_CLEARS.search(use.text) for use in find_uses(other, "call", "name"))
+        for other in modules
+    )
 
 
 def _stepped(module: Module, call: Call) -> ast.expr | None:
