@@ -12,6 +12,7 @@ from gpuproof.linter.analysis.values import ABSENT, Value, known
 from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
 from gpuproof.linter.jobs.tuned_hyperparameters import added_hyperparameters, with_hyperparameters
+from gpuproof.linter.sdk.tables import v2
 
 FRAMEWORKS = {
     "PyTorch": "pytorch",
@@ -101,7 +102,7 @@ def _model_framework(kind: str) -> str | None:
 
 
 def _job(call: Call, kind: str, use: str) -> JobDefinition:
-    order = _POSITIONAL.get(kind, _ENTRY_FIRST if kind in FRAMEWORKS else ())
+    order = _positional(call, kind)
 
     def take(name: str) -> Value:
         return call.argument(name, order.index(name) if name in order else None)
@@ -128,6 +129,15 @@ def _job(call: Call, kind: str, use: str) -> JobDefinition:
         call=call,
         module=call.module,
     )
+
+
+def _positional(call: Call, kind: str) -> tuple[str, ...]:
+    """The parameters of a class that can be passed by position; empty if the call passes none so."""
+    order = _POSITIONAL.get(kind, _ENTRY_FIRST if kind in FRAMEWORKS else None)
+    if order is not None or not call.node.args or call.name is None:
+        return order or ()
+    signature = v2().signature(call.name)
+    return signature.positional if signature is not None else ()
 
 
 def _container_command(call: Call, entry: str, arguments: str) -> Value:

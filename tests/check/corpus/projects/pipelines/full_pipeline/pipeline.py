@@ -15,7 +15,7 @@ role = sagemaker.get_execution_role()
 input_data = ParameterString("InputData", default_value="s3://credit-fraud/raw/")
 epochs = ParameterInteger("Epochs", default_value=10)
 
-processor = SKLearnProcessor("1.2-1", role, "ml.m5.xlarge", 1, sagemaker_session=session)
+processor = SKLearnProcessor("1.2-1", role, 1, "ml.m5.xlarge", sagemaker_session=session)
 step_process = ProcessingStep(
     "Preprocess",
     step_args=processor.run(
