@@ -50,6 +50,28 @@ Good:
     def predict_fn(data, model):
         return model(data)
 
+Bad: in the wrong order
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(model, data):  # <-
+        with torch.inference_mode():
+            return model(data)
+
+Quiet: names that say nothing
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(model_input, net):
+        with torch.inference_mode():
+            return net(model_input)
+
 Quiet: a context, defaults and `*args`
 
     def model_fn(model_dir, context=None):
@@ -81,6 +103,7 @@ Quiet: an explainer's function
 """
 
 import ast
+import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
@@ -96,6 +119,8 @@ from gpuproof.linter.source.edit import Edit, Fix
 from gpuproof.linter.source.span import Span
 from gpuproof.util.humanize import pluralize
 
+_MODEL = re.compile(r"(^|_)(model|net|network|classifier|encoder|embedder|pipe|pipeline)s?$")
+_TYPE = re.compile(r"^(request_|response_)?(content_?type|accept|accept_type|mimetype)$")
 rule = Rule("SM111", "handler-signature", Severity.ERROR, needs=("model_fn", "predict_fn", "output_fn"))
 
 
@@ -111,9 +136,16 @@ def check(module: Module, _: Project) -> Hits:
             continue
         given = positional_parameters(function)
         required = len(given) - len(function.args.defaults)
-        if required <= len(expected) + 1 and len(given) >= len(expected):
-            continue
         call = f"{name}({', '.join(expected)})"
+        if required <= len(expected) + 1 and len(given) >= len(expected):
+            if _are_swapped(name, function, [argument.arg for argument in given]):
+                yield rule.hit(
+                    _head(module, function),
+                    f"`{name}` takes `{given[0].arg}` first and `{given[1].arg}` second; SageMaker's toolkit calls `{call}`: "
+                    "each gets the other's value.",
+                    remedy=f"Write def {name}({', '.join(_in_order(given))}).",
+                )
+            continue
         yield rule.hit(
             _head(module, function),
             f"`{name}` takes {pluralize(required, 'argument')}; SageMaker's toolkit calls "
@@ -122,6 +154,40 @@ def check(module: Module, _: Project) -> Hits:
             remedy=f"Write def {call}.",
             fix=_add_parameters(module, function, expected),
         )
+
+
+def _in_order(given: list[ast.arg]) -> list[str]:
+    return [argument.arg for argument in (given[1], given[0], *given[2:])]
+
+
+def _are_swapped(name: str, function: FunctionNode, given: list[str]) -> bool:
+    """Whether the first two parameters are in the wrong order, by their names, and for a model by its use."""
+    match name:
+        case "predict_fn":
+            model, data = given[:2]
+        case "transform_fn":
+            data, model = given[:2]
+        case "input_fn" | "output_fn":
+            return bool(_TYPE.search(given[0])) and not _TYPE.search(given[1])
+        case _:
+            return False
+    return bool(_MODEL.search(model)) and not _MODEL.search(data) and _is_run(function, model)
+
+
+def _is_run(function: FunctionNode, name: str) -> bool:
+    """Whether a function calls a variable, or `predict` or `generate` of it."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Name(id=called)) if called == name:
+                return True
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=called), attr="predict" | "generate" | "encode")
+            ):
+                if called == name:
+                    return True
+            case _:
+                continue
+    return False
 
 
 def _head(module: Module, function: FunctionNode) -> Span:

@@ -28,6 +28,22 @@ Bad: a variable that names no folder
     def predict_fn(data, model):
         return model(data)
 
+Bad: a new model with random weights
+
+    import torch
+    from torch import nn
+
+    def build(classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, classes))
+
+    def model_fn(model_dir):  # <-
+        model = build(10)
+        return model.eval()
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)
+
 Good:
 
     import os
@@ -63,6 +79,49 @@ Quiet: the folder by another name
     def predict_fn(data, model):
         return model(data)
 
+Bad: a new model of torchvision
+
+    import torch
+    from torchvision.models import resnet18
+
+    class Classifier(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.backbone = resnet18(weights=None)
+            self.head = torch.nn.Linear(1000, 2)
+
+        def forward(self, x):
+            return self.head(self.backbone(x).relu()).softmax(-1)
+
+    def model_fn(model_dir):  # <-
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return Classifier().to(device).eval()
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)
+
+Quiet: the weights are loaded with the first request
+
+    import torch
+    from torch import nn
+
+    class Lazy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = None
+
+        def forward(self, x):
+            self.net = self.net or torch.jit.load("/opt/ml/model/model.pt")
+            return self.net(x)
+
+    def model_fn(model_dir):
+        return Lazy()
+
+    def predict_fn(data, model):
+        with torch.inference_mode():
+            return model(data)
+
 Quiet: a helper loads the model
 
     from serving import load_everything
@@ -80,7 +139,12 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.call_targets import Definition
+from gpuproof.linter.analysis.flow.called import called_functions
+from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.sources import targets
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.usage import find_uses, reached, uses
 from gpuproof.linter.knowledge.contract.inference_handlers import (
     first_parameter,
@@ -119,13 +183,86 @@ def check(module: Module, project: Project) -> Hits:
     ]
     from_hub = [call for call in loads if call.method in ("from_pretrained", "pipeline", "create_model")]
     has_data = any(job.model is not None and job.model.argument("model_data").text for job in served)
-    if not loads or (from_hub and not has_data):
+    is_random = not loads and _has_random_weights(module, function)
+    if (not loads and not is_random) or (from_hub and not has_data):
         return
+    what = f"`{_shorten(loads[0])}`" if loads else "a new model with random weights"
     line = module.span(function)
     yield rule.hit(
         Span(line.unit, line.line, line.column, line.line, len(module.unit.lines[line.line - 1]) + 1),
-        f"`model_fn` never uses `{name}`: model.tar.gz is ignored, and the endpoint serves `{_shorten(loads[0])}`.",
+        f"`model_fn` never uses `{name}`: model.tar.gz is ignored, and the endpoint serves {what}.",
         remedy=f'Load from that folder: os.path.join({name}, "model.pth").',
+    )
+
+
+_PLAIN = re.compile(
+    r"^(torchvision\.models\.|torch\.(?!hub|load|jit|package|serialization)|super$|print$|len$|range$|isinstance$|int$|float$|logging\.)"
+)
+"""Calls that load no weights."""
+_READS = re.compile(r"load|open|read|download|fetch|pretrained|^get$", re.IGNORECASE)
+_PLAIN_METHODS = frozenset(
+    {
+        "eval",
+        "train",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "append",
+        "extend",
+        "requires_grad_",
+        "__init__",
+        "info",
+        "debug",
+    }
+)
+
+
+def _has_random_weights(module: Module, function: FunctionNode) -> bool:
+    """Whether a function certainly returns a model that it creates, and nothing that it runs can load weights."""
+    returned = [node for node in module.nodes(ast.Return) if module.function_of(node) is function]
+    if len(returned) != 1 or returned[0].value is None:
+        return False
+    created = creations(module, returned[0].value)
+    if not created or not all(_is_module(call) for call in created):
+        return False
+    code = [Definition(module, function), *called_functions(module, function)]
+    classes = [found for call in created for found in targets(call.module, call.node.func)]
+    for definition in (*code, *classes):
+        if uses(definition.module, _FOLDER, "string", within=definition.node):
+            return False
+        for call in calls_within(all_calls(definition.module), definition.node):
+            if _PLAIN.search(call.name or "") or call.method in _PLAIN_METHODS:
+                continue
+            if _runs_layer(call) or _computes(call) or targets(definition.module, call.node.func):
+                continue
+            return False
+    return True
+
+
+def _is_module(call: Call) -> bool:
+    """Whether a call creates a `torch.nn.Module`."""
+    if (call.name or "").startswith(("torch.nn.", "torchvision.models.")):
+        return True
+    return any(
+        isinstance(found.node, ast.ClassDef) and "torch.nn.Module" in found.module.bases(found.node)
+        for found in targets(call.module, call.node.func)
+    )
+
+
+def _computes(call: Call) -> bool:
+    """Whether a call is part of a forward pass, and reads no file."""
+    function = call.module.function_of(call.node)
+    return function is not None and function.name == "forward" and not _READS.search(call.method)
+
+
+def _runs_layer(call: Call) -> bool:
+    function = call.node.func
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id == "self"
     )
 
 

@@ -150,9 +150,10 @@ _SETS = frozenset(
         "mean",
         "classification",
         "objective",
+        "roc",
+        "pr",
         "metric",
         "at",
-        "ll",
     ]
 )
 """Words that do not change the direction of a metric."""
