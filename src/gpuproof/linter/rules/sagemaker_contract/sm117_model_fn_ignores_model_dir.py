@@ -233,7 +233,10 @@ def _has_random_weights(module: Module, function: FunctionNode) -> bool:
         if uses(definition.module, _FOLDER, "string", within=definition.node):
             return False
         for call in calls_within(all_calls(definition.module), definition.node):
-            if _PLAIN.search(call.name or "") or call.method in _PLAIN_METHODS:
+            if (
+                _PLAIN.search(call.name or (call.method if call.receiver is None else ""))
+                or call.method in _PLAIN_METHODS
+            ):
                 continue
             if _runs_layer(call) or _computes(call) or targets(definition.module, call.node.func):
                 continue
