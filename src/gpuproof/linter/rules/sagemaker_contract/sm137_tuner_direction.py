@@ -66,7 +66,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule(
-    "SM134",
+    "SM137",
     "tuner-direction",
     Severity.ERROR,
     needs=("HyperparameterTuner", "create_hyper_parameter_tuning_job"),

@@ -125,7 +125,7 @@ from gpuproof.linter.knowledge.contract.request_functions import WORDS, request_
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("SM135", "random-when-serving", Severity.WARNING, needs=WORDS)
+rule = Rule("SM138", "random-when-serving", Severity.WARNING, needs=WORDS)
 
 _RANDOM = re.compile(
     r"^torchvision\.transforms\.(v2\.)?(Random(?!Choice$|Order$|Apply$)\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide)$"
