@@ -12,7 +12,6 @@ from gpuproof.linter.analysis.values import ABSENT, Value, known
 from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
 from gpuproof.linter.jobs.tuned_hyperparameters import added_hyperparameters, with_hyperparameters
-from gpuproof.linter.sdk.tables import v2
 
 FRAMEWORKS = {
     "PyTorch": "pytorch",
@@ -30,6 +29,16 @@ _POSITIONAL = {
     "Estimator": ("image_uri", "role", "instance_count", "instance_type"),
     "ScriptProcessor": ("role", "image_uri", "command", "instance_count", "instance_type"),
     "Processor": ("role", "image_uri", "instance_count", "instance_type"),
+    "SKLearnProcessor": ("framework_version", "role", "instance_count", "instance_type"),
+    "PyTorchProcessor": ("framework_version", "role", "instance_count", "instance_type", "py_version"),
+    "TensorFlowProcessor": ("framework_version", "role", "instance_count", "instance_type", "py_version"),
+    "HuggingFaceProcessor": ("role", "instance_count", "instance_type"),
+    "PyTorchModel": ("model_data", "role", "entry_point", "framework_version", "py_version", "image_uri"),
+    "TensorFlowModel": ("model_data", "role", "entry_point", "image_uri", "framework_version"),
+    "SKLearnModel": ("model_data", "role", "entry_point", "framework_version", "py_version", "image_uri"),
+    "XGBoostModel": ("model_data", "role", "entry_point", "framework_version", "image_uri", "py_version"),
+    "HuggingFaceModel": ("role", "model_data", "entry_point", "transformers_version"),
+    "Model": ("image_uri", "model_data", "role"),
     "Transformer": ("model_name", "instance_count", "instance_type"),
     "TensorFlow": (),
 }
@@ -102,7 +111,7 @@ def _model_framework(kind: str) -> str | None:
 
 
 def _job(call: Call, kind: str, use: str) -> JobDefinition:
-    order = _positional(call, kind)
+    order = _POSITIONAL.get(kind, _ENTRY_FIRST if kind in FRAMEWORKS else ())
 
     def take(name: str) -> Value:
         return call.argument(name, order.index(name) if name in order else None)
@@ -129,15 +138,6 @@ def _job(call: Call, kind: str, use: str) -> JobDefinition:
         call=call,
         module=call.module,
     )
-
-
-def _positional(call: Call, kind: str) -> tuple[str, ...]:
-    """The parameters of a class that can be passed by position; empty if the call passes none so."""
-    order = _POSITIONAL.get(kind, _ENTRY_FIRST if kind in FRAMEWORKS else None)
-    if order is not None or not call.node.args or call.name is None:
-        return order or ()
-    signature = v2().signature(call.name)
-    return signature.positional if signature is not None else ()
 
 
 def _container_command(call: Call, entry: str, arguments: str) -> Value:
