@@ -128,7 +128,9 @@ def _written_at(module: Module, node: ast.expr) -> Span:
 def _field(module: Module, node: ast.Attribute) -> Span | None:
     """The field of a dataclass with the CPU as its default, if nothing in the program passes another value."""
     owner = class_of(module, node.value)
-    fields = dataclass_fields(*owner) if owner is not None and isinstance(owner.node, ast.ClassDef) else None
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return None
+    fields = dataclass_fields(owner.module, owner.node)
     field = fields.get(node.attr) if fields is not None else None
     default = field_default(field.node) if field is not None else None
     if field is None or default is None or not _is_cpu(evaluate(field.module, default)):

@@ -15,7 +15,7 @@ from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
-from gpuproof.linter.analysis.values import Value
+from gpuproof.linter.analysis.values import UNKNOWN, Value
 
 _PLAIN = ("yaml.", "json.", "tomllib.", "tomli.", "toml.", "ujson.", "orjson.", "simplejson.", "ruamel.")
 _OBJECTS = (
@@ -123,18 +123,21 @@ def _traced(module: Module, node: ast.expr) -> Settings | None:
 
 
 def _made(module: Module, node: ast.Call) -> Settings | None:
-    name = module.qualified(node.func) or ""
-    if name.startswith(_PLAIN):
-        kind: Literal["dict", "object"] = "dict"
-    elif name.startswith(_OBJECTS):
-        kind = "object"
-    else:
+    """The settings that a call loads or creates, directly or in a function of the project."""
+    kind = _kind(module, node)
+    if kind is None:
         traced = sources(module, node)
         source = traced.found[0] if traced.complete and len(traced.found) == 1 else None
-        is_inner = source is not None and isinstance(source.node, ast.Call) and source.node is not node
-        return _made(source.module, source.node) if source is not None and is_inner else None  # pyright: ignore[reportArgumentType]
-    value = evaluate(module, node)
-    return Settings(value, kind) if value.entries is not None else None
+        kind = _kind(source.module, source.node) if source is not None else None
+    value = evaluate(module, node) if kind is not None else UNKNOWN
+    return Settings(value, kind) if kind is not None and value.entries is not None else None
+
+
+def _kind(module: Module, node: ast.expr) -> Literal["dict", "object"] | None:
+    name = module.qualified(node.func) or "" if isinstance(node, ast.Call) else ""
+    if name.startswith(_PLAIN):
+        return "dict"
+    return "object" if name.startswith(_OBJECTS) else None
 
 
 def _changed(module: Module) -> frozenset[str] | None:
@@ -144,11 +147,11 @@ def _changed(module: Module) -> frozenset[str] | None:
 def _changers(module: Module) -> Iterator[ast.Call]:
     for call in module.nodes(ast.Call):
         name = callee_name(call)
-        if name in _CHANGES:
-            yield call
-        elif name == "update" and (call.keywords or any(isinstance(item, ast.Dict) for item in call.args)):
-            yield call
-        elif name in ("update", "merge") and "OmegaConf" in module.text(call.func):
+        if (
+            name in _CHANGES
+            or (name == "update" and (call.keywords or any(isinstance(item, ast.Dict) for item in call.args)))
+            or (name in ("update", "merge") and "OmegaConf" in module.text(call.func))
+        ):
             yield call
 
 
