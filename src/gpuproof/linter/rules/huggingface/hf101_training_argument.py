@@ -96,6 +96,7 @@ from gpuproof.jobs.suggestions import did_you_mean
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.huggingface import Arguments, argument_sets, trainer_calls
+from gpuproof.linter.knowledge.trainers.parameters import named_spans
 from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
 from gpuproof.linter.knowledge.trainers.tables import (
     Lifetime,
@@ -127,7 +128,8 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _check(call: Call, library: str, owner: str, project: Project) -> Hits:
-    names = list(call.keywords)
+    spans = named_spans(call)
+    names = list(spans)
     own = members(library, owner)
     if not own or not names or takes_others(library, owner):
         return
@@ -199,7 +201,7 @@ def _gone(
         remedy = f"Use {instead}." if instead else f"Remove {name}."
     severity = rule.severity if found.certain else lowered(rule.severity) if found.known else Severity.NOTE
     return rule.hit(
-        call.module.span(call.keywords[name]),
+        named_spans(call)[name],
         f"`{name}` is no parameter of {owner} in {found.text}: TypeError.",
         remedy=remedy,
         severity=severity,
@@ -227,7 +229,7 @@ def _unknown(
         return None
     instead = replacement(library, owner, name) or replacement("transformers", owner, name)
     return rule.hit(
-        call.module.span(call.keywords[name]),
+        named_spans(call)[name],
         f"`{name}` is no parameter of {owner}: TypeError{did_you_mean(name, known) if not instead else ''}.",
         remedy=f"Use {instead}." if instead else f"Remove {name}, or correct its name.",
     )

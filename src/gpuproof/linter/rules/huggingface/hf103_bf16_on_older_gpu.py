@@ -78,7 +78,20 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.span import Span
 
-rule = Rule("HF103", "bf16-on-older-gpu", Severity.WARNING, needs=("bf16",))
+rule = Rule(
+    "HF103",
+    "bf16-on-older-gpu",
+    Severity.WARNING,
+    needs=(
+        "TrainingArguments",
+        "SFTConfig",
+        "DPOConfig",
+        "HfArgumentParser",
+        "TrlParser",
+        "lightning",
+        "bf16",
+    ),
+)
 
 _FIRST = (8, 0)
 """The first compute capability with bfloat16 units: CUDA C++ Programming Guide, "Arithmetic Instructions", 2026-11-28."""

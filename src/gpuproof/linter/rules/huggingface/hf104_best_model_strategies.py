@@ -59,7 +59,12 @@ from gpuproof.linter.knowledge.trainers.tables import first_version
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("HF104", "best-model-strategies", Severity.ERROR, needs=("load_best_model_at_end",))
+rule = Rule(
+    "HF104",
+    "best-model-strategies",
+    Severity.ERROR,
+    needs=("TrainingArguments", "SFTConfig", "DPOConfig", "HfArgumentParser", "TrlParser"),
+)
 
 _SAVE_STEPS = 500
 """The default of `save_steps`, and of `logging_steps` in TrainingArguments."""

@@ -67,7 +67,7 @@ rule = Rule(
     "HF108",
     "trainer-without-workers",
     Severity.WARNING,
-    needs=("TrainingArguments", "SFTConfig", "DPOConfig"),
+    needs=("TrainingArguments", "SFTConfig", "DPOConfig", "HfArgumentParser", "TrlParser"),
 )
 
 _NAME = "dataloader_num_workers"

@@ -174,11 +174,13 @@ def check(module: Module, project: Project) -> Hits:
     if not found or any(_is_sharded(job) for job in jobs):
         return
     roomiest = max(jobs, key=lambda job: _memory(job, project, spread=True))
+    assert roomiest.script is not None
+    modules = [module, *(local for local in local_modules(roomiest.script) if local is not module)]
     for load in found:
-        trainer = _trainer_of(module, load)
-        if trainer is None and not _is_placed(module, load):
+        trainer = next(filter(None, (_trainer_of(local, load) for local in modules)), None)
+        if trainer is None and not any(_is_placed(local, load) for local in modules):
             continue
-        times = _TRAINED if trainer is not None and _trains_all(module, trainer, load) else 1
+        times = _TRAINED if trainer is not None and _trains_all(modules, trainer, load) else 1
         needed = load.size.parameters * load.bytes_each * times
         memory = _memory(roomiest, project, spread=load.spread)
         if needed <= memory:
@@ -283,11 +285,11 @@ def _is_placed(module: Module, load: Load) -> bool:
     )
 
 
-def _trains_all(module: Module, trainer: TrainerCall, load: Load) -> bool:
+def _trains_all(modules: list[Module], trainer: TrainerCall, load: Load) -> bool:
     """Whether a Trainer certainly trains all parameters with AdamW."""
     if load.bytes_each < 2 or trainer.own is not None or trainer.call.is_open:
         return False
-    if any(uses(local, _FEWER, "name", "call", "keyword", "attribute") for local in local_modules(module)):
+    if any(uses(local, _FEWER, "name", "call", "keyword", "attribute") for local in modules):
         return False
     arguments = arguments_of(trainer)
     if arguments is None or "optimizers" in trainer.call.keywords:

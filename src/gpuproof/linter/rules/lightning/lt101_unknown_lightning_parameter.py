@@ -47,6 +47,7 @@ from gpuproof.jobs.suggestions import did_you_mean
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import class_name, created, runs
+from gpuproof.linter.knowledge.trainers.parameters import named_spans
 from gpuproof.linter.knowledge.trainers.releases import library_versions
 from gpuproof.linter.knowledge.trainers.tables import members, newest, replacement, takes_others, version
 from gpuproof.linter.project import Project
@@ -65,8 +66,7 @@ def check(module: Module, project: Project) -> Hits:
     if calls:
         calls += [(run.call, f"Trainer.{run.call.method}") for run in runs(module)]
     for call, owner in calls:
-        spans = {name: call.module.span(node) for name, node in call.keywords.items()}
-        yield from _unknown(module, spans, owner, project)
+        yield from _unknown(module, named_spans(call), owner, project)
     for settings in cli_trainers(module):
         spans = {str(name): value.span for name, value in settings.parts.items() if value.span is not None}
         yield from _unknown(module, spans, "Trainer", project)

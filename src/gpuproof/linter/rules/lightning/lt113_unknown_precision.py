@@ -45,7 +45,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.util.csv_table import read_rows
 
-rule = Rule("LT113", "unknown-precision", Severity.ERROR, needs=("precision",))
+rule = Rule("LT113", "unknown-precision", Severity.ERROR, needs=("lightning",))
 
 _SAME = {
     "fp16": "16-mixed",
@@ -60,8 +60,8 @@ _SAME = {
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     for call in created(module, "Trainer"):
-        value, written = call.argument("precision"), call.expression("precision")
-        if not value.is_known or written is None or not isinstance(value.value, (str, int)):
+        value = call.argument("precision")
+        if not value.is_known or not isinstance(value.value, (str, int)):
             continue
         name = str(value.value)
         since = _precisions().get(name)
@@ -74,8 +74,8 @@ def check(module: Module, project: Project) -> Hits:
             if is_at_least(module, project, "lightning", first) != "no"
         ]
         yield rule.hit(
-            module.span(written),
-            f"`precision={module.text(written)}` is unknown to {'this version of ' if since else ''}Lightning: ValueError"
+            value.span or call.span,
+            f"`precision={value.value!r}` is unknown to {'this version of ' if since else ''}Lightning: ValueError"
             f"{did_you_mean(name, allowed) if meant is None else ''}.",
             remedy=f'Use "{meant}".' if meant in allowed else f"Use one of {', '.join(allowed)}.",
         )

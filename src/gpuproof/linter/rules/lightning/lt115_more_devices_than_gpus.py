@@ -50,7 +50,7 @@ from gpuproof.linter.knowledge.trainers.lightning import created
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 
-rule = Rule("LT115", "more-devices-than-gpus", Severity.ERROR, needs=("devices", "LightningCLI"))
+rule = Rule("LT115", "more-devices-than-gpus", Severity.ERROR, needs=("lightning",))
 
 
 @rule.module

@@ -59,7 +59,7 @@ rule = Rule(
     "LT120",
     "debug-run-in-job",
     Severity.WARNING,
-    needs=("fast_dev_run", "overfit_batches", "limit_train_batches", "detect_anomaly"),
+    needs=("lightning",),
 )
 
 _EFFECTS = {
@@ -77,12 +77,12 @@ def check(module: Module, project: Project) -> Hits:
         return
     for call in created(module, "Trainer"):
         for name, effect in _EFFECTS.items():
-            value, written = call.argument(name), call.expression(name)
-            if written is None or not value.is_known or not _is_on(name, value):
+            value = call.argument(name)
+            if not value.is_known or not _is_on(name, value):
                 continue
             yield rule.hit(
-                module.span(written),
-                f"`{name}={module.text(written)}` {effect}, on {host_text(job)}.",
+                value.span or call.span,
+                f"`{name}={value.value!r}` {effect}, on {host_text(job)}.",
                 remedy=f"Remove {name}, or make it an argument.",
             )
 

@@ -63,6 +63,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import class_name, created, runs
+from gpuproof.linter.knowledge.trainers.parameters import named_spans
 from gpuproof.linter.knowledge.trainers.releases import library_versions, removal
 from gpuproof.linter.knowledge.trainers.tables import members, replacement
 from gpuproof.linter.project import Project
@@ -81,8 +82,7 @@ def check(module: Module, project: Project) -> Hits:
     if calls:
         calls += [(run.call, f"Trainer.{run.call.method}") for run in runs(module)]
     for call, owner in calls:
-        spans = {name: call.module.span(node) for name, node in call.keywords.items()}
-        yield from _removed(module, spans, owner, project)
+        yield from _removed(module, named_spans(call), owner, project)
     for settings in cli_trainers(module):
         spans = {str(name): value.span for name, value in settings.parts.items() if value.span is not None}
         yield from _removed(module, spans, "Trainer", project)
