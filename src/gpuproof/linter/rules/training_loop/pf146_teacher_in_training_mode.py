@@ -58,7 +58,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.repeats import in_training_loop
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.distillation import TEACHER, teacher_of
+from gpuproof.linter.knowledge.distillation import is_applied_to_teacher, teacher_of
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -79,7 +79,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         seen.add(name)
         made = creations(module, call.node.func)
-        if any(_LOADED.search(each.name or each.method) for each in made) or _may_be_evaluated(module):
+        if any(_LOADED.search(each.name or each.method) for each in made) or _may_be_evaluated(module, made):
             continue
         yield rule.hit(
             call.span,
@@ -88,18 +88,26 @@ def check(module: Module, _: Project) -> Hits:
         )
 
 
-def _may_be_evaluated(module: Module) -> bool:
+def _may_be_evaluated(module: Module, made: list[Call]) -> bool:
     """Whether the program puts a teacher into evaluation mode, or updates it, as a mean teacher."""
+    homes = [each.module.function_of(each.node) for each in made]
     for other in program_modules(module):
-        for call in calls_named(other, "eval", "train", "parameters", "named_parameters", "state_dict"):
-            text = other.text(call.receiver) if call.receiver is not None else ""
-            if call.method == "train" and call.argument("mode", 0).flag is not False:
+        for call in calls_named(other, "eval", "train"):
+            if call.receiver is None or (
+                call.method == "train" and call.argument("mode", 0).flag is not False
+            ):
                 continue
-            if not TEACHER.search(text.rpartition(".")[2].partition("(")[0]) and call.method != "eval":
-                continue
-            if call.method != "eval" and not _is_in_zip(other, call):
-                continue
-            if call.method != "eval" or _may_be_teacher(text):
+            # A function that creates the teacher.
+            function = other.function_of(call.node)
+            is_home = function is not None and function in homes
+            if is_home or is_applied_to_teacher(other, call.receiver):
+                return True
+        for call in calls_named(other, "parameters", "named_parameters", "state_dict"):
+            if (
+                call.receiver is not None
+                and _is_in_zip(other, call)
+                and is_applied_to_teacher(other, call.receiver)
+            ):
                 return True
     return False
 
@@ -108,9 +116,3 @@ def _is_in_zip(module: Module, call: Call) -> bool:
     """Whether the parameters are paired with others, to be updated from them."""
     around = module.enclosing(call.node, ast.Call)
     return isinstance(around, ast.Call) and isinstance(around.func, ast.Name) and around.func.id == "zip"
-
-
-def _may_be_teacher(receiver: str) -> bool:
-    """Whether a model that is put into evaluation mode may be the teacher: not if it is the student or the trained model."""
-    name = receiver.rpartition(".")[2].lower()
-    return "teacher" in receiver.lower() or not re.match(r"^(student\w*|model|net)$", name)

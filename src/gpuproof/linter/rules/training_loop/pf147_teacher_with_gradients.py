@@ -84,7 +84,7 @@ from gpuproof.linter.analysis.flow.repeats import in_training_loop
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.distillation import TEACHER, teacher_of
+from gpuproof.linter.knowledge.distillation import is_applied_to_teacher, teacher_of
 from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
@@ -92,7 +92,6 @@ from gpuproof.linter.rule import Hits, Rule
 rule = Rule("PF147", "teacher-with-gradients", Severity.WARNING, needs=("teacher", "target"))
 
 _TARGET = re.compile(r"^(target|\w*_target|target_(net|network|model|q|policy|critic)\w*)$")
-_FREEZES = re.compile(r"(^|[._])(requires_grad_?|freeze\w*)$")
 
 
 @rule.module
@@ -169,13 +168,12 @@ def _is_frozen(module: Module, name: str) -> bool:
 
 
 def _may_be_frozen(module: Module) -> bool:
-    """Whether the program freezes parameters, or trains or updates the teacher itself."""
+    """Whether the program freezes a teacher, or trains or updates it."""
     for other in program_modules(module):
-        if uses(other, _FREEZES, "call", "attribute"):
+        calls = calls_named(other, "requires_grad_", "parameters", "named_parameters", "freeze")
+        if any(call.receiver is not None and is_applied_to_teacher(other, call.receiver) for call in calls):
             return True
-        receivers = [call.receiver for call in calls_named(other, "parameters", "named_parameters")]
-        if any(
-            node is not None and TEACHER.search(other.text(node).rpartition(".")[2]) for node in receivers
-        ):
-            return True
+        for call in all_calls(other):
+            if "freeze" in call.method and any("teacher" in other.text(node) for node in call.node.args):
+                return True
     return False
