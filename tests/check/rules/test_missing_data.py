@@ -1,5 +1,6 @@
 """A finding stays where the catalogue has no price, and says so."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,15 @@ def test_a_finding_without_a_price_stays_and_says_so(code: str, tmp_path: Path) 
 
 
 def test_an_endpoint_on_an_unknown_type_is_still_not_deleted(tmp_path: Path) -> None:
-    text = (
+    cell = (
         "from sagemaker.pytorch import PyTorchModel\nfrom settings import TYPE\n"
         "p = PyTorchModel(model_data=m).deploy(initial_instance_count=1, instance_type=TYPE)\np.predict(x)\n"
     )
-    write_files(tmp_path, {"launch.py": text})
+    notebook = {
+        "cells": [{"cell_type": "code", "source": cell, "metadata": {}}],
+        "metadata": {},
+        "nbformat": 4,
+    }
+    write_files(tmp_path, {"launch.ipynb": json.dumps(notebook), "helpers.py": cell})
     [hit] = check_paths([str(tmp_path)], CheckOptions(Selection(select=("CO101",)))).hits
     assert hit.finding.message == "The endpoint is never deleted in this file."

@@ -128,6 +128,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     ):
         return
     name = job.instance_type.text
+    if name is None and not _is_in_notebook(job, module):
+        return
     if name in _FREE or job.instance_type.is_absent or _is_deleted(job, module) or _may_delete(module):
         return
     severity = Severity.WARNING
@@ -149,6 +151,17 @@ def check(job: JobDefinition, project: Project) -> Hits:
         f"The endpoint{where} is never deleted in this file.",
         remedy="Call predictor.delete_endpoint() when done; in a script, in a finally block.",
         severity=severity if job.instance_type.is_known else Severity.NOTE,
+    )
+
+
+def _is_in_notebook(job: JobDefinition, module: Module) -> bool:
+    """Whether a cell of a notebook deploys a model itself, on whatever instance: a helper's caller may delete it."""
+    is_cell = module.unit.kind == "notebook" and job.call is not None
+    return (
+        is_cell
+        and job.source != "boto3"
+        and job.call is not None
+        and module.function_of(job.call.node) is None
     )
 
 

@@ -36,6 +36,9 @@ Good: the batch already is on the GPU, and a new tensor follows it
             noise = torch.randn(len(x), 8, device=self.device)
             return torch.nn.functional.mse_loss(self.layer(x + noise), y)
 
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
     L.Trainer(accelerator="gpu", devices=4, strategy="ddp").fit(Net())
 
 Quiet: one device

@@ -247,11 +247,11 @@ def _swallowed(job: JobDefinition, script: Module, names: list[str]) -> Hits:
         return
     flags = [flag for argument in accepted.arguments for flag in argument.names]
     near = get_close_matches(flag_of(unknown[0]), flags, 1, 0.6)
-    verb = "it has" if len(unknown) == 1 else "they have"
+    dropped = "drops it, and it has" if len(unknown) == 1 else "drops them, and they have"
     yield rule.hit(
         job.where(job.hyperparameters.at(unknown[0]), job.hyperparameters),
-        f"The job passes {_listed(unknown)}, which `{job.script_title}` does not declare: parse_known_args() drops it, and "
-        f"{verb} no effect.",
+        f"The job passes {_listed(unknown)}, which `{job.script_title}` does not declare: parse_known_args() "
+        f"{dropped} no effect.",
         remedy=f"Pass it as {near[0].lstrip('-')}."
         if near
         else f'Declare it: parser.add_argument("--{unknown[0]}", ...).',

@@ -48,6 +48,7 @@ Good:
     import tensorflow as tf
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
     model.fit(iter([]), epochs=3)
 
 Quiet: the job runs an older TensorFlow

@@ -42,10 +42,12 @@ Good:
         instance_type="ml.g5.xlarge",
     ).fit()
     # file: train.py
+    import numpy as np
     import torch
     from torch import nn
 
     model = nn.Linear(4, 2).cuda()
+    array = np.load("/opt/ml/input/data/training/x.npy")
     x = torch.from_numpy(array).float().cuda()
 
 Quiet: an A100 has units for double precision
