@@ -127,6 +127,9 @@ def test_a_task_of_step_functions_writes_the_prefix_itself(tmp_path: Path) -> No
         "new ec2.Instance(this, 'x', { instanceType: (() => { return 1; })(), ...rest, [key]: 1 })",
         "const a = b; const b = a; new ec2.Instance(this, 'x', { instanceType: a })",
         "new ec2.Instance(" * 300,
+        "new ec2.Instance(this, 'x', { a: [b; c) })",
+        "".join(f"const a{i} = `${{a{i + 1}}}${{a{i + 1}}}`;" for i in range(60))
+        + "new ec2.Instance(this, a0, { x: a0 })",
         "class X<T extends ec2.Instance> { f(a: Map<string, number>) { if (a < b && c > d) {} } }",
     ],
 )

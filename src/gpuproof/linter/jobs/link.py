@@ -1,4 +1,4 @@
-"""Finds the jobs that units describe and links each to its script."""
+"""Links each job that units describe to its script."""
 
 from __future__ import annotations
 
@@ -12,20 +12,16 @@ from pathlib import Path
 from gpuproof.linter.analysis.values import Value, known
 from gpuproof.linter.analysis.workspace import Workspace
 from gpuproof.linter.internal_errors import ErrorLog
-from gpuproof.linter.jobs import boto3, containers, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.commands import ALL_ARGUMENTS
 from gpuproof.linter.jobs.commands.files import image
 from gpuproof.linter.jobs.commands.follow import Followed, Follower, LinkEnd
 from gpuproof.linter.jobs.commands.programs import Start, read_text, read_words
 from gpuproof.linter.jobs.commands.shell import Shell
 from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
+from gpuproof.linter.jobs.describe import described_jobs
 from gpuproof.linter.jobs.image_recipes import built_by, only_recipe, public_image_name
-from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.project_root import launch_folders
 from gpuproof.linter.source.span import Unit
-
-_WORDS = ("sagemaker", *boto3.OPERATIONS, *containers.OPERATIONS, *EC2_OPERATIONS, "aws_cdk")
-"""A Python text without any of these words does not describe a job."""
 
 _CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
 
@@ -53,7 +49,7 @@ def find_jobs(
         yield from _linked(job, workspace)
 
     for unit in units:
-        for job in log.guard(partial(_described_in, unit, workspace), unit.path, task="finding the jobs"):
+        for job in log.guard(partial(described_jobs, unit, workspace), unit.path, task="finding the jobs"):
             found += log.guard(partial(linked, job), unit.path, task="finding the script of a job")
         workspace.trim()
     return found
@@ -77,68 +73,6 @@ def assumed_job(unit: Unit, workspace: Workspace, instance_type: str) -> JobDefi
         script=module,
         script_found=True,
     )
-
-
-def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
-    match unit.kind:
-        case "python" | "notebook" | "cell-file" | "markdown":
-            if any(word in unit.source for word in _WORDS):
-                yield from _of_python(unit, workspace)
-        case "gpuproof":
-            from gpuproof.linter.jobs import gpuproof_yaml
-
-            yield from gpuproof_yaml.jobs(unit)
-        case "cloudformation" | "terraform" | "request":
-            from gpuproof.linter.jobs import templates
-
-            yield from templates.jobs(unit)
-        case "compose":
-            from gpuproof.linter.jobs import docker
-
-            yield from docker.jobs_of_compose(unit)
-        case "kubernetes":
-            from gpuproof.linter.jobs import kubernetes
-
-            yield from kubernetes.jobs(unit)
-        case "shell" | "makefile" | "dockerfile":
-            from gpuproof.linter.jobs import command_files
-
-            yield from command_files.jobs(unit)
-            yield from command_files.requests(unit)
-            yield from _of_resources(unit, workspace)
-        case "typescript":
-            from gpuproof.linter.jobs.cdk import jobs, typescript
-
-            yield from _of_resources(unit, workspace)
-            yield from jobs.jobs_of(typescript.constructs(unit))
-        case _:
-            return
-
-
-def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
-    module = workspace.module(unit)
-    if module is None:
-        return
-    if module.imports("sagemaker"):
-        yield from sdk_v2.jobs(module)
-        yield from sdk_v3.jobs(module)
-        yield from remote_function.jobs(module)
-    yield from boto3.jobs(module)
-    yield from containers.jobs_of_module(module)
-    yield from _of_resources(unit, workspace)
-    if module.imports("aws_cdk"):
-        from gpuproof.linter.jobs.cdk import jobs, python
-
-        yield from jobs.jobs_of(python.constructs(module))
-
-
-def _of_resources(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
-    """The jobs of the resources that a program or a shell script creates."""
-    resources = find_resources(unit, workspace)
-    if resources:
-        from gpuproof.linter.jobs import templates
-
-        yield from templates.jobs_of(resources)
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from gpuproof.linter.analysis.values import Entries, Value, known
 from gpuproof.linter.jobs.cdk.constructs import (
@@ -21,36 +20,13 @@ from gpuproof.linter.jobs.cdk.constructs import (
     snake_case,
     with_platform,
 )
+from gpuproof.linter.jobs.cdk.tokens import OPENING, Token, keys, read_aliases, read_tokens, unescaped
 from gpuproof.linter.source.span import Span, Unit
 
-_TOKEN = re.compile(
-    r"""
-      (?P<space>\s+|//[^\n]*|/\*.*?\*/)
-    | (?P<text>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")
-    | (?P<template>`(?:\\.|\$\{(?:[^{}`]|\{[^{}]*\})*\}|[^`\\])*`)
-    | (?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)
-    | (?P<name>[A-Za-z_$][\w$]*)
-    | (?P<mark>\.\.\.|=>|\?\?|\?\.|[{}\[\]()<>,:;.=?!+\-*/%&|^~@\#])
-    | (?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_IMPORT = re.compile(
-    r"import\s+(?:type\s+)?(?:(?:\w+\s*,\s*)?\*\s+as\s+(?P<all>\w+)|(?P<default>\w+)?\s*,?\s*(?:\{(?P<names>[^}]*)\})?)\s*from\s*"
-    r"['\"](?P<module>[^'\"]+)['\"]"
-)
 _METHODS = ("addContainer", "addToPolicy", "addToRolePolicy", "addNodegroupCapacity")
-_OPENING = {"(": ")", "[": "]", "{": "}"}
-_ESCAPES = {"n": "\n", "t": "\t"}
 _MAX_DEPTH = 24
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
+_MAX_STEPS = 200_000
+"""Expressions of one file that are read; constants can repeat others without end."""
 
 
 def constructs(unit: Unit) -> list[Construct]:
@@ -64,11 +40,12 @@ class _Reader:
         self._unit = unit
         source = unit.source
         self._starts = [0, *(match.end() for match in re.finditer("\n", source))]
-        self._tokens = _tokens(source)
-        self.aliases = _aliases(source)
+        self._tokens = read_tokens(source)
+        self.aliases = read_aliases(source)
         self._constants = self._find_constants()
         self._at = 0
         self._depth = 0
+        self._steps = 0
 
     def constructs(self) -> list[Construct]:
         """Every `new` of a class of the library, and every call of a method that adds something."""
@@ -116,7 +93,8 @@ class _Reader:
         """The value of an expression, up to the comma, bracket or semicolon that ends it."""
         start = self._at
         token = self._peek()
-        if token is None or self._depth > _MAX_DEPTH:
+        self._steps += 1
+        if token is None or self._depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
             self._skip()
             return Value("unknown")
         self._depth += 1
@@ -133,12 +111,12 @@ class _Reader:
         self._skip()
         return Value("unknown", (), self._span(token))
 
-    def _primary(self, token: _Token) -> Value | None:
+    def _primary(self, token: Token) -> Value | None:
         span = self._span(token)
         self._at += 1
         match token.kind, token.text:
             case "text", text:
-                return known(_unescaped(text[1:-1]), span)
+                return known(unescaped(text[1:-1]), span)
             case "template", text:
                 return self._template(text[1:-1], span)
             case "number", text:
@@ -200,9 +178,12 @@ class _Reader:
                 self._skip_to("]")
                 self._at += 1
                 return Value("unknown", (), span)
+            before = self._at
             items.append(self._expression())
             if self._text() == ",":
                 self._at += 1
+            if self._at == before:
+                return None
         self._at += 1
         return known(tuple(items), span)
 
@@ -216,7 +197,7 @@ class _Reader:
                 self._skip()
             elif token.kind in ("name", "text") and self._is(self._at + 1, ":"):
                 self._at += 2
-                name = token.text if token.kind == "name" else _unescaped(token.text[1:-1])
+                name = token.text if token.kind == "name" else unescaped(token.text[1:-1])
                 raw = raw or not name.isidentifier()
                 members[name] = self._raw() if is_raw(name) else self._expression()
             elif token.kind == "name" and (self._is(self._at + 1, ",") or self._is(self._at + 1, "}")):
@@ -242,7 +223,7 @@ class _Reader:
             return self._expression()
         begin = self._at
         value = self._expression()
-        names = _keys(self._tokens[begin : self._at])
+        names = keys(self._tokens[begin : self._at])
         entries = value.entries
         if entries is None or len(names) != len(entries):
             return value
@@ -278,7 +259,7 @@ class _Reader:
 
         whole = re.sub(r"\$\{([^{}]*)\}", value, text)
         if "${" not in whole:
-            return known(_unescaped(whole), span)
+            return known(unescaped(whole), span)
         return Value("unknown", (), span, whole.partition("${")[0], whole.rpartition("}")[2])
 
     def _dotted(self) -> str:
@@ -311,22 +292,22 @@ class _Reader:
     def _skip(self) -> None:
         """Past an expression that is not understood, to the comma or bracket that ends it."""
         while (token := self._peek()) is not None:
-            if token.kind == "mark" and token.text in _OPENING:
+            if token.kind == "mark" and token.text in OPENING:
                 self._at += 1
-                self._skip_to(_OPENING[token.text])
+                self._skip_to(OPENING[token.text])
             elif token.text in (",", ";", ")", "]", "}"):
                 return
             self._at += 1
 
     def _skip_to(self, closing: str) -> None:
         """To the bracket that closes the one before this position."""
-        while (token := self._peek()) is not None and token.text != closing:
+        depth = 0
+        while (token := self._peek()) is not None and (depth or token.text != closing):
+            if token.kind == "mark":
+                depth += (token.text in OPENING) - (token.text in OPENING.values())
             self._at += 1
-            if token.kind == "mark" and token.text in _OPENING:
-                self._skip_to(_OPENING[token.text])
-                self._at += 1
 
-    def _peek(self) -> _Token | None:
+    def _peek(self) -> Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _text(self) -> str:
@@ -339,7 +320,7 @@ class _Reader:
     def _follows(self, index: int, text: str) -> bool:
         return index > 0 and self._tokens[index - 1].text == text
 
-    def _span(self, token: _Token) -> Span:
+    def _span(self, token: Token) -> Span:
         line = bisect_right(self._starts, token.start)
         column = token.start - self._starts[line - 1] + 1
         end = token.end if "\n" not in token.text else token.start + 1
@@ -355,46 +336,3 @@ def _construct(name: str, arguments: list[Value], span: Span) -> Construct:
         unknown.complete = not any(value.is_unknown for value in arguments)
         properties = known(unknown, span)
     return Construct(name, identity, properties, span)
-
-
-def _tokens(source: str) -> list[_Token]:
-    return [
-        _Token(match.lastgroup or "", match.group(), match.start(), match.end())
-        for match in _TOKEN.finditer(source)
-        if match.lastgroup != "space"
-    ]
-
-
-def _aliases(source: str) -> dict[str, str]:
-    """The names that imports from the CDK bind, with what they stand for."""
-    found: dict[str, str] = {}
-    for match in _IMPORT.finditer(source):
-        module = match["module"]
-        if not module.startswith(("aws-cdk-lib", "@aws-cdk/")):
-            continue
-        inner = module.partition("aws-cdk-lib")[2].lstrip("/") if module.startswith("aws-cdk-lib") else module
-        for name in (match["all"], match["default"]):
-            if name:
-                found[name] = inner or "aws-cdk-lib"
-        for item in (match["names"] or "").split(","):
-            imported, _, alias = (part.strip() for part in item.strip().partition(" as "))
-            if imported:
-                found[alias or imported] = f"{inner}.{imported}" if inner else imported
-    return found
-
-
-def _keys(tokens: list[_Token]) -> list[str]:
-    """The keys of an object, as they are written."""
-    depth, found = 0, list[str]()
-    for index, token in enumerate(tokens):
-        if token.kind == "mark" and token.text in _OPENING:
-            depth += 1
-        elif token.kind == "mark" and token.text in _OPENING.values():
-            depth -= 1
-        elif depth == 1 and token.kind in ("name", "text") and tokens[index - 1].text in ("{", ","):
-            found.append(token.text if token.kind == "name" else _unescaped(token.text[1:-1]))
-    return found
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), text)
