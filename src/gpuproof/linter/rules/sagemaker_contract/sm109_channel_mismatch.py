@@ -57,6 +57,42 @@ Bad: the default is read instead of the channel
 
     data = os.environ.get("SM_CHANNEL_TRAIN", "data")  # <-
 
+Bad: the default of an argument
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit("s3://bucket/data")
+    # file: train.py
+    import argparse
+    import os
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--train-dir", default=os.environ.get("SM_CHANNEL_TRAIN"))  # <-
+    parser.add_argument("--weights", default=os.environ.get("SM_CHANNEL_WEIGHTS"))
+    args = parser.parse_args()
+    print(os.listdir(args.train_dir))
+
+Quiet: an argument that the job passes
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge",
+        hyperparameters={"data-dir": "/opt/ml/input/data/training"},
+    )
+    estimator.fit("s3://bucket/data")
+    # file: train.py
+    import argparse
+    import os
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-dir", default=os.environ.get("SM_CHANNEL_TRAIN"))
+    args = parser.parse_args()
+    print(os.listdir(args.data_dir))
+
 Quiet: read with a default beside the job's channel, or after a check that it exists
 
     # file: launch.py
@@ -91,7 +127,7 @@ import re
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import calls_named, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
@@ -146,21 +182,43 @@ def _defaults(module: Module, jobs: list[JobDefinition]) -> Hits:
         variable = call.argument("key", 0)
         default = call.argument("default", 1)
         name = variable.text if variable.is_known else None
-        if name is None or not name.startswith(_PREFIX) or not default.is_known or default.text is None:
+        if name is None or not name.startswith(_PREFIX) or (not default.is_unset and default.text is None):
             continue
         wanted = name.removeprefix(_PREFIX)
+        flags = _flags(module, call)
+        if default.is_unset and flags is None:
+            continue
         for job in jobs:
             unread = [channel for channel in job.channels if not _may_be_read(module, channel)]
-            if _has_channel(job, wanted) or not unread or wanted.lower() in passed_hyperparameters(job):
+            passed = passed_hyperparameters(job)
+            if _has_channel(job, wanted) or not unread or passed.keys() & {wanted.lower(), *(flags or ())}:
                 continue
+            # A channel without a default may be one that the job can leave out.
+            if default.is_unset and not get_close_matches(
+                wanted, [channel.upper() for channel in unread], 1, 0.4
+            ):
+                continue
+            result = "it is None" if default.is_unset else f"`{default.text}` is read"
             yield rule.hit(
                 call.span,
-                f"`{name}` is not set: {job.title} has no channel `{wanted.lower()}`, so `{default.text}` is read, and nothing "
+                f"`{name}` is not set: {job.title} has no channel `{wanted.lower()}`, so {result}, and nothing "
                 f"reads its channel `{unread[0]}`.",
                 remedy=f'Pass the data as "{wanted.lower()}" in fit(), or read "{_PREFIX}{unread[0].upper()}".',
                 severity=lowered(rule.severity),
             )
             break
+
+
+def _flags(module: Module, call: Call) -> set[str] | None:
+    """The names of the argument whose default a call is: `data-dir`; None if it is no argument's."""
+    keyword = module.parent(call.node)
+    declared = (
+        module.parent(keyword) if isinstance(keyword, ast.keyword) and keyword.arg == "default" else None
+    )
+    if not isinstance(declared, ast.Call) or Call(declared, module).method != "add_argument":
+        return None
+    texts = [evaluate(module, node).text for node in declared.args]
+    return {form for text in texts if text for form in (text.lstrip("-"), text.lstrip("-").replace("-", "_"))}
 
 
 def _may_be_read(script: Module, channel: str) -> bool:
