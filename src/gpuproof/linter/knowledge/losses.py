@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.flow.creations import creations
+from gpuproof.linter.analysis.flow.model import Source
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import UNKNOWN_TYPE, TypeKind, type_of
+from gpuproof.linter.analysis.types.placement import is_moved
 
 _LOSS_FUNCTION = re.compile(
     r"^torch\.nn\.functional\.(\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)$"
@@ -38,6 +41,21 @@ def loss_calls(module: Module) -> list[Call]:
         if made and all(_LOSS_CLASS.match(created.name or "") for created in made):
             found.append(call)
     return found
+
+
+def weighted_losses(module: Module) -> Iterator[tuple[Call, Source]]:
+    """The calls of losses whose class weights are certainly on the CPU, with the weights."""
+    for call in loss_calls(module):
+        if call.name is not None:
+            continue
+        made = creations(module, call.node.func)
+        if len(made) != 1 or is_moved(module, made) != "no":
+            continue
+        given = made[0].expression("weight") or made[0].expression("pos_weight")
+        found = type_of(made[0].module, given)
+        chain = type_of(module, call.node.func)
+        if given is not None and (found.kind, found.device, chain.device) == (TypeKind.TENSOR, "cpu", "cpu"):
+            yield call, Source(made[0].module, given)
 
 
 def output_device(module: Module, node: ast.expr, depth: int = 0) -> str | None:

@@ -30,6 +30,8 @@ def type_of_named(call: Call) -> InferredType:
     if name.endswith(".convert_sync_batchnorm"):
         # The model that it gets, wherever that is.
         return InferredType(TypeKind.MODULE)
+    if last == "generate_square_subsequent_mask":
+        return InferredType(TypeKind.TENSOR, _device_of(call))
     if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and "_Weights" not in name:
         return InferredType(TypeKind.MODULE, _device_of(call))
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):

@@ -38,18 +38,6 @@ Bad: the batch is moved, the model is not
         x, y = x.to(device), y.to(device)
         scores = model(x)  # <-
 
-Bad: DistributedDataParallel gets a GPU and a model on the CPU
-
-    import os
-    import torch
-    from torch.nn.parallel import DistributedDataParallel
-    from torchvision.models import resnet50
-
-    local_rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local_rank)
-    model = DistributedDataParallel(resnet50(), device_ids=[local_rank])  # <-
-    model(torch.ones(1, 3, 224, 224).cuda())
-
 Bad: a handler moves the model, and nothing moves its input
 
     import json
@@ -86,6 +74,37 @@ Bad: a handler moves the input, and nothing moves the model
     def predict_fn(data, model):
         with torch.inference_mode():
             return model(data.to(DEVICE))  # <-
+
+Bad: the model creates a tensor on the CPU
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(8, 8)
+            self.positions = torch.nn.Embedding(64, 8)
+
+        def forward(self, x):
+            places = torch.arange(x.size(1))
+            return self.body(x) + self.positions(places)  # <-
+
+    model = Net().to("cuda")
+
+Quiet: it is created where the input is, or is a buffer
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.positions = torch.nn.Embedding(64, 8)
+            self.register_buffer("scale", torch.ones(8))
+
+        def forward(self, x):
+            return x * self.scale + self.positions(torch.arange(x.size(1), device=x.device)) * torch.tensor(0.5)
+
+    model = Net().to("cuda")
 
 Quiet: the toolkit's own input_fn moves its tensor
 
@@ -153,11 +172,12 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_c
 from gpuproof.linter.analysis.connections import takes_part
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.sources import sources
-from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import UNKNOWN_TYPE, InferredType, TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
-from gpuproof.linter.knowledge.losses import loss_calls, output_device
+from gpuproof.linter.knowledge.default_device import program_moves_to_gpu
+from gpuproof.linter.knowledge.forward_tensors import cpu_tensors
+from gpuproof.linter.knowledge.losses import loss_calls, output_device, weighted_losses
 from gpuproof.linter.knowledge.models import may_be_model
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
@@ -173,7 +193,6 @@ from gpuproof.linter.rule import Hit, Hits, Rule
 
 rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("torch",))
 
-_MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
 _MOVES = re.compile(r"(^|\.)(to|cuda|pin_memory|DataLoader|pipeline|send_to_device)$")
 _DEVICE = re.compile(r"^(device|device_map)$")
 _WRAPPER = re.compile(r"DataParallel$")
@@ -191,12 +210,24 @@ def check(module: Module, project: Project) -> Hits:
         or runs_without_gpu(module, project)
     ):
         return
-    yield from _wrapped_on_the_cpu(module)
-    if not program_may_use_cuda(module) or not _chooses_gpu(module):
+    if not program_may_use_cuda(module) or not program_moves_to_gpu(module):
         return
     for call in all_calls(module):
         if (found := _mismatch(module, call)) is not None:
             yield found
+    for owner, node in cpu_tensors(module):
+        yield rule.hit(
+            module.span(node),
+            f"`{module.text(node)[:50]}` is created on the CPU and `{owner.name}` is on the GPU: RuntimeError on a GPU instance.",
+            remedy="Create it on the device of the input (device=x.device), or register it as a buffer.",
+        )
+    for call, weight in weighted_losses(module):
+        if output_device(module, call.node.args[0]) == "gpu" and not _is_placed_around(module, call.node):
+            yield rule.hit(
+                weight.module.span(weight.node),
+                f"The class weights stay on the CPU, and `{module.text(call.node.args[0])}` is on the GPU: RuntimeError.",
+                remedy="Move the loss with criterion.to(device), or its weights.",
+            )
     for call in loss_calls(module):
         output, labels = call.node.args[0], call.node.args[1]
         devices = (output_device(module, output), type_of(module, labels))
@@ -216,13 +247,14 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     function = call.node.func
     if call.name is not None or not may_be_model(module, function):
         return None
-    given = _input(call)
-    model = type_of(module, function) if given is not None else UNKNOWN_TYPE
-    if given is None or model.kind is not TypeKind.MODULE or model.device is None:
+    inputs = _inputs(call)
+    model = type_of(module, function) if inputs else UNKNOWN_TYPE
+    if model.kind is not TypeKind.MODULE or model.device is None:
+        return None
+    given = next((item for item in inputs if _is_elsewhere(module, call, item, model)), None)
+    if given is None:
         return None
     batch = _input_type(module, call, given)
-    if batch.kind not in (TypeKind.TENSOR, TypeKind.BATCH) or batch.device in (None, model.device):
-        return None
     if _has_no_weights(module, call):
         return None
     made = module.origin(function) or call.node
@@ -233,34 +265,19 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     return None if _is_placed_around(module, call.node) else _hit(module, call, given, model)
 
 
-def _input(call: Call) -> ast.expr | None:
-    """The first input of a model: `model(x)`, `model(**batch)`."""
-    if call.node.args:
-        return call.node.args[0] if not isinstance(call.node.args[0], ast.Starred) else None
-    return next((keyword.value for keyword in call.node.keywords if keyword.arg is None), None)
+def _is_elsewhere(module: Module, call: Call, given: ast.expr, model: InferredType) -> bool:
+    """Whether an input certainly is not where the model is."""
+    found = _input_type(module, call, given)
+    return found.kind in (TypeKind.TENSOR, TypeKind.BATCH) and found.device not in (None, model.device)
 
 
-def _chooses_gpu(module: Module) -> bool:
-    """Whether the program moves anything to a GPU, and leaves it to no default device."""
-    modules = [other for other in program_modules(module) if other.mentions("cuda", ".to(", "set_default")]
-    return all(map(_keeps_default, modules)) and any(map(_moves_anything, modules))
-
-
-def _keeps_default(module: Module) -> bool:
-    """Whether new tensors of a module are on the CPU."""
-    return module.loader.cached(
-        "keeps the default device",
-        module.unit,
-        lambda: all(
-            _is_of_cpu(call) for call in all_calls(module) if _MOVES_INPUT.search(call.name or call.method)
-        ),
-    )
-
-
-def _moves_anything(module: Module) -> bool:
-    return module.loader.cached(
-        "moves to a GPU", module.unit, lambda: any(map(moves_to_gpu, calls_named(module, "to", "cuda")))
-    )
+def _inputs(call: Call) -> list[ast.expr]:
+    """The inputs of a model: `model(x, mask)`, `model([image])`, `model(**batch)`."""
+    given = [item for item in call.node.args if not isinstance(item, ast.Starred)]
+    if len(given) < len(call.node.args):
+        return []
+    items = [part for item in given for part in (item.elts if isinstance(item, ast.List) else (item,))]
+    return items + [keyword.value for keyword in call.node.keywords]
 
 
 def _is_placed_around(module: Module, node: ast.Call) -> bool:
@@ -268,23 +285,6 @@ def _is_placed_around(module: Module, node: ast.Call) -> bool:
     return (
         is_inside_with(module, node, ("device",)) or is_collated(module, node) or _moves_inside(module, node)
     )
-
-
-def _is_of_cpu(default: Call) -> bool:
-    """Whether a default device or type is that of the CPU: `"cpu"`, `torch.FloatTensor`."""
-    given = default.expression("device", 0)
-    if given is None:
-        return False
-    name = default.module.qualified(given) or ""
-    if name.startswith("torch.") and name.endswith("Tensor"):
-        return ".cuda." not in name
-    made = origin_call(default.module, given)
-    text = (
-        made.argument("type", 0)
-        if made is not None and made.name == "torch.device"
-        else default.argument("device", 0)
-    )
-    return text.is_known and str(text.text).startswith(("cpu", "torch.FloatTensor", "torch.DoubleTensor"))
 
 
 def _input_type(module: Module, call: Call, given: ast.expr) -> InferredType:
@@ -306,24 +306,6 @@ def _input_type(module: Module, call: Call, given: ast.expr) -> InferredType:
     if uses(module, _MOVES, "call", within=reads) or uses(module, _DEVICE, "keyword", within=reads):
         return found
     return InferredType(TypeKind.TENSOR, "cpu")
-
-
-def _wrapped_on_the_cpu(module: Module) -> Hits:
-    """Models that are given to DistributedDataParallel with GPUs, and are certainly not there."""
-    for call in calls_named(module, "DistributedDataParallel", "DDP"):
-        model = call.expression("module", 0)
-        devices = module.origin(call.expression("device_ids", 1))
-        if not (call.name or "").startswith("torch.") or not isinstance(devices, (ast.List, ast.Tuple)):
-            continue
-        inferred = type_of(module, model)
-        if not devices.elts or inferred.kind is not TypeKind.MODULE or inferred.device != "cpu":
-            continue
-        name = module.text(model) if model is not None else "model"
-        yield rule.hit(
-            call.span,
-            f"`{name}` is on the CPU, and DistributedDataParallel with device_ids needs it on that GPU: ValueError.",
-            remedy=f"Pass {name}.to(local_rank).",
-        )
 
 
 def _hit(module: Module, call: Call, given: ast.expr, model: InferredType) -> Hit:
@@ -370,4 +352,22 @@ def _has_no_weights(module: Module, call: Call) -> bool:
 
 def _in_place(module: Module, node: ast.expr) -> bool:
     """Whether `x.data = x.data.cuda()` or `x = x.cuda()` in a branch may have moved it."""
-    return isinstance(node, ast.Name) and moves_name(module, node, calls_named(module, "cuda", "to"))
+    moves = [
+        call
+        for call in calls_named(module, "cuda", "to")
+        if isinstance(module.tree.statement(call.node), (ast.Assign, ast.Expr))
+        and isinstance(node, ast.Name)
+        and _is_stored_in(module.tree.statement(call.node), node.id)
+    ]
+    return isinstance(node, ast.Name) and moves_name(module, node, moves)
+
+
+def _is_stored_in(statement: ast.stmt | None, name: str) -> bool:
+    """Whether a statement assigns a name or something of it; one that keeps nothing may be a module's move."""
+    if not isinstance(statement, ast.Assign):
+        return True
+    return any(
+        isinstance(part, ast.Name) and part.id == name
+        for target in statement.targets
+        for part in ast.walk(target)
+    )
