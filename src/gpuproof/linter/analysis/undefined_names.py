@@ -42,7 +42,7 @@ def undefined_names(module: Module) -> list[ast.Name]:
 
 def _undefined_names(module: Module) -> list[ast.Name]:
     tree = module.tree
-    if module.names.has_star or any(callee_name(call) in _DYNAMIC for call in module.nodes(ast.Call)):
+    if module.names.has_star or any(_is_dynamic(call) for call in module.nodes(ast.Call)):
         return []
     defined = _BUILTINS | _OLD_NAMES | module.names.imports.keys() | _bound_otherwise(module)
     found: dict[tuple[ast.AST | None, str], ast.Name] = {}
@@ -53,6 +53,13 @@ def _undefined_names(module: Module) -> list[ast.Name]:
             continue
         found.setdefault((module.function_of(name), name.id), name)
     return list(found.values())
+
+
+def _is_dynamic(call: ast.Call) -> bool:
+    """Whether a call may bind any name; `model.eval()` is none."""
+    return callee_name(call) in _DYNAMIC and (
+        isinstance(call.func, ast.Name) or callee_name(call) == "run_path"
+    )
 
 
 def _bound_otherwise(module: Module) -> set[str]:

@@ -56,13 +56,14 @@ import ast
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named
+from gpuproof.linter.analysis.local_imports import local_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.tf_pipelines import read_pipeline
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
-rule = Rule("IO114", "endless-dataset", Severity.ERROR, needs=("repeat",))
+rule = Rule("IO114", "endless-dataset", Severity.ERROR, needs=("repeat", "fit"))
 
 _LIMITS = frozenset({"take", "take_while", "zip", "apply", "scan", "choose"})
 _LEAVES = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
@@ -70,12 +71,12 @@ _LEAVES = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("tensorflow") or is_test(module):
+    if is_test(module) or not _may_repeat(module):
         return
     for call in calls_named(module, "fit"):
         yield from _of_fit(module, call)
-    for loop in module.nodes(ast.For):
-        if _repeats_forever(module, loop.iter) and not any(
+    for loop in module.nodes(ast.For) if module.imports("tensorflow") else ():
+        if _endless(module, loop.iter) is not None and not any(
             isinstance(child, _LEAVES) or _may_leave(child) for child in ast.walk(loop)
         ):
             yield rule.hit(
@@ -89,28 +90,37 @@ def _of_fit(module: Module, call: Call) -> Hits:
     if call.receiver is None:
         return
     steps, validation_steps = call.argument("steps_per_epoch"), call.argument("validation_steps")
-    if steps.is_absent and _repeats_forever(module, call.expression("x", 0)):
+    endless = _endless(module, call.expression("x", 0)) if steps.is_absent else None
+    if endless is not None:
         yield rule.hit(
-            call.span,
+            call.span if endless.module is module else endless.span,
             "The dataset repeats forever, and fit gets no steps_per_epoch: the first epoch never ends.",
             remedy="Pass steps_per_epoch, or remove repeat(): fit starts the dataset again in each epoch.",
         )
-    elif validation_steps.is_absent and _repeats_forever(module, call.expression("validation_data")):
+        return
+    endless = _endless(module, call.expression("validation_data")) if validation_steps.is_absent else None
+    if endless is not None:
         yield rule.hit(
-            call.span,
+            call.span if endless.module is module else endless.span,
             "The validation data repeat forever, and fit gets no validation_steps: the first validation never ends.",
             remedy="Remove repeat() from the validation data, or pass validation_steps.",
         )
 
 
-def _repeats_forever(module: Module, node: ast.expr | None) -> bool:
-    """Whether a dataset certainly has no end."""
+def _may_repeat(module: Module) -> bool:
+    """Whether the module, or one of the project that it imports, has a `repeat()` of TensorFlow's datasets."""
+    return any(".repeat(" in unit.source and "tensorflow" in unit.source for unit in local_units(module))
+
+
+def _endless(module: Module, node: ast.expr | None) -> Call | None:
+    """The `repeat` of a dataset that certainly has no end; None for others."""
     pipeline = read_pipeline(module, node)
     last = pipeline.last("repeat")
     if last < 0 or any(step.method in _LIMITS for step in pipeline.steps[last:]):
-        return False
+        return None
     count = pipeline.steps[last].argument("count", 0)
-    return count.is_absent or (count.is_known and count.value in (None, -1))
+    is_endless = count.is_absent or (count.is_known and count.value in (None, -1))
+    return pipeline.steps[last] if is_endless else None
 
 
 def _may_leave(node: ast.AST) -> bool:
