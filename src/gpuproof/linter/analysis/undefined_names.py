@@ -45,6 +45,9 @@ def _undefined_names(module: Module) -> list[ast.Name]:
     if module.names.has_star or any(_is_dynamic(call) for call in module.nodes(ast.Call)):
         return []
     defined = _BUILTINS | _OLD_NAMES | module.names.imports.keys() | _bound_otherwise(module)
+    if module.unit.absolute.name == "__init__.py":
+        # Importing a submodule binds its name in the package.
+        defined |= {part for dotted in module.names.modules for part in dotted.split(".")}
     found: dict[tuple[ast.AST | None, str], ast.Name] = {}
     for name in tree.nodes(ast.Name):
         if not isinstance(name.ctx, ast.Load) or name.id in defined or module.names.visible(name.id, name):

@@ -50,7 +50,7 @@ EFFECTS: dict[str, Effect] = {
     **dict.fromkeys(
         ("E901", "E902", "IN104", "TF101", "TF104", "TF107", "TF111", "TF113", "TF114", "PF117"), "fails"
     ),
-    **dict.fromkeys(("HF102", "HF104", "LT101", "PF157"), "fails"),
+    **dict.fromkeys(("HF102", "HF104", "LT101", "PF157", "PT151"), "fails"),
     **dict.fromkeys(("PT126", "PT131", "PF139", "IO110", "IO115"), "fails"),
     **dict.fromkeys(("TF117", "TF120", "TF122", "TF127", "TF129"), "fails"),
     **dict.fromkeys(("PT102", "PT105", "PT112", "TF106"), "fails on a GPU"),
