@@ -63,13 +63,21 @@ def process_group_inits(module: Module) -> list[Call]:
     ]
 
 
-def uses_distribution_library(script: Module) -> bool:
-    """Whether the script uses a library that handles ranks itself, and not only its seeds or loggers; true if in doubt."""
+def uses_distribution_library(script: Module, besides: str = "") -> bool:
+    """Whether the script uses a library that handles ranks itself, and not only its seeds or loggers; true if in doubt.
+
+    Args:
+        besides: libraries that do not count, with spaces between: those that leave to the script what a rule is about.
+    """
+    left_out = tuple(f"{name}." for name in besides.split())
     return script.loader.cached(
-        "uses distribution library",
+        f"uses distribution library besides {besides}",
         script.unit,
         lambda: any(
-            _LIBRARIES.search(use.text) and not UTILITIES.search(use.text) and not _is_own(module, use.node)
+            _LIBRARIES.search(use.text)
+            and not UTILITIES.search(use.text)
+            and not (left_out and f"{use.text}.".startswith(left_out))
+            and not _is_own(module, use.node)
             for module in local_modules(script)
             for use in find_uses(module, "name", "call")
         ),

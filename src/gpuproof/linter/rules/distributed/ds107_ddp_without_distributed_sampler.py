@@ -82,6 +82,18 @@ Bad: in another file than the loop, and only the validation data has a sampler
     dist.init_process_group("nccl")
     Trainer().fit()
 
+Bad: DeepSpeed does not split a loader of the script's own
+
+    import deepspeed
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    engine, _, _, _ = deepspeed.initialize(model=torch.nn.Linear(8, 1), config="ds_config.json")
+    loader = DataLoader(TensorDataset(torch.ones(9, 8)), batch_size=3, shuffle=True)  # <-
+    for (x,) in loader:
+        engine.backward(engine(x.cuda()).sum())
+        engine.step()
+
 Quiet: a loader of another dataset shuffles
 
     import torch
@@ -159,7 +171,15 @@ from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, script_uses
-from gpuproof.linter.knowledge.distribution.entries import group_scripts, iterated, training_loops
+from gpuproof.linter.knowledge.distribution.deepspeed import initializations
+from gpuproof.linter.knowledge.distribution.entries import (
+    computes_gradients,
+    group_scripts,
+    iterated,
+    joins_group,
+    scripts_with,
+    training_loops,
+)
 from gpuproof.linter.knowledge.distribution.launchers import shards_input
 from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
 from gpuproof.linter.project import Project
@@ -184,9 +204,11 @@ _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoad
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     loaders = calls_to(module, *_LOADERS)
-    scripts = group_scripts(module) if loaders else []
-    for script in scripts:
-        if uses_distribution_library(script) or any(map(shards_input, project.jobs_running(script))):
+    scripts = [*group_scripts(module), *_engine_scripts(module)] if loaders else []
+    for script in dict.fromkeys(scripts):
+        if uses_distribution_library(script, "deepspeed") or any(
+            map(shards_input, project.jobs_running(script))
+        ):
             continue
         if (unused := _unused_sampler(module)) is not None:
             yield rule.hit(
@@ -206,19 +228,32 @@ def check(module: Module, project: Project) -> Hits:
             continue
         trained = _trained_loaders(script)
         samples = script_uses(script, _SAMPLES, "call", "name") or script_uses(script, _KEYWORDS, "keyword")
+        by_group = joins_group(script)
         for call in loaders:
+            # The engine of DeepSpeed has its own loader for `training_data`.
+            if not by_group and call.node not in trained:
+                continue
             if not _reads_everything(call, is_trained=call.node in trained):
                 continue
             if (samples and call.node not in trained) or _is_of_rank(module, call):
                 continue
             yield rule.hit(
                 call.span,
-                "Every rank reads the whole dataset: the script creates a process group, but this DataLoader has no "
-                "DistributedSampler.",
+                f"Every rank reads the whole dataset: the script {'creates a process group' if by_group else 'starts DeepSpeed'}, but this "
+                "DataLoader has no DistributedSampler.",
                 remedy="Use sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
                 "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
             )
             return
+
+
+def _engine_scripts(module: Module) -> list[Module]:
+    """The scripts that run a module and train in DeepSpeed's engine."""
+    return [
+        script
+        for script in scripts_with(module)
+        if computes_gradients(script) and any(initializations(home) for home in local_modules(script))
+    ]
 
 
 def _reads_everything(call: Call, *, is_trained: bool) -> bool:
@@ -263,6 +298,9 @@ def _is_map_style(call: Call) -> bool:
             "torch.utils.data.TensorDataset",
             "torch.utils.data.Subset",
         ):
+            # Each process draws random data of its own.
+            if any(_is_random(dataset, argument) for argument in dataset.node.args):
+                return False
             continue
         owners = created_classes(module, data)
         if not owners or not all(
@@ -272,6 +310,11 @@ def _is_map_style(call: Call) -> bool:
         ):
             return False
     return True
+
+
+def _is_random(dataset: Call, argument: ast.expr) -> bool:
+    made = origin_call(dataset.module, argument)
+    return made is not None and made.method in ("rand", "randn", "randint", "random_", "normal")
 
 
 def _trained_loaders(script: Module) -> set[ast.Call]:

@@ -89,6 +89,21 @@ Bad: in a class, if there are several processes
 
     Trainer(torch.nn.Linear(8, 1), list(range(9)), 10).fit()
 
+Bad: under Horovod
+
+    import horovod.torch as hvd
+    import torch
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    hvd.init()
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    sampler = DistributedSampler(data, num_replicas=hvd.size(), rank=hvd.rank())  # <-
+    loader = DataLoader(data, sampler=sampler)
+    for epoch in range(10):
+        for x in loader:
+            model(x).sum().backward()
+
 Quiet: this sampler does not shuffle
 
     import torch
@@ -143,6 +158,8 @@ from gpuproof.linter.source.edit import Fix
 
 rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
 
+_LEAVE_IT = "horovod smdistributed deepspeed"
+"""Libraries that leave the epoch of a sampler to the script."""
 _NOT_TRAINING = re.compile(r"val|test|eval|dev(?!ice)|infer|pred", re.IGNORECASE)
 _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
 
@@ -157,7 +174,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         loops = [(home, loop) for home in local_modules(script) for loop in epoch_loops(home)]
         # What a script uses, and whatever it imports, takes the longest to find out.
-        if not loops or uses_distribution_library(script):
+        if not loops or uses_distribution_library(script, _LEAVE_IT):
             continue
         for call in samplers:
             sampler, loader = _assigned_to(module, call)
