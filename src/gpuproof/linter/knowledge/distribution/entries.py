@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.called import calls_within_program
-from gpuproof.linter.analysis.local_imports import local_modules, local_units, program_modules
+from gpuproof.linter.analysis.local_imports import local_modules, local_units, program_modules, program_units
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import callee_name
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
@@ -27,6 +27,13 @@ def scripts_with(module: Module) -> list[Module]:
 def is_program(script: Module) -> bool:
     """Whether running a file does something: it calls functions at its top level, or under `__main__`."""
     return script.derived(_is_program)
+
+
+def program_mentions(module: Module, *words: str) -> bool:
+    """Whether a text of the programs that run a module has one of these words: a fast way to skip a module."""
+    return module.mentions(*words) or any(
+        word in unit.source for unit in program_units(module) for word in words
+    )
 
 
 def group_scripts(module: Module) -> list[Module]:

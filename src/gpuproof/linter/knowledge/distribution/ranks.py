@@ -92,6 +92,10 @@ def _is_own(module: Module, node: ast.AST) -> bool:
 
 def runs_several_processes_per_host(script: Module) -> bool:
     """Whether the script is written for several processes per host, each with its own GPU."""
+    return script.loader.cached("several processes per host", script.unit, lambda: _runs_several(script))
+
+
+def _runs_several(script: Module) -> bool:
     return (
         script_uses(script, _SEVERAL_CALLS, "call")
         or script_uses(script, _SEVERAL_NAMES, "name", "attribute", "keyword")

@@ -165,7 +165,7 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.branches import are_exclusive
-from gpuproof.linter.analysis.call import Call, calls_named, calls_to
+from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.linter.analysis.flow.call_targets import methods
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.local_imports import local_modules
@@ -177,6 +177,7 @@ from gpuproof.linter.knowledge.distribution.entries import (
     group_scripts,
     iterated,
     joins_group,
+    program_mentions,
     scripts_with,
     training_loops,
 )
@@ -203,6 +204,8 @@ _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoad
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
+    if not program_mentions(module, "init_process_group", "deepspeed"):
+        return
     loaders = calls_to(module, *_LOADERS)
     scripts = [*group_scripts(module), *_engine_scripts(module)] if loaders else []
     for script in dict.fromkeys(scripts):

@@ -144,7 +144,12 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.knowledge.distribution.accelerate import accelerators, prepare_calls, shards_models
-from gpuproof.linter.knowledge.distribution.entries import computes_gradients, joins_group, scripts_with
+from gpuproof.linter.knowledge.distribution.entries import (
+    computes_gradients,
+    joins_group,
+    program_mentions,
+    scripts_with,
+)
 from gpuproof.linter.knowledge.distribution.horovod import library_inits
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.distribution.ranks import (
@@ -172,6 +177,8 @@ _OWN_FILE = re.compile(
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     yield from _beside_lightning(module)
+    if not program_mentions(module, "init_process_group", "horovod", "smdistributed", "ccelerat"):
+        return
     saves = [*_saves(module)]
     if not saves:
         return

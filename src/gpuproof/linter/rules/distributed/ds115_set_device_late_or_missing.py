@@ -104,7 +104,12 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import find_uses, script_uses
-from gpuproof.linter.knowledge.distribution.entries import group_inits, joins_group, scripts_with
+from gpuproof.linter.knowledge.distribution.entries import (
+    group_inits,
+    joins_group,
+    program_mentions,
+    scripts_with,
+)
 from gpuproof.linter.knowledge.distribution.ranks import (
     has_one_gpu_per_host,
     runs_several_processes_per_host,
@@ -123,6 +128,8 @@ _RANK = re.compile(r"rank|gpu|device_?id", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
+    if not program_mentions(module, "init_process_group"):
+        return
     if not calls_named(module, "cuda", "to", "set_device"):
         return
     for script in scripts_with(module):

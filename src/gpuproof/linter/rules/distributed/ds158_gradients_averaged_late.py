@@ -66,9 +66,9 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.collectives import collective_calls
-from gpuproof.linter.knowledge.distribution.entries import training_loops
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -77,9 +77,9 @@ rule = Rule("DS158", "gradients-averaged-late", Severity.ERROR, needs=("backward
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.mentions("distributed", "horovod") and not module.imports("torch"):
+    if not any(calls_named(home, "all_reduce", "allreduce", "allreduce_") for home in local_modules(module)):
         return
-    for loop in training_loops(module):
+    for loop in module.nodes(ast.For):
         steps = [call for call in calls_within(calls_named(module, "step"), loop) if _is_in(loop, call)]
         backwards = [
             call for call in calls_within(calls_named(module, "backward"), loop) if _is_in(loop, call)
