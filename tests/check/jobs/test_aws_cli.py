@@ -95,3 +95,14 @@ def test_the_steps_of_a_pipeline(tmp_path: Path) -> None:
         }
     """
     assert found(tmp_path, main_DOT_tf=terraform) == {("IN101", "main.tf", 7)}
+
+
+@pytest.mark.parametrize("command", ["aws --region us-east-1 sagemaker", "aws sagemaker --region us-east-1"])
+def test_an_image_of_another_region_than_the_command(tmp_path: Path, command: str) -> None:
+    service, *options = command.partition("sagemaker")[0::2]
+    script = f"""
+        {service.strip()} sagemaker create-training-job {" ".join(options).strip()} --training-job-name x \\
+          --algorithm-specification TrainingImage=763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.3.0-gpu-py311
+    """
+    write_files(tmp_path, {"run.sh": script})
+    assert [hit.code for hit in check_here(select=("FW104",)).hits] == ["FW104"]

@@ -47,7 +47,8 @@ def requests(unit: Unit) -> Iterator[JobDefinition]:
         yield from docker.jobs_of_commands(unit)
     for request in cli_requests(unit):
         if request.service == "sagemaker" and request.operation in OPERATIONS:
-            yield from request_jobs(request.operation, request.members, request.span)
+            for job in request_jobs(request.operation, request.members, request.span):
+                yield replace(job, arguments={**job.arguments, "cli-region": request.region})
         elif request.service in ("batch", "ecs"):
             yield from containers.jobs_of_request(_lowered(request.members), request.span)
 

@@ -76,6 +76,16 @@ def resources(unit: Unit) -> list[Resource]:
     ]
 
 
+def provider_regions(source: str) -> list[str | None]:
+    """The region of each `provider "aws"` of a file; None for one that is not written as a text."""
+    body = _Parser(Unit("", source, "terraform")).body()
+    return [
+        block.body.at("region").text if block.body.at("region").is_known else None
+        for block in body.blocks
+        if block.type == "provider" and block.labels[:1] == ("aws",)
+    ]
+
+
 @dataclass(frozen=True)
 class _Block:
     type: str

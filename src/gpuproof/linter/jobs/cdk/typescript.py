@@ -25,7 +25,7 @@ from gpuproof.linter.source.span import Span, Unit
 
 _METHODS = ("addContainer", "addToPolicy", "addToRolePolicy", "addNodegroupCapacity")
 _MAX_DEPTH = 24
-_MAX_STEPS = 200_000
+_MAX_STEPS = 50_000
 """Expressions of one file that are read; constants can repeat others without end."""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuproof.linter.analysis.values import UNKNOWN, Entries, Value, known
+from gpuproof.linter.analysis.values import ABSENT, UNKNOWN, Entries, Value, known
 from gpuproof.linter.jobs.commands.shell import Place, SimpleCommand
 from gpuproof.linter.jobs.commands.unit_commands import span_of, unit_commands
 from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
@@ -86,12 +86,14 @@ class CliRequest:
         operation: the method of boto3: `create_training_job`.
         members: the request, with the members' names of the API.
         span: of the operation in the file.
+        region: of `--region`.
     """
 
     service: str
     operation: str
     members: Value
     span: Span
+    region: Value = ABSENT
 
 
 def cli_requests(unit: Unit) -> list[CliRequest]:
@@ -116,9 +118,12 @@ def _request(unit: Unit, command: SimpleCommand) -> CliRequest | None:
     if len(named) < 2:
         return None
     service, operation = (words[position] for position in named)
-    entries = Entries()
-    for option, values in _options(unit, command, index):
-        if option == "cli-input-json" or option == "cli-input-yaml":
+    entries, region = Entries(), ABSENT
+    options = [*_options(unit, command, start + 1, named[0]), *_options(unit, command, index, len(words))]
+    for option, values in options:
+        if option == "region":
+            region = values[0] if values else region
+        elif option == "cli-input-json" or option == "cli-input-yaml":
             loaded = values[0] if values else UNKNOWN
             entries.complete = entries.complete and loaded.entries is not None
             for key, value in loaded.parts.items():
@@ -134,11 +139,11 @@ def _request(unit: Unit, command: SimpleCommand) -> CliRequest | None:
     ):
         entries.complete = False
     span = span_of(unit, command.places[named[1]], operation)
-    return CliRequest(service, operation.replace("-", "_"), known(entries, span), span)
+    return CliRequest(service, operation.replace("-", "_"), known(entries, span), span, region)
 
 
-def _options(unit: Unit, command: SimpleCommand, index: int) -> Iterator[tuple[str, list[Value]]]:
-    words, places = command.words, command.places
+def _options(unit: Unit, command: SimpleCommand, index: int, end: int) -> Iterator[tuple[str, list[Value]]]:
+    words, places = command.words[:end], command.places
     while index < len(words):
         word = words[index]
         index += 1
