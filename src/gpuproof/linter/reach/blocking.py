@@ -36,6 +36,7 @@ EFFECTS: dict[str, Effect] = {
             "SM128",
             "SM131",
             "SM135",
+            "SM136",
             "E904",
             "E905",
             "E906",
