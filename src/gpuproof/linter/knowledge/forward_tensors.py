@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import call_of
+from gpuproof.linter.analysis.call import call_of, calls_named
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.flow.call_targets import Definition, methods
 from gpuproof.linter.analysis.flow.references import is_stored, references
@@ -22,6 +22,7 @@ _MADE = frozenset(
     ["arange", "linspace", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "eye", "empty"]
 )
 """Functions that make tensors with dimensions; those without may be on the CPU."""
+_OTHERS = ("tensor", "FloatTensor", "generate_square_subsequent_mask")
 _MAX_DEPTH = 4
 
 
@@ -38,6 +39,8 @@ class CpuTensor(NamedTuple):
 
 def cpu_tensors(module: Module) -> Iterator[CpuTensor]:
     """The tensors that `forward` of the module's models creates on the CPU, of models that are certainly on a GPU."""
+    if not calls_named(module, *_MADE, *_OTHERS):
+        return
     for owner in module.nodes(ast.ClassDef):
         if not is_module_class(module, owner):
             continue

@@ -24,6 +24,20 @@ def framework_is_at_least(module: Module, project: Project, framework: Framework
     The version is the job's `framework_version` or that of its image, or else a pin in the project; a lower bound
     (`>=2.17`) can only be `yes`.
     """
+    # Rules about the arguments of calls ask this for each call.
+    memo = module.derived(_Answers).found
+    key = (id(project), framework, version)
+    if key not in memo:
+        memo[key] = _is_at_least(module, project, framework, version)
+    return memo[key]
+
+
+class _Answers:
+    def __init__(self, _: Module) -> None:
+        self.found: dict[tuple[int, Framework, str], Ternary] = {}
+
+
+def _is_at_least(module: Module, project: Project, framework: Framework, version: str) -> Ternary:
     jobs = project.jobs_running(module)
     versions = [_version(job, framework) for job in jobs if _has(job, framework)]
     if versions:
