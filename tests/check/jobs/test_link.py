@@ -376,3 +376,30 @@ def test_a_pipeline_step_links_like_a_run(tmp_path: Path) -> None:
         process="print(1)",
     )
     assert job.script is not None
+
+
+def test_a_helper_that_returns_the_estimator_has_the_channels_of_its_caller(tmp_path: Path) -> None:
+    job = only_job(
+        tmp_path,
+        "from sagemaker.pytorch import PyTorch\n\n"
+        "def estimator(**more):\n"
+        '    return PyTorch(entry_point="train.py", source_dir=".", instance_type="ml.g5.xlarge", **more)\n\n'
+        'job = estimator(base_job_name="nightly")\n'
+        'job.fit({"training": "s3://bucket/data"})\n',
+        train="print(1)",
+    )
+    assert job.script is not None
+    assert (list(job.channels), job.channels_known) == (["training"], True)
+
+
+def test_a_job_class_has_the_channels_of_its_method(tmp_path: Path) -> None:
+    job = only_job(
+        tmp_path,
+        "from sagemaker.pytorch import PyTorch\n\n"
+        "class Job:\n"
+        "    def __init__(self, kind):\n"
+        '        self.estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type=kind)\n\n'
+        "    def run(self):\n"
+        '        self.estimator.fit({"images": "s3://bucket/images"})\n',
+    )
+    assert list(job.channels) == ["images"]

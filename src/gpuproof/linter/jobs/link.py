@@ -81,7 +81,7 @@ def _linked(job: JobDefinition, workspace: Workspace) -> list[JobDefinition]:
         return [replace(job, script=workspace.module(job.script_unit), script_found=True)]
     if job.model is not None:
         job = replace(job, model=_linked(job.model, workspace)[0])
-    if not job.argument("git_config").is_absent:
+    if "git_config" in job.arguments and not job.argument("git_config").is_unset:
         return [job]
     if job.source in CONTAINERS or "dockerfile" in job.arguments:
         return _linked_container(job, workspace)

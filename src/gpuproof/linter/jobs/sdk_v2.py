@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value, known
 from gpuproof.linter.jobs.boto3 import served_image
@@ -161,8 +162,8 @@ def _channels(
     steps = calls_named(module, "TrainingStep")
     handed += [(step, step.expression("estimator"), step.argument("inputs")) for step in steps]
     for _, target, inputs in handed:
-        node = _estimator_behind(module, target)
-        if node is None or node not in models:
+        node = _created_by(module, target, models)
+        if node is None:
             continue
         if inputs.entries is not None:
             before, complete = found.get(node, ({}, True))
@@ -175,6 +176,21 @@ def _channels(
             text = inputs.text is not None
             found[node] = ({"training": inputs} if text else {}, text)
     return found
+
+
+def _created_by(
+    module: Module, target: ast.expr | None, models: dict[ast.Call, JobDefinition]
+) -> ast.Call | None:
+    """The call that created an estimator, also in a function that returns it, or for an attribute of an object."""
+    node = _estimator_behind(module, target)
+    if node in models:
+        return node
+    found = sources(module, target) if models and target is not None else None
+    if found is None or not found.complete or len(found.found) != 1:
+        return None
+    created = found.found[0]
+    is_here = created.module is module and isinstance(created.node, ast.Call) and created.node in models
+    return created.node if is_here and isinstance(created.node, ast.Call) else None
 
 
 def _estimator_behind(module: Module, node: ast.expr | None) -> ast.Call | None:
@@ -194,6 +210,8 @@ def _served(module: Module, models: dict[ast.Call, JobDefinition]) -> Iterator[J
         created = behind if behind is not None and behind.method == "create_model" else None
         if created is not None:
             made = _estimator_behind(module, created.receiver)
+        if made not in models and created is None:
+            made = _created_by(module, call.receiver, models)
         model = models.get(made) if made is not None else None
         if model is None and not _is_sagemaker_call(module, call):
             continue
