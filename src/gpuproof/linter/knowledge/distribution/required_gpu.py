@@ -10,6 +10,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_c
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.syntax_index import argument_node
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.analysis.values import Value
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
@@ -72,7 +73,18 @@ def _raises_without_gpu(module: Module, node: ast.If) -> bool:
     made = module.origin(test.operand)
     if not isinstance(made, ast.Call) or module.qualified(made.func) not in _DEVICES:
         return False
-    return not node.orelse and isinstance(node.body[-1], ast.Raise)
+    last = node.body[-1]
+    return not node.orelse and isinstance(last, ast.Raise) and not _ends_well(last)
+
+
+def _ends_well(statement: ast.Raise) -> bool:
+    """Whether `raise SystemExit(0)` ends the script as if it were done."""
+    raised = statement.exc
+    name = raised.func if isinstance(raised, ast.Call) else raised
+    if not isinstance(name, ast.Name) or name.id != "SystemExit":
+        return False
+    code = argument_node(raised, "code", 0) if isinstance(raised, ast.Call) else None
+    return code is None or (isinstance(code, ast.Constant) and code.value in (0, None))
 
 
 def _fails(call: Call) -> bool:
