@@ -68,7 +68,9 @@ def _uses_gpu(module: Module) -> bool:
     for constant in module.nodes(ast.Constant):
         if isinstance(constant.value, str) and _GPU.match(constant.value):
             around = [item for item in module.tree.ancestors(constant) if isinstance(item, ast.Call)]
-            if not any(callee_name(call) in _NO_USE for call in around[:2]):
+            parent = module.parent(constant)
+            is_default = isinstance(parent, ast.keyword) and parent.arg == "default"
+            if is_default or not any(callee_name(call) in _NO_USE for call in around[:2]):
                 return True
     return False
 
