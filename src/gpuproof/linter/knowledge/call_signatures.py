@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuproof.linter.analysis.call import Call
+from gpuproof.linter.analysis.call import Call, all_calls
+from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.framework_version import Ternary
 
 _FILE = Path(__file__).parents[1] / "data" / "call_signatures.json"
@@ -54,6 +55,13 @@ def known_calls(package: str) -> frozenset[str]:
     return _by_package().get(package, frozenset())
 
 
+def calls_that_may_be(module: Module, names: frozenset[str]) -> list[Call]:
+    """The calls of a module whose last name is that of one of these calls, also through `import ... as`."""
+    lasts = _last_names(names)
+    written = {alias for last in lasts & module.aliases.keys() for alias in module.aliases[last]}
+    return [call for call in all_calls(module) if call.method in lasts or call.method in written]
+
+
 def find_mismatch(
     call: Call, name: str, at_least: Callable[[str], Ternary], *, holder: str = ""
 ) -> Mismatch | None:
@@ -65,17 +73,18 @@ def find_mismatch(
         holder: its name in messages, if that is not the last part of `name`.
     """
     package = name.partition(".")[0]
-    found: Mismatch | None = None
-    for parameters in dict.fromkeys(_texts(package, name, at_least)):
-        problem = (
-            _mismatch(call, _read(parameters), holder or name.rpartition(".")[2])
-            if parameters != "-"
-            else None
-        )
-        if problem is None:
-            return None
-        found = problem
-    return found
+    title = holder or name.rpartition(".")[2]
+    problems = {
+        text: _mismatch(call, _read(text), title) if text != "-" else None
+        for text in _table()["calls"][name].values()
+    }
+    # Which versions may run the call matters only where they differ, and costs more to find out.
+    if None not in problems.values():
+        return next(iter(problems.values()))
+    if not any(problems.values()):
+        return None
+    possible = [problems.get(text) for text in _texts(package, name, at_least)]
+    return possible[-1] if possible and None not in possible else None
 
 
 def _texts(package: str, name: str, at_least: Callable[[str], Ternary]) -> list[str]:
@@ -147,6 +156,11 @@ def _read(text: str) -> Parameters:
 @cache
 def _table() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return json.loads(_FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def _last_names(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in names)
 
 
 @cache

@@ -81,6 +81,8 @@ _FUNCTIONS = frozenset(
     }
 )
 
+_LAST_NAMES = frozenset(function.rpartition(".")[2] for function in _FUNCTIONS)
+
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
@@ -88,7 +90,9 @@ def check(module: Module, _: Project) -> Hits:
         if not isinstance(node.ctx, ast.Load) or isinstance(module.parent(node), ast.Attribute):
             continue
         name = node.attr if isinstance(node, ast.Attribute) else node.id
-        if not any(function.endswith(f".{name}") for function in _FUNCTIONS):
+        if name not in _LAST_NAMES and isinstance(node, ast.Attribute):
+            continue
+        if isinstance(node, ast.Name) and not (module.names.imports.get(name) or "").startswith("torch."):
             continue
         if module.qualified(node) not in _FUNCTIONS or not _is_condition(module, node):
             continue

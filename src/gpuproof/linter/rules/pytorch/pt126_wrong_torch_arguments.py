@@ -52,9 +52,8 @@ Quiet: arguments that are not seen, and a version that has them
 from functools import partial
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.call_signatures import find_mismatch, known_calls
+from gpuproof.linter.knowledge.call_signatures import calls_that_may_be, find_mismatch, known_calls
 from gpuproof.linter.knowledge.framework_version import Ternary, framework_is_at_least
 from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
@@ -71,7 +70,7 @@ def check(module: Module, project: Project) -> Hits:
     if not module.imports("torch", "transformers") or is_test(module):
         return
     names = known_calls("torch") | known_calls("transformers")
-    for call in all_calls(module):
+    for call in calls_that_may_be(module, names):
         name = call.name
         if name is None or not name.startswith(_ROOTS) or name not in names:
             continue

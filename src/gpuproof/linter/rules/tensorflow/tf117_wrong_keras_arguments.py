@@ -47,11 +47,11 @@ Quiet: written for Keras 1
 """
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named
+from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.knowledge.call_signatures import find_mismatch, known_calls
+from gpuproof.linter.knowledge.call_signatures import calls_that_may_be, find_mismatch, known_calls
 from gpuproof.linter.knowledge.framework_version import Ternary
 from gpuproof.linter.knowledge.tensorflow import (
     has_keras_3,
@@ -120,7 +120,7 @@ def _calls(module: Module) -> list[tuple[Call, str]]:
     names = known_calls("keras")
     found = [
         (call, name)
-        for call in all_calls(module)
+        for call in calls_that_may_be(module, names)
         if call.name is not None
         and "keras" in call.name
         and (name := call.name.removeprefix("tensorflow.")) in names

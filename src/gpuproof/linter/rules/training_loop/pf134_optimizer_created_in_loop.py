@@ -108,7 +108,12 @@ def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module):
         return
     for call in all_calls(module):
-        if call.name is None or not _OPTIMIZER.match(call.name) or "lr_scheduler" in call.name:
+        if (
+            not call.method[:1].isupper()
+            or call.name is None
+            or not _OPTIMIZER.match(call.name)
+            or "lr_scheduler" in call.name
+        ):
             continue
         model = _model(call)
         if model is None:

@@ -60,7 +60,12 @@ def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module) or imports_device_manager(module):
         return
     for made in all_calls(module):
-        if made.name is None or not _OPTIMIZER.match(made.name) or _SCHEDULER.match(made.name):
+        if (
+            not made.method[:1].isupper()
+            or made.name is None
+            or not _OPTIMIZER.match(made.name)
+            or _SCHEDULER.match(made.name)
+        ):
             continue
         used = uses_of_created(module, made)
         if (

@@ -97,8 +97,9 @@ def check(module: Module, _: Project) -> Hits:
         return
     yield from _loaders(module)
     yield from _flags(module)
-    if not uses(module, _SPLITS, "call", "name"):
-        yield from _twins(module)
+    twins = list(_twins(module))
+    if twins and not uses(module, _SPLITS, "call", "name"):
+        yield from twins
     yield from _evaluated(module, fits(module))
     for fit in fits(module):
         held_out = fit.expression("validation_data")
@@ -151,8 +152,12 @@ def _names_training(node: ast.expr) -> bool:
 
 def _twins(module: Module) -> Hits:
     """Data for evaluation that the same call reads as the training data: `valid = load("train")`, `load(rows[:split])`."""
-    found = [item for item in _assigned(module, all_calls(module)) if item.call.node.args]
-    training = [item for item in found if _TRAINING.search(item.name) and not _HELD_OUT.search(item.name)]
+    found = [
+        item
+        for item in _assigned(module, all_calls(module))
+        if item.call.node.args and (_TRAINING.search(item.name) or _HELD_OUT.search(item.name))
+    ]
+    training = [item for item in found if not _HELD_OUT.search(item.name)]
     for name, call in found if training else ():
         first = call.node.args[0]
         is_part = (
@@ -240,7 +245,11 @@ def _same_value(module: Module, first: ast.expr, second: ast.expr) -> bool:
 
 def _flags(module: Module) -> Hits:
     """Test sets of torchvision with `train=True`, beside a training set of the same class."""
-    made = [call for call in all_calls(module) if call.name is not None and _DATASET.match(call.name)]
+    made = [
+        call
+        for call in (all_calls(module) if module.imports("torchvision") else ())
+        if call.method[:1].isupper() and _DATASET.match(call.name or "")
+    ]
     if len(made) < 2 or uses(module, _SPLITS, "call", "name"):
         return
     found = [
