@@ -143,6 +143,7 @@ Quiet: Accelerate splits the loader
     model, loader = Accelerator().prepare(torch.nn.Linear(8, 1), DataLoader([], shuffle=True))
     for x in loader:
         model(x).sum().backward()
+
 Quiet: one of two loaders
 
     import torch
@@ -170,7 +171,7 @@ from gpuproof.linter.analysis.flow.call_targets import methods
 from gpuproof.linter.analysis.flow.creations import created_classes, creations
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import find_uses, script_uses
+from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.distribution.deepspeed import initializations
 from gpuproof.linter.knowledge.distribution.entries import (
     computes_gradients,
@@ -183,21 +184,15 @@ from gpuproof.linter.knowledge.distribution.entries import (
 )
 from gpuproof.linter.knowledge.distribution.launchers import shards_input
 from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
+from gpuproof.linter.knowledge.distribution.samplers import sampler_of_one_process, seeds_by_rank, splits_data
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
 rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("DataLoader",))
 
-_SPLITS = re.compile(
-    r"(^|\.)(split_dataset_by_node|split_by_(node|worker)|IterableDataset|StatefulDataLoader|shard\w*|partition\w*"
-    r"|DTensor|parallelize_module|PipelineStage|Pipe)$|^(webdataset|wds|torch\.distributed\.(rpc|pipelining|tensor))\."
-)
-"""Datasets and functions that give each rank its own data."""
 _SAMPLES = re.compile(r"(^|\.)(Distributed\w*Sampler|\w*BatchSampler)$")
 _KEYWORDS = re.compile(r"^(num_replicas|num_shards|shard\w*)$")
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
-_SIZE = re.compile(r"(^|\.)(get_)?world_size(\(\))?$|(^|\.)num_processes$")
-_DISTRIBUTED = re.compile(r"(^|\.)(distributed|is_distributed|use_ddp|ddp|is_initialized\(\))$")
 _OF_EVERYTHING = re.compile(r"^torch\.utils\.data\.(sampler\.)?(Random|Sequential)Sampler$")
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 
@@ -220,14 +215,14 @@ def check(module: Module, project: Project) -> Hits:
                 remedy="Pass sampler=sampler without shuffle=True, and call sampler.set_epoch(epoch) before each epoch.",
             )
             return
-        if (idle := _sampler_of_one_process(module)) is not None:
+        if (idle := sampler_of_one_process(module)) is not None:
             yield rule.hit(
                 idle.span,
                 "Every rank reads the whole dataset: this sampler is created for one process, and for several there is none.",
                 remedy="Turn the condition around: create the DistributedSampler if there are several processes.",
             )
             return
-        if any(map(_seeds_by_rank, local_modules(script))) or _splits_data(script):
+        if any(map(seeds_by_rank, local_modules(script))) or splits_data(script):
             continue
         trained = _trained_loaders(script)
         samples = script_uses(script, _SAMPLES, "call", "name") or script_uses(script, _KEYWORDS, "keyword")
@@ -379,55 +374,3 @@ def _unused_sampler(module: Module) -> Call | None:
         ):
             return call
     return None
-
-
-def _sampler_of_one_process(module: Module) -> Call | None:
-    """A sampler for ranks that is created only if there is no other rank: `... if world_size == 1 else None`."""
-    for call in calls_named(module, "DistributedSampler"):
-        inside: ast.AST = call.node
-        for ancestor in module.tree.ancestors(call.node):
-            if isinstance(ancestor, ast.IfExp) or (isinstance(ancestor, ast.If) and not ancestor.orelse):
-                body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-                if inside in body and _holds_alone(module, ancestor.test):
-                    return call
-            inside = ancestor
-    return None
-
-
-def _holds_alone(module: Module, test: ast.expr) -> bool:
-    """Whether a condition certainly is true for one process only: `world_size == 1`, `not dist.is_initialized()`."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=1)]):
-            return _SIZE.search(module.text(left)) is not None
-        case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Constant(value=2)]):
-            return _SIZE.search(module.text(left)) is not None
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _DISTRIBUTED.search(module.text(operand)) is not None
-        case _:
-            return False
-
-
-def _seeds_by_rank(module: Module) -> bool:
-    """Whether code computes something from the rank, such as a seed or the start of a slice."""
-    nodes = (*module.nodes(ast.BinOp), *module.nodes(ast.Slice))
-    return any(
-        isinstance(node, ast.Name) and "rank" in node.id and "local" not in node.id
-        for node in nodes
-        for node in ast.iter_child_nodes(node)
-    )
-
-
-def _splits_data(script: Module) -> bool:
-    """Whether something may give each rank its own data; `text.partition(":")` splits a text."""
-    return any(
-        _SPLITS.search(use.text)
-        and not (
-            isinstance(use.node, ast.Call)
-            and use.text.endswith("partition")
-            and any(
-                isinstance(given, ast.Constant) and isinstance(given.value, str) for given in use.node.args
-            )
-        )
-        for module in local_modules(script)
-        for use in find_uses(module, "call", "name")
-    )

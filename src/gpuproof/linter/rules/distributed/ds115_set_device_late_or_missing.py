@@ -116,7 +116,7 @@ from gpuproof.linter.knowledge.distribution.ranks import (
     uses_distribution_library,
 )
 from gpuproof.linter.project import Project
-from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.rule import Hits, Rule, lowered
 
 rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=(".cuda", ".to(", "set_device"))
 
@@ -145,14 +145,12 @@ def check(module: Module, project: Project) -> Hits:
 
 def _same_for_all(module: Module, script: Module) -> Call | None:
     """A call that selects the GPU with the same number in every process, if no other call selects one."""
-    if not runs_several_processes_per_host(script):
-        return None
     calls = [call for home in local_modules(script) for call in calls_named(home, "set_device")]
     calls = [call for call in calls if (call.name or "").startswith("torch.")]
     fixed = [
         call
         for call in calls
-        if isinstance(call.expression("device", 0), ast.Constant)
+        if isinstance(call.module.origin(call.expression("device", 0)), ast.Constant)
         and call.argument("device", 0).number is not None
     ]
     if len(calls) != 1 or not fixed or fixed[0].module is not module:
@@ -182,6 +180,7 @@ def _moved_to_first(module: Module, script: Module) -> Hits:
             fixed.span,
             f"Every process selects GPU {fixed.argument('device', 0).number}: the other GPUs are idle.",
             remedy='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])).',
+            severity=None if runs_several_processes_per_host(script) else lowered(rule.severity),
         )
         return
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
