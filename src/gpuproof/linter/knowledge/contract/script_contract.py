@@ -88,9 +88,10 @@ def hidden_imports(script: Module) -> list[str]:
 
 
 def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]:
-    """The largest expressions whose values are paths below a root."""
-    for node in module.nodes(ast.Constant):
-        if not isinstance(node.value, str) or not node.value.startswith(root):
+    """The largest expressions whose values are paths below a root: written as such, or `BASE / "data"`."""
+    seen: set[ast.expr] = set()
+    for node in module.nodes(ast.Constant, ast.BinOp, ast.JoinedStr, ast.Call):
+        if not _starts_path(node, root):
             continue
         whole: ast.expr = node
         parent = module.parent(whole)
@@ -98,11 +99,27 @@ def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]
             if not isinstance(parent, ast.expr):
                 break
             whole, parent = parent, module.parent(parent)
-        if isinstance(parent, ast.Expr):
+        if isinstance(parent, ast.Expr) or whole in seen:
             continue  # a docstring, or an unused text
+        seen.add(whole)
         value = evaluate(module, whole)
         if value.text is not None and value.text.startswith(root):
             yield whole, value
+
+
+def _starts_path(node: ast.expr, root: str) -> bool:
+    """Whether an expression may be the start of a path: a text below the root, or a name that is continued."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text.startswith(root)
+        case ast.BinOp(op=ast.Div(), left=ast.Name()):
+            return True
+        case ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name()), ast.Constant(value=str(rest)), *_]):
+            return rest.startswith("/")
+        case ast.Call(func=ast.Attribute(attr="join"), args=[ast.Name(), _, *_]):
+            return True
+        case _:
+            return False
 
 
 def keras_saves(script: Module) -> list[tuple[Call, Value]]:

@@ -36,6 +36,25 @@ Bad: not mounted
 
     frame = pd.read_csv(os.path.join("/opt/ml/processing/data", "rows.csv"))  # <-
 
+Bad: below a folder with a name
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    inputs = [ProcessingInput(source="s3://b/raw", destination="/opt/ml/processing/input")]
+    processor.run(code="process.py", inputs=inputs)
+    # file: process.py
+    from pathlib import Path
+
+    BASE = Path("/opt/ml/processing")
+    files = sorted((BASE / "data" / "2024").glob("*.csv"))  # <-
+    more = sorted((BASE / "input" / "2024").glob("*.csv"))
+    (BASE / "tmp").mkdir(exist_ok=True)
+    (BASE / "tmp" / "names.txt").write_text(str(files))
+
 Good:
 
     # file: launch.py
