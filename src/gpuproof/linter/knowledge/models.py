@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.flow.references import is_stored
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
@@ -47,3 +48,12 @@ def _function_names(module: Module) -> frozenset[str]:
         module.unit,
         lambda: frozenset(node.name for node in module.nodes(ast.FunctionDef, ast.AsyncFunctionDef)),
     )
+
+
+def inputs_of(call: Call) -> list[ast.expr]:
+    """The inputs of a model: `model(x, mask)`, `model([image])`, `model(**batch)`."""
+    given = [item for item in call.node.args if not isinstance(item, ast.Starred)]
+    if len(given) < len(call.node.args):
+        return []
+    items = [part for item in given for part in (item.elts if isinstance(item, ast.List) else (item,))]
+    return items + [keyword.value for keyword in call.node.keywords]

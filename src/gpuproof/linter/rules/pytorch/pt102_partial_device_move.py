@@ -75,6 +75,25 @@ Bad: a handler moves the input, and nothing moves the model
         with torch.inference_mode():
             return model(data.to(DEVICE))  # <-
 
+Bad: a class moves the batches, and nothing the model
+
+    import torch
+
+    class Batches:
+        def __init__(self, data, device):
+            self.data = data.to(device)
+
+        def __iter__(self):
+            yield from self.data.split(64)
+
+    batches = Batches(torch.ones(256, 8), torch.device("cuda"))
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in batches:
+        optimizer.zero_grad()
+        model(x).mean().backward()  # <-
+        optimizer.step()
+
 Bad: the model creates a tensor on the CPU
 
     import torch
@@ -177,8 +196,9 @@ from gpuproof.linter.analysis.types import UNKNOWN_TYPE, InferredType, TypeKind,
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
 from gpuproof.linter.knowledge.default_device import program_moves_to_gpu
 from gpuproof.linter.knowledge.forward_tensors import cpu_tensors
+from gpuproof.linter.knowledge.left_behind import is_trained_on_cpu
 from gpuproof.linter.knowledge.losses import loss_calls, output_device, weighted_losses
-from gpuproof.linter.knowledge.models import may_be_model
+from gpuproof.linter.knowledge.models import inputs_of, may_be_model
 from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_collated,
@@ -247,13 +267,14 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     function = call.node.func
     if call.name is not None or not may_be_model(module, function):
         return None
-    inputs = _inputs(call)
+    inputs = inputs_of(call)
     model = type_of(module, function) if inputs else UNKNOWN_TYPE
     if model.kind is not TypeKind.MODULE or model.device is None:
         return None
     given = next((item for item in inputs if _is_elsewhere(module, call, item, model)), None)
     if given is None:
-        return None
+        is_known = any(type_of(module, item).device == "cpu" for item in inputs)
+        return _left_behind(module, call) if model.device == "cpu" and not is_known else None
     batch = _input_type(module, call, given)
     if _has_no_weights(module, call):
         return None
@@ -265,19 +286,22 @@ def _mismatch(module: Module, call: Call) -> Hit | None:
     return None if _is_placed_around(module, call.node) else _hit(module, call, given, model)
 
 
+def _left_behind(module: Module, call: Call) -> Hit | None:
+    """The finding about a model that is trained and never moved, in a program that moves its data or another model."""
+    if not is_trained_on_cpu(module, call) or _is_placed_around(module, call.node):
+        return None
+    name = module.text(call.node.func)
+    return rule.hit(
+        call.span,
+        f"`{name}` is trained on the CPU: other things are moved to the GPU, and the model never is.",
+        remedy=f"Call {name}.to(device) before the optimizer is created.",
+    )
+
+
 def _is_elsewhere(module: Module, call: Call, given: ast.expr, model: InferredType) -> bool:
     """Whether an input certainly is not where the model is."""
     found = _input_type(module, call, given)
     return found.kind in (TypeKind.TENSOR, TypeKind.BATCH) and found.device not in (None, model.device)
-
-
-def _inputs(call: Call) -> list[ast.expr]:
-    """The inputs of a model: `model(x, mask)`, `model([image])`, `model(**batch)`."""
-    given = [item for item in call.node.args if not isinstance(item, ast.Starred)]
-    if len(given) < len(call.node.args):
-        return []
-    items = [part for item in given for part in (item.elts if isinstance(item, ast.List) else (item,))]
-    return items + [keyword.value for keyword in call.node.keywords]
 
 
 def _is_placed_around(module: Module, node: ast.Call) -> bool:
