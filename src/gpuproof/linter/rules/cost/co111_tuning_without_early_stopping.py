@@ -18,7 +18,8 @@ Good:
     from sagemaker.tuner import ContinuousParameter, HyperparameterTuner
 
     tuner = HyperparameterTuner(
-        estimator, "val_loss", {"lr": ContinuousParameter(1e-5, 1e-2)}, max_jobs=100, early_stopping_type="Auto"
+        estimator, "val_loss", {"lr": ContinuousParameter(1e-5, 1e-2)}, objective_type="Minimize", max_jobs=100,
+        early_stopping_type="Auto",
     )
 
 Quiet: Hyperband stops jobs itself

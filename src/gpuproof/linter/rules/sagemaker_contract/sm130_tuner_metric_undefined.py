@@ -38,6 +38,7 @@ Good:
     tuner = HyperparameterTuner(
         estimator,
         objective_metric_name="val_loss",
+        objective_type="Minimize",
         hyperparameter_ranges={"lr": ContinuousParameter(0.001, 0.1)},
         metric_definitions=[{"Name": "val_loss", "Regex": "val_loss=([0-9.]+)"}],
     )
