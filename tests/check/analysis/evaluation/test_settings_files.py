@@ -169,3 +169,24 @@ def test_options_of_click_and_typer_are_defaults(tmp_path: Path) -> None:
         printed = next(call for call in module.nodes(ast.Call) if module.text(call) == "print(workers)")
         value = evaluate(module, printed.args[0])
         assert (value.certainty, value.number) == ("default", 0)
+
+
+def test_hydra_settings_are_known_if_the_command_of_the_only_job_is(tmp_path: Path) -> None:
+    files = {
+        "train.py": '@hydra.main(config_path="conf", config_name="config", version_base=None)\ndef main(cfg):\n    pass\nimport hydra\nmain()',
+        "conf/config.yaml": "defaults:\n  - model: small\n  - override /extra: null\nlr: 3e-4\nseed: ???\n",
+        "conf/model/small.yaml": "depth: 18\n",
+        "conf/model/large.yaml": "# @package _global_\nmodel:\n  depth: 50\n",
+    }
+    write_files(tmp_path, files)
+    units, _ = read_units([str(tmp_path / "train.py")])
+    workspace = Project(units).workspace
+    workspace.set_job_arguments(units[0], ["model=large", "+trainer.fast=true", "seed=7"])
+    module = workspace.module(units[0])
+    assert module is not None
+    from gpuproof.linter.analysis.evaluation.hydra_files import hydra_settings
+
+    value = hydra_settings(module, module.functions["main"])
+    assert value is not None
+    assert value.plain() == {"model": {"depth": 50}, "lr": 3e-4, "seed": 7, "trainer": {"fast": True}}
+    assert value.at("model", "depth").is_known
