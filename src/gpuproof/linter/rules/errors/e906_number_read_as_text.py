@@ -64,6 +64,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.flow.values import program_value
+from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
@@ -77,6 +78,8 @@ _NAMES = ("lr", "learning_rate", "weight_decay", "eps", "epsilon", "momentum", "
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    if not any(other.mentions("yaml") for other in program_modules(module)):
+        return
     for call in all_calls(module):
         if not _CALLS.match(call.name or ""):
             continue
