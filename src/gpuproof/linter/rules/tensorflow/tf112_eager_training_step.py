@@ -7,8 +7,8 @@ Bad:
 
     import tensorflow as tf
 
-    def train_step(x, y):
-        with tf.GradientTape() as tape:  # <-
+    def train_step(x, y):  # <-
+        with tf.GradientTape() as tape:
             loss = loss_fn(y, model(x, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
@@ -104,7 +104,7 @@ def check(module: Module, _: Project) -> Hits:
         if not is_repeated(module, statement) or _is_compiled(module, function):
             continue
         yield rule.hit(
-            module.span(tapes[0].context_expr),
+            module.span(function or tapes[0].context_expr),
             f"The training step{f' `{function.name}`' if function else ''} runs eagerly: Python starts each of its operations.",
             remedy="Decorate the function of the step with @tf.function.",
         )
