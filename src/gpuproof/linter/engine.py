@@ -297,6 +297,7 @@ class _UnitChecker:
         self._rules = rules = [rule for rule in rules if is_planned or rule.when != "plan"]
         self._of_modules = [rule for rule in rules if "modules" in rule.checks]
         self._by_kind: dict[str, list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]] = {}
+        self._functions: dict[RuleEntry, list[Callable[..., Iterator[Hit]]]] = {}
         self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in project.jobs:
             self._jobs[job.span.unit].append(job)
@@ -337,15 +338,29 @@ class _UnitChecker:
             yield from self._resources(unit, log)
 
     def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
-        source = unit.source
+        words = _Words(unit.source)
+        module = None
         for rule in self._of_modules:
-            if rule.needs and not any(word in source for word in rule.needs):
+            if rule.needs and not any(words[word] for word in rule.needs):
                 continue
-            module = self._project.workspace.module(unit)
-            if module is None:
+            if module is None and (module := self._project.workspace.module(unit)) is None:
                 return
-            for check in log.guard(partial(_functions, rule, "modules"), unit.path, rule=rule.code):
-                yield from log.guard(partial(check, module, self._project), unit.path, rule=rule.code)
+            for check in self._module_checks(rule, unit, log):
+                # As `log.guard`, without a generator of its own for each of a hundred thousand calls.
+                try:
+                    yield from check(module, self._project)
+                except Exception as error:  # noqa: BLE001
+                    log.add(error, unit.path, rule=rule.code)
+
+    def _module_checks(
+        self, rule: RuleEntry, unit: Unit, log: ErrorLog
+    ) -> list[Callable[..., Iterator[Hit]]]:
+        """The functions of a rule that check modules, imported at the first that needs it; none if that fails."""
+        if rule not in self._functions:
+            self._functions[rule] = list(
+                log.guard(partial(_functions, rule, "modules"), unit.path, rule=rule.code)
+            )
+        return self._functions[rule]
 
     def _resources(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         checks = self._checks("resources", unit, log)
@@ -359,6 +374,18 @@ class _UnitChecker:
         for rule, check in self._checks("requirements", unit, log):
             for requirement in found:
                 yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)
+
+
+class _Words(dict[str, bool]):
+    """Whether a text contains each of the words that rules need, looked up once."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._source = source
+
+    def __missing__(self, word: str) -> bool:
+        found = self[word] = word in self._source
+        return found
 
 
 def _functions(rule: RuleEntry, kind: str) -> Iterator[Callable[..., Iterator[Hit]]]:

@@ -138,15 +138,16 @@ def _load(module: Module, written: ast.expr) -> Call | None:
 
 def _saves(module: Module, project: Project, name: str) -> Iterator[Call]:
     """The calls near the module that save the weights of a compiled model under a name, unless others save them, too."""
-    folder = module.unit.absolute.parent
+    above = f"{module.unit.absolute.parent.parent}/"
     found: list[Call] = []
-    for unit in project.workspace.units_of("python", "cell-file", "notebook"):
-        if (
-            name not in unit.source
-            or "save" not in unit.source
-            or not unit.absolute.parent.is_relative_to(folder.parent)
-        ):
-            continue
+    units = [
+        unit
+        for unit in project.workspace.units_of("python", "cell-file", "notebook")
+        if "torch.save" in unit.source and name in unit.source and str(unit.absolute).startswith(above)
+    ]
+    if not any("compile" in unit.source for unit in units):
+        return
+    for unit in units:
         other = module if unit is module.unit else project.workspace.module(unit)
         saves = calls_to(other, "torch.save") if other is not None else []
         found += [save for save in saves if _file_name(save, "f", 1) == name]

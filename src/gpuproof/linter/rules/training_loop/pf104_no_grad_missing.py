@@ -317,11 +317,10 @@ def _is_off_inside(run: Call) -> bool:
 
 def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Iterator[Call]:
     """The calls of a model that the function put into evaluation mode or received from a toolkit."""
-    calls = [call for call in all_calls(module) if module.function_of(call.node) is function]
     evaluated: list[tuple[str, ast.AST]] = [
         (module.text(call.receiver), call.node)
-        for call in calls
-        if call.method == "eval" and call.receiver is not None
+        for call in calls_named(module, "eval")
+        if call.receiver is not None and module.function_of(call.node) is function
     ]
     if handler and _is_served_module(module, function) and function.name in ("predict_fn", "transform_fn"):
         names = [argument.arg for argument in function.args.args]
@@ -329,7 +328,11 @@ def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Iterat
         served = names[index] if index < len(names) else ""
         if _loads_module(module):
             evaluated.append((served, function))
-    for call in calls:
+    if not evaluated:
+        return
+    for call in calls_within(all_calls(module), function):
+        if module.function_of(call.node) is not function:
+            continue
         written = module.text(call.node.func)
         if any(name == written and not are_exclusive(module, node, call.node) for name, node in evaluated):
             yield call
