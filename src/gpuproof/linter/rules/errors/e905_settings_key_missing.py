@@ -149,6 +149,7 @@ Quiet: another function adds the key, or a command adds it
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -172,6 +173,7 @@ rule = Rule(
     needs=("load", "hydra", "cfg", "conf", "settings", "params", "options"),
 )
 
+_NAMED = re.compile(r"cfg|conf|setting|param|option|^opts?$|hyper|^hp$|spec|recipe|^args$")
 _LIBRARIES = ("yaml", "json", "tomllib", "toml", "tomli", "omegaconf", "ruamel.yaml", "hydra", "ruamel")
 
 _READERS = frozenset(
@@ -193,6 +195,11 @@ _READERS = frozenset(
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
+    # The program of a file takes long to find: only for files that read something of what may be settings.
+    loads = module.imports(*_LIBRARIES) and (module.mentions("load") or module.mentions("hydra"))
+    receives = any(_NAMED.search(node.arg.lower()) and node.arg != "args" for node in module.nodes(ast.arg))
+    if not loads and not (receives and module.imports("torch", "tensorflow", "keras")):
+        return
     program = program_modules(module)
     if not any(other.imports(*_LIBRARIES) for other in program):
         return
@@ -207,12 +214,19 @@ def check(module: Module, _: Project) -> Hits:
             if entries is not None and key not in entries:
                 yield _hit(module, node, key, entries)
                 continue
-        if (
-            changed is not None
-            and key not in changed
-            and (found := settings_of(module, node.value)) is not None
-        ):
+        if changed is None or key in changed or not _is_named_settings(node.value):
+            continue
+        if (found := settings_of(module, node.value)) is not None:
             yield from _followed(module, node, key, found)
+
+
+def _is_named_settings(node: ast.expr) -> bool:
+    """Whether the name of an object says that it may have settings: others are not followed, which takes long."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            return _NAMED.search(node.attr.lower()) is not None
+        node = node.value
+    return isinstance(node, ast.Name) and _NAMED.search(node.id.lower()) is not None
 
 
 def _loaded_here(module: Module, node: ast.Subscript | ast.Attribute) -> Entries | None:
