@@ -13,6 +13,7 @@ from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.knowledge.gradients import carries_graph, is_off, returns_output
+from gpuproof.linter.knowledge.unused_functions import used_calls
 
 
 def kept_results(module: Module) -> Iterator[Call]:
@@ -65,7 +66,9 @@ def _flows_on(module: Module, function: FunctionNode) -> bool:
 
 def _ends_detached(module: Module, kept: ast.Name, function: FunctionNode | None) -> bool:
     """Whether the list is not returned, or nothing of the program trains."""
-    if not any(calls_named(other, "backward", "grad") for other in program_modules(module)):
+    if not any(
+        used_calls(other, calls_named(other, "backward", "grad")) for other in program_modules(module)
+    ):
         return True
     uses_ = [use for use in module.tree.uses_of(kept.id) if module.function_of(use) is function]
     return bool(uses_) and not any(module.enclosing(use, ast.Return) is not None for use in uses_)

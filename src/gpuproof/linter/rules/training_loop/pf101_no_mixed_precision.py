@@ -42,10 +42,12 @@ import re
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
+from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.usage import script_uses
+from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
 from gpuproof.linter.knowledge.torch import imports_device_manager
+from gpuproof.linter.knowledge.unused_functions import used_code
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -66,7 +68,10 @@ def check(module: Module, project: Project) -> Hits:
     calls = [call for call in calls_named(module, "backward") if call.receiver is not None]
     if not calls or imports_device_manager(module):
         return
-    if script_uses(job.script or module, _REDUCED, "call", "name", "attribute"):
+    if any(
+        uses(other, _REDUCED, "call", "name", "attribute", within=used_code(other))
+        for other in local_modules(job.script or module)
+    ):
         return
     yield rule.hit(
         calls[0].span,

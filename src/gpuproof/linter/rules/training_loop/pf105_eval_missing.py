@@ -126,6 +126,7 @@ from gpuproof.linter.knowledge.torch import (
     imports_device_manager,
     is_test,
 )
+from gpuproof.linter.knowledge.unused_functions import used_calls
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
@@ -179,7 +180,7 @@ def _is_ever_switched(module: Module, run: Call) -> bool:
     for other in program_modules(module):
         if any(_is_open_switch(call) for call in calls_named(other, "apply", "modules", "children")):
             return True
-        for call in calls_named(other, "eval", "train"):
+        for call in used_calls(other, calls_named(other, "eval", "train")):
             if call.receiver is None or (call.method == "train" and not call.node.args and not call.keywords):
                 continue
             if call.method == "train" and call.argument("mode", 0).flag is True:

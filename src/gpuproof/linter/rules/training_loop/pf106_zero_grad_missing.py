@@ -128,6 +128,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
 from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
+from gpuproof.linter.knowledge.unused_functions import used_calls, used_code
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
@@ -173,9 +174,9 @@ def _is_never_cleared(module: Module, call: Call, optimizer: ast.expr) -> bool:
     if any(map(imports_device_manager, modules)) or any(set(unseen_imports(other)) for other in modules):
         return False
     return not any(
-        calls_named(other, "zero_grad", "clear_gradients")
-        or changes_gradients(other, other.tree.root)
-        or any(_CLEARS.search(use.text) for use in find_uses(other, "call", "name"))
+        used_calls(other, calls_named(other, "zero_grad", "clear_gradients"))
+        or changes_gradients(other, used_code(other))
+        or uses(other, _CLEARS, "call", "name", within=used_code(other))
         for other in modules
     )
 
