@@ -154,6 +154,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from gpuproof.findings import Severity
+from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.evaluation.frames import assigned_attributes
 from gpuproof.linter.analysis.flow.call_sites import known_call_sites
@@ -174,6 +175,7 @@ rule = Rule(
 )
 
 _NAMED = re.compile(r"cfg|conf|setting|param|option|^opts?$|hyper|^hp$|spec|recipe|^args$")
+_LOADS = ("load", "safe_load", "full_load", "unsafe_load", "load_all", "loads")
 _LIBRARIES = ("yaml", "json", "tomllib", "toml", "tomli", "omegaconf", "ruamel.yaml", "hydra", "ruamel")
 
 _READERS = frozenset(
@@ -196,10 +198,12 @@ _READERS = frozenset(
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     # The program of a file takes long to find: only for files that read something of what may be settings.
-    loads = module.imports(*_LIBRARIES) and (module.mentions("load") or module.mentions("hydra"))
-    receives = any(_NAMED.search(node.arg.lower()) and node.arg != "args" for node in module.nodes(ast.arg))
-    if not loads and not (receives and module.imports("torch", "tensorflow", "keras")):
-        return
+    if not _loads(module):
+        receives = module.imports("torch", "tensorflow", "keras") and any(
+            _NAMED.search(node.arg.lower()) and node.arg != "args" for node in module.nodes(ast.arg)
+        )
+        if not receives:
+            return
     program = program_modules(module)
     if not any(other.imports(*_LIBRARIES) for other in program):
         return
@@ -218,6 +222,15 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if (found := settings_of(module, node.value)) is not None:
             yield from _followed(module, node, key, found)
+
+
+def _loads(module: Module) -> bool:
+    """Whether a module reads a settings file itself."""
+    if not module.imports(*_LIBRARIES):
+        return False
+    return module.imports("hydra") or any(
+        (call.name or "").startswith(_LIBRARIES) for call in calls_named(module, *_LOADS)
+    )
 
 
 def _is_named_settings(node: ast.expr) -> bool:
