@@ -82,7 +82,7 @@ Bad: Lightning and Slurm count differently
 
     lightning.Trainer(accelerator="gpu", devices=4, strategy="ddp").fit(None)  # <-
 
-Bad: Lightning is told to use more GPUs than there are
+Quiet: LT115 reports Lightning's devices
 
     # file: gpuproof.yaml
     entry_point: train.py
@@ -90,7 +90,7 @@ Bad: Lightning is told to use more GPUs than there are
     # file: train.py
     import lightning
 
-    lightning.Trainer(accelerator="gpu", devices=8, strategy="ddp").fit(None)  # <-
+    lightning.Trainer(accelerator="gpu", devices=8, strategy="ddp").fit(None)
 
 Good:
 
@@ -174,6 +174,7 @@ from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count, processes_per_host
 from gpuproof.linter.knowledge.distribution.multi_gpu import requested_gpus
 from gpuproof.linter.knowledge.distribution.tasks import command_span, tasks_per_host
+from gpuproof.linter.knowledge.trainers.lightning import class_name
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -222,10 +223,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 
 def _too_many_devices(job: JobDefinition, project: Project) -> Hits:
-    """Scripts that ask for more GPUs than a host has, which Lightning and `mp.spawn` reject."""
+    """Scripts that ask for more GPUs than a host has, which `mp.spawn` and Fabric reject."""
     limit = requested_gpus(job.script) if job.kind == "training" and job.script is not None else None
     gpus = gpus_per_host(project, job)
     if limit is None or not gpus or limit.gpus <= gpus or not limit.is_known:
+        return
+    # LT115 reports the devices of a Trainer.
+    if class_name(limit.call) == "Trainer":
         return
     yield rule.hit(
         limit.call.span,

@@ -17,6 +17,24 @@ Bad:
 
     trainer = L.Trainer(accelerator="gpu", devices=8, strategy="ddp")  # <-
 
+Bad: Lightning 1, and the smaller of two instances
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.p3.16xlarge",
+        framework_version="1.9", py_version="py38",
+    ).fit()
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.p3.8xlarge",
+        framework_version="1.9", py_version="py38",
+    ).fit()
+    # file: train.py
+    import pytorch_lightning as pl
+
+    trainer = pl.Trainer(gpus=8, accelerator="ddp")  # <-
+
 Good:
 
     # file: launch.py
@@ -39,29 +57,42 @@ Quiet: the CPU, and no job
     other = L.Trainer(accelerator="gpu", devices=8)
 """
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text, largest_job
+from gpuproof.linter.analysis.values import ABSENT, Value
+from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text
 from gpuproof.linter.knowledge.trainers.argument_files import cli_trainers
 from gpuproof.linter.knowledge.trainers.lightning import created
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
+
+
+class Host(NamedTuple):
+    """A job that runs the script, and the GPUs of each of its hosts."""
+
+    job: JobDefinition
+    gpus: int
+
 
 rule = Rule("LT115", "more-devices-than-gpus", Severity.ERROR, needs=("lightning",))
 
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    job = largest_job(project, module)
-    gpus = gpus_per_host(project, job) if job is not None else None
     # Without any GPU, IN104 and PT109 speak.
-    if job is None or not gpus:
+    hosts = [Host(job, gpus) for job in project.jobs_running(module) if (gpus := gpus_per_host(project, job))]
+    if not hosts:
         return
     for kind, devices in _devices(module):
         wanted = _wanted(devices) if kind.is_absent or kind.text in ("gpu", "cuda", "auto") else None
+        # Another job may pass another number for an option, and needs its own GPUs for a number that is written out.
+        choose = min if devices.is_known else max
+        job, gpus = choose(hosts, key=lambda host: host.gpus)
         if wanted is None or wanted <= gpus:
             continue
         asked = (
@@ -84,6 +115,8 @@ def _devices(module: Module) -> Iterator[tuple[Value, Value]]:
     """The `accelerator` and `devices` of each Trainer, also in the settings of LightningCLI."""
     for call in created(module, "Trainer"):
         yield call.argument("accelerator"), call.argument("devices")
+        # Lightning 1.
+        yield ABSENT, call.argument("gpus")
     for settings in cli_trainers(module):
         yield settings.at("accelerator"), settings.at("devices")
 
@@ -94,4 +127,7 @@ def _wanted(devices: Value) -> int | None:
         numbers = [item.number for item in devices.items]
         known = [int(number) for number in numbers if number is not None]
         return max(known) + 1 if known and len(known) == len(numbers) else None
+    if devices.text is not None and re.fullmatch(r"\d+(,\d+)*", devices.text):
+        numbers = [int(number) for number in devices.text.split(",")]
+        return max(numbers) + 1 if len(numbers) > 1 else numbers[0]
     return int(devices.number) if devices.number is not None and devices.number > 0 else None

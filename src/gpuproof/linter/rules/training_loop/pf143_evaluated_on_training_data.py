@@ -48,6 +48,36 @@ Good:
         test_loader = DataLoader(test_dataset, batch_size=64, num_workers=4)
         return train_loader, test_loader
 
+Quiet: LT104 reports the loaders that Lightning's Trainer gets
+
+    import lightning as L
+    from model import Net
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import CIFAR10
+
+    train_set = CIFAR10("data", train=True)
+    test_set = CIFAR10("data", train=True)
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=4)
+    test_loader = DataLoader(test_set, batch_size=64, num_workers=4)
+    L.Trainer(max_epochs=3).fit(Net(), train_loader, test_loader)
+
+Quiet: and those of its data modules
+
+    import lightning as L
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import CIFAR10
+
+    class Data(L.LightningDataModule):
+        def setup(self, stage=None):
+            self.train_set = CIFAR10("data", train=True)
+            self.test_set = CIFAR10("data", train=True)
+
+        def train_dataloader(self):
+            return DataLoader(self.train_set, batch_size=64, shuffle=True, num_workers=4)
+
+        def test_dataloader(self):
+            return DataLoader(self.test_set, batch_size=64, num_workers=4)
+
 Quiet: samplers split one dataset
 
     from torch.utils.data import DataLoader, SubsetRandomSampler
@@ -70,6 +100,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.keras_fits import fits
 from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.trainers.shared_data import is_shared_with_lightning
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -219,6 +250,7 @@ def _loaders(module: Module) -> Hits:
                 and _is_plain(loader)
                 and module.function_of(loader.node) is module.function_of(call.node)
                 and _same_value(module, given, data)
+                and not is_shared_with_lightning(module, call)
             ):
                 yield rule.hit(
                     module.span(data),
@@ -258,8 +290,14 @@ def _flags(module: Module) -> Hits:
         if call.argument("train", 1).is_known and call.argument("train", 1).flag is True
     ]
     for name, call in found:
-        if re.search(r"(^|_)test", name, re.IGNORECASE) and any(
-            _TRAINING.search(other) and each.name == call.name for other, each in found if each is not call
+        if (
+            re.search(r"(^|_)test", name, re.IGNORECASE)
+            and any(
+                _TRAINING.search(other) and each.name == call.name
+                for other, each in found
+                if each is not call
+            )
+            and not is_shared_with_lightning(module, call)
         ):
             yield rule.hit(
                 call.span,
