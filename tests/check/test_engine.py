@@ -10,8 +10,10 @@ from gpuproof.linter import settings_by_file
 from gpuproof.linter.analysis import workspace
 from gpuproof.linter.engine import CheckReport, check_paths
 from gpuproof.linter.jobs import link
+from gpuproof.linter.project import Project
 from gpuproof.linter.registry import RuleEntry, select_rules
-from gpuproof.linter.rule import Rule
+from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.span import Unit
 from support.check_helpers import check_here, write_files
 
 TRAIN = """import torch; torch.set_grad_enabled(False)
@@ -178,3 +180,16 @@ def test_a_bug_in_one_step_is_reported_and_the_check_ends(
     report = check_paths([str(tmp_path)])
     assert report.internal_errors
     assert "ZeroDivisionError" in report.internal_errors[0].message
+
+
+def test_unit_checks_see_only_the_kinds_of_their_rule(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = Rule("ZZ101", "of-images", Severity.ERROR, kinds=("dockerfile",))
+
+    @rule.unit
+    def check(unit: Unit, _: Project) -> Hits:
+        yield rule.hit(unit.span(1), unit.kind)
+
+    with_rules(monkeypatch, rule)
+    write_files(here, {"a.py": "x = 1\n", "Dockerfile": "FROM python:3.11\n"})
+    report = check_here()
+    assert [hit.finding.message for hit in report.hits if hit.code == "ZZ101"] == ["dockerfile"]

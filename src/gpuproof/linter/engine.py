@@ -295,8 +295,10 @@ class _UnitChecker:
         self._project = project
         is_planned = project.target.trace is not None
         self._rules = rules = [rule for rule in rules if is_planned or rule.when != "plan"]
-        self._of_modules = [rule for rule in rules if "modules" in rule.checks]
+        self._of_modules = [(rule, frozenset(rule.needs)) for rule in rules if "modules" in rule.checks]
+        self._words = sorted({word for rule in rules for word in rule.needs})
         self._by_kind: dict[str, list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]] = {}
+        self._of_units: dict[str, list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]] = {}
         self._functions: dict[RuleEntry, list[Callable[..., Iterator[Hit]]]] = {}
         self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in project.jobs:
@@ -305,8 +307,12 @@ class _UnitChecker:
     def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""
         project = self._project
-        for rule, check in self._checks("units", unit, log):
-            yield from log.guard(partial(check, unit, project), unit.path, rule=rule.code)
+        for rule, check in self._unit_checks(unit, log):
+            # As `log.guard`, without a generator of its own for each of a hundred thousand calls.
+            try:
+                yield from check(unit, project)
+            except Exception as error:  # noqa: BLE001
+                log.add(error, unit.path, rule=rule.code)
         yield from log.guard(
             partial(self._content, unit, log), unit.path, task=f"analysing the {unit.kind} file"
         )
@@ -329,6 +335,16 @@ class _UnitChecker:
             ]
         return self._by_kind[kind]
 
+    def _unit_checks(self, unit: Unit, log: ErrorLog) -> list[tuple[RuleEntry, Callable[..., Iterator[Hit]]]]:
+        """The functions that check units of this kind."""
+        if unit.kind not in self._of_units:
+            self._of_units[unit.kind] = [
+                (rule, check)
+                for rule, check in self._checks("units", unit, log)
+                if not rule.kinds or unit.kind in rule.kinds
+            ]
+        return self._of_units[unit.kind]
+
     def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         if unit.kind in PYTHON:
             yield from self._python(unit, log)
@@ -338,15 +354,15 @@ class _UnitChecker:
             yield from self._resources(unit, log)
 
     def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
-        words = _Words(unit.source)
+        source = unit.source
+        absent = frozenset([word for word in self._words if word not in source])
         module = None
-        for rule in self._of_modules:
-            if rule.needs and not any(words[word] for word in rule.needs):
+        for rule, needs in self._of_modules:
+            if needs and needs <= absent:
                 continue
             if module is None and (module := self._project.workspace.module(unit)) is None:
                 return
             for check in self._module_checks(rule, unit, log):
-                # As `log.guard`, without a generator of its own for each of a hundred thousand calls.
                 try:
                     yield from check(module, self._project)
                 except Exception as error:  # noqa: BLE001
@@ -374,18 +390,6 @@ class _UnitChecker:
         for rule, check in self._checks("requirements", unit, log):
             for requirement in found:
                 yield from log.guard(partial(check, requirement, self._project), unit.path, rule=rule.code)
-
-
-class _Words(dict[str, bool]):
-    """Whether a text contains each of the words that rules need, looked up once."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self._source = source
-
-    def __missing__(self, word: str) -> bool:
-        found = self[word] = word in self._source
-        return found
 
 
 def _functions(rule: RuleEntry, kind: str) -> Iterator[Callable[..., Iterator[Hit]]]:

@@ -55,6 +55,7 @@ class RuleEntry:
     when: When
     needs: tuple[str, ...]
     checks: tuple[str, ...]
+    kinds: tuple[str, ...]
 
     @cached_property
     def rule(self) -> Rule:
@@ -65,7 +66,7 @@ class RuleEntry:
     def of(cls, rule: Rule, module: str = "") -> RuleEntry:
         """The entry of a rule that is imported."""
         checks = tuple(name for name in _CHECKS if getattr(rule, name))
-        entry = cls(module, rule.code, rule.name, rule.severity, rule.when, rule.needs, checks)
+        entry = cls(module, rule.code, rule.name, rule.severity, rule.when, rule.needs, checks, rule.kinds)
         entry.__dict__["rule"] = rule
         return entry
 
@@ -92,7 +93,16 @@ def index_of(entries: Iterable[RuleEntry]) -> str:
     """The content of `data/rules.json`, a line for each rule."""
     lines = [
         json.dumps(
-            [entry.module, entry.code, entry.name, str(entry.severity), entry.when, entry.needs, entry.checks]
+            [
+                entry.module,
+                entry.code,
+                entry.name,
+                str(entry.severity),
+                entry.when,
+                entry.needs,
+                entry.checks,
+                entry.kinds,
+            ]
         )
         for entry in entries
     ]
@@ -104,8 +114,8 @@ def indexed_entries() -> tuple[RuleEntry, ...]:
     """An entry of every rule, sorted by code; imports none."""
     rows: list[Any] = json.loads(_INDEX.read_bytes())
     return tuple(
-        RuleEntry(module, code, name, Severity(severity), when, tuple(needs), tuple(checks))
-        for module, code, name, severity, when, needs, checks in rows
+        RuleEntry(module, code, name, Severity(severity), when, tuple(needs), tuple(checks), tuple(kinds))
+        for module, code, name, severity, when, needs, checks, kinds in rows
     )
 
 

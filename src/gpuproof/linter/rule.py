@@ -15,7 +15,7 @@ from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.jobs.requirement import Requirement
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.edit import Fix
-from gpuproof.linter.source.span import Span, Unit
+from gpuproof.linter.source.span import Span, Unit, UnitKind
 from gpuproof.linter.templates.resource import Resource
 
 When = Literal["default", "link", "plan", "strict"]
@@ -58,6 +58,7 @@ class Rule:
         severity: the severity of its findings unless a finding sets its own.
         when: whether it is on by default, needs a linked job or `--plan`, or is off unless selected.
         needs: modules that contain none of these words are skipped, which keeps the check fast.
+        kinds: the kinds of units that its unit checks look at; empty for all.
     """
 
     code: str
@@ -65,6 +66,7 @@ class Rule:
     severity: Severity
     when: When = "default"
     needs: tuple[str, ...] = ()
+    kinds: tuple[UnitKind, ...] = ()
     doc: str = ""
     modules: list[Callable[[Module, Project], Hits]] = field(default_factory=list)
     jobs: list[Callable[[JobDefinition, Project], Hits]] = field(default_factory=list)

@@ -50,7 +50,8 @@ def uses(
     Args:
         within: only look inside this node, or inside any of these nodes.
     """
-    return any(pattern.search(use.text) for use in find_uses(module, *kinds, within=within))
+    found = module.derived(_UseIndex).matching(pattern, kinds)
+    return bool(found if within is None or not found else _inside(module, found, within))
 
 
 def find_uses(
@@ -61,8 +62,12 @@ def find_uses(
     found = [item for kind in kinds for item in index.of(kind)]
     if within is None:
         return found
+    return _inside(module, found, within)
+
+
+def _inside(module: Module, found: Iterable[Use], within: ast.AST | Iterable[ast.AST]) -> list[Use]:
     around = {within} if isinstance(within, ast.AST) else set(within)
-    return [match for match in found if module.tree.is_within_any(match.node, around)]
+    return [use for use in found if module.tree.is_within_any(use.node, around)]
 
 
 def script_uses(script: Module, pattern: re.Pattern[str], *kinds: UseKind) -> bool:
@@ -190,11 +195,19 @@ class _UseIndex:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._by_kind: dict[UseKind, list[Use]] = {}
+        self._matching: dict[tuple[re.Pattern[str], tuple[UseKind, ...]], list[Use]] = {}
 
     def of(self, kind: UseKind) -> list[Use]:
         if kind not in self._by_kind:
             self._by_kind[kind] = list(_COLLECTORS[kind](self._module))
         return self._by_kind[kind]
+
+    def matching(self, pattern: re.Pattern[str], kinds: tuple[UseKind, ...]) -> list[Use]:
+        """The uses whose text matches; rules ask for the same ones inside many nodes."""
+        key = (pattern, kinds)
+        if key not in self._matching:
+            self._matching[key] = [use for kind in kinds for use in self.of(kind) if pattern.search(use.text)]
+        return self._matching[key]
 
 
 def _calls(module: Module) -> Iterator[Use]:

@@ -159,10 +159,9 @@ class Workspace:
 
     def imported_unit(self, module: Module, dotted: str) -> Unit | None:
         """The unit of `imported_module`."""
-        folder = str(module.unit.absolute.parent)
-        key = (folder, dotted)
+        key = (module.unit.folder, dotted)
         if key not in self._imported:
-            self._imported[key] = self._find_import(folder, dotted)
+            self._imported[key] = self._find_import(*key)
         return self._imported[key]
 
     def importers(self, unit: Unit) -> Sequence[Unit]:

@@ -72,6 +72,11 @@ class Unit:
         return absolute(self.name or self.path)
 
     @cached_property
+    def folder(self) -> str:
+        """The folder of its absolute path, as text: hashing a `Path` takes longer, and imports look it up often."""
+        return str(self.absolute.parent)
+
+    @cached_property
     def lines(self) -> list[str]:
         """The lines of the text, without line breaks."""
         return self.source.split("\n")

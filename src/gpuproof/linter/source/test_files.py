@@ -18,12 +18,12 @@ def is_test_file(unit: Unit) -> bool:
     The result does not depend on the working directory, nor on the folders that contain the project: outside of a
     repository, only folders named `tests` that contain a test count.
     """
-    path = unit.absolute
-    return _NAMES.fullmatch(path.name) is not None or _is_test_folder(path.parent)
+    return _NAMES.fullmatch(unit.absolute.name) is not None or _is_test_folder(unit.folder)
 
 
 @lru_cache(maxsize=4096)
-def _is_test_folder(folder: Path) -> bool:
+def _is_test_folder(path: str) -> bool:
+    folder = Path(path)
     above = (folder, *folder.parents)
     root = next((parent for parent in above if (parent / ".git").exists()), None)
     if root is not None:

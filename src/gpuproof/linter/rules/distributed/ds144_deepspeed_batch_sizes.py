@@ -92,7 +92,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DS144", "deepspeed-batch-sizes", Severity.ERROR, needs=("deepspeed",))
+rule = Rule("DS144", "deepspeed-batch-sizes", Severity.ERROR, needs=("deepspeed",), kinds=("deepspeed",))
 
 _TOTAL, _EACH, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 

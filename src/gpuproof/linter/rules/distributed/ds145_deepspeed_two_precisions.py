@@ -52,7 +52,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DS145", "deepspeed-two-precisions", Severity.ERROR, needs=("deepspeed",))
+rule = Rule("DS145", "deepspeed-two-precisions", Severity.ERROR, needs=("deepspeed",), kinds=("deepspeed",))
 
 
 @rule.unit

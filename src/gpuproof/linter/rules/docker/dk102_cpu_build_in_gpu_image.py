@@ -105,14 +105,14 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span, Unit
 
-rule = Rule("DK102", "cpu-build-in-gpu-image", Severity.ERROR)
+rule = Rule("DK102", "cpu-build-in-gpu-image", Severity.ERROR, kinds=("dockerfile",))
 
 _HINTS = ("cpu", "requirements", "-r ", "jax", "onnxruntime", "paddlepaddle")
 
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind != "dockerfile" or not any(word in unit.source for word in _HINTS):
+    if not any(word in unit.source for word in _HINTS):
         return
     recipe = read_recipe(unit)
     if recipe is None:

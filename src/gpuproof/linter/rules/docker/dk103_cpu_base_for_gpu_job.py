@@ -93,7 +93,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DK103", "cpu-base-for-gpu-job", Severity.ERROR)
+rule = Rule("DK103", "cpu-base-for-gpu-job", Severity.ERROR, kinds=("dockerfile",))
 
 
 @rule.unit

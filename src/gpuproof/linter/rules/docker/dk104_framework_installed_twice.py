@@ -61,7 +61,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span, Unit
 
-rule = Rule("DK104", "framework-installed-twice", Severity.WARNING)
+rule = Rule("DK104", "framework-installed-twice", Severity.WARNING, kinds=("dockerfile",))
 
 _OWN_ENVIRONMENT = re.compile(r".*/bin/(pip|python)[\d.]*")
 _SYSTEM = re.compile(r"/(usr|usr/local|opt/conda)/bin/\w+[\d.]*")
@@ -84,7 +84,7 @@ class _Pin(NamedTuple):
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind != "dockerfile" or "install" not in unit.source:
+    if "install" not in unit.source:
         return
     recipe = read_recipe(unit)
     if recipe is None:

@@ -32,7 +32,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DK105", "docker-option-after-image", Severity.ERROR)
+rule = Rule("DK105", "docker-option-after-image", Severity.ERROR, kinds=("shell", "makefile"))
 
 _OPTIONS = frozenset(
     {"--shm-size", "--ipc", "--runtime", "--rm", "-it", "-ti", "--ulimit", "--network", "-v", "--volume"}
@@ -42,7 +42,7 @@ _OPTIONS = frozenset(
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind not in ("shell", "makefile") or "docker" not in unit.source:
+    if "docker" not in unit.source:
         return
     for command in unit_commands(unit):
         run = docker_run(command)

@@ -36,14 +36,14 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DK106", "gpu-list-without-quotes", Severity.ERROR)
+rule = Rule("DK106", "gpu-list-without-quotes", Severity.ERROR, kinds=("shell", "makefile"))
 
 _LIST = re.compile(r"device=[\w-]+(,[\w-]+)+")
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind not in ("shell", "makefile") or "--gpus" not in unit.source:
+    if "--gpus" not in unit.source:
         return
     for command in unit_commands(unit):
         run = docker_run(command)

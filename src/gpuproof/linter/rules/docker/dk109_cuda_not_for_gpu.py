@@ -68,7 +68,7 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.util.versions import version_key
 
-rule = Rule("DK109", "cuda-not-for-gpu", Severity.ERROR)
+rule = Rule("DK109", "cuda-not-for-gpu", Severity.ERROR, kinds=("dockerfile",))
 
 
 @rule.unit

@@ -65,7 +65,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("DK110", "tensorflow-without-cuda", Severity.ERROR)
+rule = Rule("DK110", "tensorflow-without-cuda", Severity.ERROR, kinds=("dockerfile",))
 
 _PLAIN = re.compile(
     r"(python|ubuntu|debian|amazonlinux|public\.ecr\.aws/docker/library/(python|ubuntu|debian)):?[\w.-]*"
@@ -76,7 +76,7 @@ _BRINGS_CUDA = re.compile(r"nvidia|cuda|cudnn|libcud", re.IGNORECASE)
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind != "dockerfile" or "tensorflow" not in unit.source:
+    if "tensorflow" not in unit.source:
         return
     recipe = read_recipe(unit)
     package = _tensorflow(recipe) if recipe is not None else None

@@ -69,13 +69,13 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.structure import structure_problems
 
-rule = Rule("E903", "template-structure", Severity.ERROR)
+rule = Rule(
+    "E903", "template-structure", Severity.ERROR, kinds=("cloudformation", "request", "kubernetes", "compose")
+)
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind not in ("cloudformation", "request", "kubernetes", "compose"):
-        return
     for problem in structure_problems(unit):
         yield rule.hit(
             unit.span(problem.line, problem.column),

@@ -106,7 +106,7 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import Pod, pods, span_of, texts_of
 
-rule = Rule("KU101", "gpu-pod-without-limit", Severity.WARNING)
+rule = Rule("KU101", "gpu-pod-without-limit", Severity.WARNING, kinds=("kubernetes",))
 
 _LABELS = (
     "nvidia.com/gpu.product",
@@ -139,8 +139,6 @@ _SERVERS = frozenset({"vllm/vllm-openai", "lmsysorg/sglang", "ghcr.io/huggingfac
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind != "kubernetes":
-        return
     for pod in pods(unit):
         if pod.kind in ("DaemonSet", "ClusterPolicy") or "Launcher" in pod.path:
             continue  # what manages the GPUs of a node, and what starts mpirun

@@ -104,12 +104,12 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, as_number, pods, span_of
 
-rule = Rule("KU102", "gpu-request-not-limit", Severity.ERROR)
+rule = Rule("KU102", "gpu-request-not-limit", Severity.ERROR, kinds=("kubernetes",))
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or GPU not in unit.source:
+    if GPU not in unit.source:
         return
     for pod in pods(unit):
         for container in pod.containers:

@@ -112,12 +112,12 @@ from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, pods, span_of
 from gpuproof.util.humanize import pluralize
 
-rule = Rule("KU103", "more-gpus-than-node", Severity.ERROR)
+rule = Rule("KU103", "more-gpus-than-node", Severity.ERROR, kinds=("kubernetes",))
 
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind != "kubernetes" or GPU not in unit.source:
+    if GPU not in unit.source:
         return
     for pod in pods(unit):
         wanted, types = pod.gpus, pod.instance_types()

@@ -74,7 +74,7 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, pods, span_of
 
-rule = Rule("KU104", "unknown-gpu-resource", Severity.ERROR)
+rule = Rule("KU104", "unknown-gpu-resource", Severity.ERROR, kinds=("kubernetes",))
 
 _WRONG = frozenset(
     [
@@ -97,7 +97,7 @@ _WRONG = frozenset(
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or "gpu" not in unit.source.lower():
+    if "gpu" not in unit.source.lower():
         return
     for pod in pods(unit):
         for container in pod.containers:

@@ -61,12 +61,12 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, pods, span_of
 
-rule = Rule("KU106", "gpu-toleration-missing", Severity.WARNING, when="strict")
+rule = Rule("KU106", "gpu-toleration-missing", Severity.WARNING, when="strict", kinds=("kubernetes",))
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or GPU not in unit.source:
+    if GPU not in unit.source:
         return
     for pod in pods(unit):
         tolerated = pod.spec.at("tolerations")

@@ -84,7 +84,7 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import pods, span_of
 
-rule = Rule("KU107", "kubeflow-container-name", Severity.ERROR)
+rule = Rule("KU107", "kubeflow-container-name", Severity.ERROR, kinds=("kubernetes",))
 
 _NAMES = {
     "PyTorchJob": "pytorch",
@@ -97,7 +97,7 @@ _NAMES = {
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or "kubeflow.org" not in unit.source:
+    if "kubeflow.org" not in unit.source:
         return
     for pod in pods(unit):
         wanted = _NAMES.get(pod.kind)

@@ -126,7 +126,7 @@ from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, as_number, pods
 from gpuproof.util.humanize import pluralize
 
-rule = Rule("KU108", "processes-not-gpus", Severity.ERROR)
+rule = Rule("KU108", "processes-not-gpus", Severity.ERROR, kinds=("kubernetes",))
 
 _KEYS = {"PyTorchJob": "nprocPerNode", "MPIJob": "slotsPerWorker"}
 
@@ -164,7 +164,7 @@ _STARTS = re.compile(
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or GPU not in unit.source:
+    if GPU not in unit.source:
         return
     reported: set[tuple[int, int]] = set()
     for pod in pods(unit):

@@ -75,12 +75,12 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates.kubernetes import GPU, pods, span_of
 
-rule = Rule("KU109", "job-restart-policy", Severity.ERROR)
+rule = Rule("KU109", "job-restart-policy", Severity.ERROR, kinds=("kubernetes",))
 
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "kubernetes" or GPU not in unit.source:
+    if GPU not in unit.source:
         return
     for pod in pods(unit):
         policy = pod.spec.at("restartPolicy")

@@ -64,7 +64,13 @@ from gpuproof.linter.sdk.boto3_requests import (
 from gpuproof.linter.source.edit import Fix
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SDK105", "missing-required-member", Severity.ERROR, needs=("create_", "run_instances"))
+rule = Rule(
+    "SDK105",
+    "missing-required-member",
+    Severity.ERROR,
+    needs=("create_", "run_instances"),
+    kinds=("shell", "makefile", "request"),
+)
 
 _HOUR = 'StoppingCondition={"MaxRuntimeInSeconds": 3600}'
 

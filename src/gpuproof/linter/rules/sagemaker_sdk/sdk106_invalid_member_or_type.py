@@ -82,7 +82,13 @@ from gpuproof.linter.sdk.boto3_requests import (
 from gpuproof.linter.source.edit import Edit, Fix
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SDK106", "invalid-member-or-type", Severity.ERROR, needs=("create_", "run_instances"))
+rule = Rule(
+    "SDK106",
+    "invalid-member-or-type",
+    Severity.ERROR,
+    needs=("create_", "run_instances"),
+    kinds=("shell", "makefile", "request"),
+)
 
 _WORDS = {
     "structure": "a mapping",

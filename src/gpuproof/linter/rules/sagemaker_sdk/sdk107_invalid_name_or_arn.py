@@ -79,7 +79,13 @@ from gpuproof.linter.sdk.calls import sdk_path, sdk_signature
 from gpuproof.linter.source.edit import Fix
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SDK107", "invalid-name-or-arn", Severity.ERROR, needs=("sagemaker", "create_", "run_instances"))
+rule = Rule(
+    "SDK107",
+    "invalid-name-or-arn",
+    Severity.ERROR,
+    needs=("sagemaker", "create_", "run_instances"),
+    kinds=("shell", "makefile", "request"),
+)
 
 _NAMED = {
     "fit": {"job_name": ("create_training_job", "TrainingJobName")},

@@ -65,9 +65,13 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Edit, Fix
 from gpuproof.linter.source.span import Span, Unit
 
-rule = Rule("SH101", "unquoted-requirement", Severity.WARNING)
+rule = Rule(
+    "SH101",
+    "unquoted-requirement",
+    Severity.WARNING,
+    kinds=("shell", "makefile", "dockerfile", "notebook"),
+)
 
-_KINDS = ("shell", "makefile", "dockerfile", "notebook")
 _PACKAGE = re.compile(r"[A-Za-z][\w.-]*(\[[\w,-]+\])?")
 _VERSION = re.compile(r"=?\d+(\.(\d+|\*))*\w*(,.*)?")
 
@@ -75,7 +79,7 @@ _VERSION = re.compile(r"=?\d+(\.(\d+|\*))*\w*(,.*)?")
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
     text = unit.raw if unit.kind == "notebook" else unit.source
-    if unit.kind not in _KINDS or "install" not in text or not ("<" in text or ">" in text):
+    if "install" not in text or not ("<" in text or ">" in text):
         return
     for command in unit_commands(unit):
         if not _installs(command):

@@ -84,7 +84,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SH102", "gpus-hidden-by-variable", Severity.ERROR)
+rule = Rule("SH102", "gpus-hidden-by-variable", Severity.ERROR, kinds=("dockerfile",))
 
 _HIDING = {
     "CUDA_VISIBLE_DEVICES": ("", "-1", "none", "None", "NoDevFiles"),
@@ -121,7 +121,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 @rule.unit
 def check_image(unit: Unit, project: Project) -> Hits:
     """ENV of a Dockerfile."""
-    if unit.kind != "dockerfile" or "_VISIBLE_DEVICES" not in unit.source:
+    if "_VISIBLE_DEVICES" not in unit.source:
         return
     recipe = read_recipe(unit)
     if recipe is None:

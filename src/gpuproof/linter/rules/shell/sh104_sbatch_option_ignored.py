@@ -59,7 +59,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SH104", "sbatch-option-ignored", Severity.WARNING)
+rule = Rule("SH104", "sbatch-option-ignored", Severity.WARNING, kinds=("shell",))
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
@@ -67,7 +67,7 @@ _VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if unit.kind != "shell" or "#SBATCH" not in unit.source:
+    if "#SBATCH" not in unit.source:
         return
     command: int | None = None
     for number, line in _outer_lines(unit):

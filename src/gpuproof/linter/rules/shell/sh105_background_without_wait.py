@@ -46,7 +46,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SH105", "background-without-wait", Severity.ERROR)
+rule = Rule("SH105", "background-without-wait", Severity.ERROR, kinds=("shell",))
 
 _PROGRAM = re.compile(
     r"python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|horovodrun|nohup|singularity|apptainer"
@@ -74,12 +74,7 @@ _SHORT = frozenset(
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if (
-        unit.kind != "shell"
-        or "#SBATCH" not in unit.source
-        or "&" not in unit.source
-        or "wait" in unit.source
-    ):
+    if "#SBATCH" not in unit.source or "&" not in unit.source or "wait" in unit.source:
         return
     commands = unit_commands(unit)
     last = max((index for index, command in enumerate(commands) if command.operator == "&"), default=None)

@@ -79,14 +79,14 @@ from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.resource import Resource
 
-rule = Rule("SH106", "cpu-build-for-gpu-job", Severity.ERROR)
+rule = Rule("SH106", "cpu-build-for-gpu-job", Severity.ERROR, kinds=("shell", "makefile"))
 
 _REMEDY = "Install torch from PyPI or https://download.pytorch.org/whl/cu124."
 
 
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
-    if unit.kind not in ("shell", "makefile") or "cpu" not in unit.source or "install" not in unit.source:
+    if "cpu" not in unit.source or "install" not in unit.source:
         return
     builds = [
         package

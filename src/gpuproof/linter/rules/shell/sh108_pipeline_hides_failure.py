@@ -41,7 +41,7 @@ from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Unit
 
-rule = Rule("SH108", "pipeline-hides-failure", Severity.WARNING, when="strict")
+rule = Rule("SH108", "pipeline-hides-failure", Severity.WARNING, when="strict", kinds=("shell",))
 
 _PROGRAM = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|horovodrun")
 _FILTERS = frozenset({"tee", "ts", "cat", "sed", "awk", "grep"})
@@ -49,11 +49,7 @@ _FILTERS = frozenset({"tee", "ts", "cat", "sed", "awk", "grep"})
 
 @rule.unit
 def check(unit: Unit, _: Project) -> Hits:
-    if (
-        unit.kind != "shell"
-        or "|" not in unit.source
-        or any(word in unit.source for word in ("pipefail", "PIPESTATUS"))
-    ):
+    if "|" not in unit.source or any(word in unit.source for word in ("pipefail", "PIPESTATUS")):
         return
     for first, second in pairwise(unit_commands(unit)):
         name, following = (PurePosixPath(command.words[0]).name for command in (first, second))
