@@ -21,6 +21,7 @@ from gpuproof.linter.source.span import Unit
 
 if TYPE_CHECKING:
     from gpuproof.catalogue.catalogue import Catalogue
+    from gpuproof.catalogue.model import Instance
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Project:
         self.jobs: list[JobDefinition] = []
         self.memory = MemoryPlans()
         self._jobs_by_script: dict[Path, list[JobDefinition]] = {}
+        self._jobs_by_launcher: dict[Module, list[JobDefinition]] = {}
+        self._instances: dict[str, Instance | None] = {}
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -90,6 +93,10 @@ class Project:
         """
         log = log or ErrorLog()
         self.jobs = list(jobs)
+        self._jobs_by_launcher = defaultdict(list)
+        for job in self.jobs:
+            if job.module is not None:
+                self._jobs_by_launcher[job.module].append(job)
         scripts = [job.script for job in self.jobs if job.script is not None]
         self.workspace.set_script_folders(script.unit.absolute.parent for script in scripts)
         self.workspace.retain(script.unit.absolute for script in scripts)
@@ -125,6 +132,16 @@ class Project:
                     # What was evaluated to find the jobs had the defaults.
                     script.release()
 
+    def jobs_in(self, module: Module) -> list[JobDefinition]:
+        """The jobs that this module describes."""
+        return self._jobs_by_launcher.get(module, [])
+
+    def instance(self, name: str) -> Instance | None:
+        """The instance type of this name in the catalogue; None if it is unknown."""
+        if name not in self._instances:
+            self._instances[name] = self.catalogue.instance(name)
+        return self._instances[name]
+
     def jobs_running(self, module: Module) -> list[JobDefinition]:
         """The jobs whose script is this module or imports it."""
         return self._jobs_by_script.get(module.unit.absolute, [])
@@ -139,7 +156,7 @@ class Project:
         if options is None or job.kind != "training" or job.script is None:
             return None
         name = job.instance_type.text
-        instance = self.catalogue.instance(name) if name is not None else None
+        instance = self.instance(name) if name is not None else None
         if instance is None or not instance.gpu_count:
             return None
         return self.memory.plan(job, instance, self.catalogue, self.region, options)

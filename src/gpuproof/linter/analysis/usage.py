@@ -50,8 +50,18 @@ def uses(
     Args:
         within: only look inside this node, or inside any of these nodes.
     """
+    return bool(find_matches(module, pattern, *kinds, within=within))
+
+
+def find_matches(
+    module: Module,
+    pattern: re.Pattern[str],
+    *kinds: UseKind,
+    within: ast.AST | Iterable[ast.AST] | None = None,
+) -> list[Use]:
+    """The uses of these kinds whose text matches a pattern, in a module or inside nodes of it."""
     found = module.derived(_UseIndex).matching(pattern, kinds)
-    return bool(found if within is None or not found else _inside(module, found, within))
+    return found if within is None or not found else _inside(module, found, within)
 
 
 def find_uses(

@@ -51,6 +51,7 @@ class Workspace:
         self._cached = 0
         self._settings: dict[Path, Unit | None] = {}
         self._entries: dict[str, set[str]] = {}
+        self._found: dict[tuple[str, tuple[UnitKind, ...]], tuple[int, list[Unit]]] = {}
         for unit in units:
             self._units.setdefault(unit.absolute, unit)
 
@@ -129,7 +130,15 @@ class Workspace:
 
     def units_of(self, *kinds: UnitKind) -> list[Unit]:
         """The units of some kinds that are known so far."""
-        return [unit for unit in self._units.values() if unit.kind in kinds]
+        return self.units_with("", *kinds)
+
+    def units_with(self, word: str, *kinds: UnitKind) -> list[Unit]:
+        """The units of some kinds that are known so far and whose text contains a word."""
+        count, found = self._found.get((word, kinds), (0, []))
+        if count != len(self._units):
+            found = [unit for unit in self._units.values() if unit.kind in kinds and word in unit.source]
+            self._found[word, kinds] = len(self._units), found
+        return found
 
     def settings_file(self, path: Path) -> Unit | None:
         """The unit of a settings file, such as `config.yaml`; None if there is none, or if it is too large."""

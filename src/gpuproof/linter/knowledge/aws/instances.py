@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def find_instance(project: Project, value: Value | str | None) -> Instance | None:
     """The instance type that a value names, known or default; None if it is unknown."""
     name = value.text if isinstance(value, Value) else value
-    return project.catalogue.instance(name) if name else None
+    return project.instance(name) if name else None
 
 
 def use_of(job: JobDefinition, instance: Instance) -> JobKind | None:

@@ -55,7 +55,7 @@ _MANY_JOBS = 10
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    jobs = {job.call.node: job for job in project.jobs if job.call is not None and job.module is module}
+    jobs = {job.call.node: job for job in project.jobs_in(module) if job.call is not None}
     for call in calls_named(module, "HyperparameterTuner"):
         made = origin_call(module, call.expression("estimator", 0))
         job = jobs.get(made.node) if made is not None else None

@@ -142,8 +142,8 @@ def _saves(module: Module, project: Project, name: str) -> Iterator[Call]:
     found: list[Call] = []
     units = [
         unit
-        for unit in project.workspace.units_of("python", "cell-file", "notebook")
-        if "torch.save" in unit.source and name in unit.source and str(unit.absolute).startswith(above)
+        for unit in project.workspace.units_with("torch.save", "python", "cell-file", "notebook")
+        if name in unit.source and str(unit.absolute).startswith(above)
     ]
     if not any("compile" in unit.source for unit in units):
         return

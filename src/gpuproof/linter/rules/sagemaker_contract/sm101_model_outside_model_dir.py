@@ -223,7 +223,7 @@ _LOCAL_ROOTS = ("/opt/ml", "/tmp", "/home", "/root", "/var", "/workspace", "/app
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
-    jobs += [job for job in project.jobs if job.module is module and _holds_script(module, job)]
+    jobs += [job for job in project.jobs_in(module) if _holds_script(module, job)]
     if not jobs and not (module.mentions("SM_") and uses(module, _VARIABLES, "string")):
         return
     if any(not job.has_contract for job in jobs):

@@ -158,7 +158,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types.libraries import is_module_class
-from gpuproof.linter.analysis.usage import find_uses, reached, uses
+from gpuproof.linter.analysis.usage import find_matches, reached, uses
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
 from gpuproof.linter.knowledge.gradients import is_off
 from gpuproof.linter.knowledge.scoring import scoring_runs
@@ -268,8 +268,8 @@ def _block(module: Module, statement: ast.AST) -> list[ast.stmt] | None:
 
 def _needs_gradients(module: Module, loop: ast.For) -> bool:
     return uses(module, _SWITCHES, "call", "name", within=loop) or any(
-        _GRADIENTS.search(use.text) and not _is_off_here(module, use.node)
-        for use in find_uses(module, "attribute", "keyword", within=loop)
+        not _is_off_here(module, use.node)
+        for use in find_matches(module, _GRADIENTS, "attribute", "keyword", within=loop)
     )
 
 
@@ -295,11 +295,11 @@ def _is_off(module: Module) -> bool:
 def _switches(module: Module, function: FunctionNode, run: Call) -> bool:
     """Whether the function disables autograd, needs gradients, or is a generator, whose caller may do either."""
     found = [
-        *(use for use in find_uses(module, "call", "name", within=function) if _SWITCHES.search(use.text)),
+        *find_matches(module, _SWITCHES, "call", "name", within=function),
         *(
             use
-            for use in find_uses(module, "attribute", "keyword", within=function)
-            if _GRADIENTS.search(use.text) and not _is_off_here(module, use.node)
+            for use in find_matches(module, _GRADIENTS, "attribute", "keyword", within=function)
+            if not _is_off_here(module, use.node)
         ),
     ]
     return any(not are_exclusive(module, use.node, run.node) for use in found) or any(
