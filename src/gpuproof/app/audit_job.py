@@ -224,7 +224,6 @@ def _check_code(found: Found) -> CodeCheck:
                     (str(folder),),
                     instance_type=_known_type(workload.instance_type),
                     region=workload.region,
-                    processes=1,
                 )
             )
         except GPUproofError as error:

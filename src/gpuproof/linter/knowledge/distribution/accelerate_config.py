@@ -21,7 +21,7 @@ class LaunchSettings(NamedTuple):
     unit: Unit
     values: Mapping[str, Any]
 
-    def count(self, name: str) -> int | None:
+    def number(self, name: str) -> int | None:
         """A number; None if it is not in the file."""
         value = self.values.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None

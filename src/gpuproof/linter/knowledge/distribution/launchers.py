@@ -121,8 +121,8 @@ def processes_per_host(job: JobDefinition) -> Value:
 def _processes_of_command(job: JobDefinition, launcher: Launcher) -> Value:
     hosts = host_count(job)
     settings = launch_settings(job)
-    if settings is not None and launcher.total is None and settings.count("num_machines") in (None, hosts):
-        total = settings.count("num_processes")
+    if settings is not None and launcher.total is None and settings.number("num_machines") in (None, hosts):
+        total = settings.number("num_processes")
         each = total // hosts if total and hosts and total % hosts == 0 else None
         return known(each, settings.span("num_processes")) if each else UNKNOWN
     if not launcher.is_known:

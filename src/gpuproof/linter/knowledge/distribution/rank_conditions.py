@@ -84,7 +84,8 @@ def side_of_test(module: Module, test: ast.expr, depth: int = 0) -> Side | None:
             side = None if isinstance(operand, ast.BoolOp) else side_of_test(module, operand, depth + 1)
             return _OTHER[side] if side is not None else None
         case ast.BoolOp(op=ast.And(), values=values):
-            return next((side for value in values if (side := side_of_test(module, value, depth + 1))), None)
+            found = (side_of_test(module, value, depth + 1) for value in values)
+            return next((side for side in found if side is not None), None)
         case ast.BoolOp(values=values):
             sides = {side_of_test(module, value, depth + 1) for value in values}
             return sides.pop() if len(sides) == 1 else None
