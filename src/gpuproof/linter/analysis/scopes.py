@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from gpuproof.linter.analysis.syntax_index import SyntaxIndex
@@ -89,6 +90,9 @@ class Names:
 
     def visible(self, name: str, at: ast.AST) -> list[Binding]:
         """The bindings of a name in the nearest scope that binds it, by Python's lookup from a node."""
+        # Most names are of imports and of Python itself, which no scope binds.
+        if name not in self._bound:
+            return []
         scope: ScopeNode | None = self.scope(at)
         first = True
         while scope is not None:
@@ -100,6 +104,11 @@ class Names:
             first = False
             scope = self.scope(scope) if not isinstance(scope, ast.Module) else None
         return []
+
+    @cached_property
+    def _bound(self) -> frozenset[str]:
+        self.bindings(self._tree.root)
+        return frozenset(name for names in (self._bindings or {}).values() for name in names)
 
     def bindings(self, scope: ScopeNode) -> dict[str, list[Binding]]:
         """The bindings of a scope by name, in the order of the text."""

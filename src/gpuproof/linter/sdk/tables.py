@@ -70,10 +70,9 @@ class Sdk:
 
     def definition(self, path: str) -> str:
         """The qualified name at the definition: `sagemaker.pytorch.estimator.PyTorch` of `sagemaker.pytorch.PyTorch`."""
-        module = self._module_of(path)
-        first, dot, rest = path[len(module) + 1 :].partition(".") if module != path else ("", "", "")
-        home = (self._names(module) or {}).get(first)
-        return self.definition(f"{home}{dot}{rest}") if home and home != f"{module}.{first}" else path
+        if path not in self._definitions:
+            self._definitions[path] = self._find_definition(path)
+        return self._definitions[path]
 
     def signature(self, path: str) -> Signature | None:
         """The signature of a callable, through re-exports and base classes; None if it is not in the table."""
@@ -95,6 +94,16 @@ class Sdk:
     @cached_property
     def _order(self) -> list[str]:
         return list(self._table["modules"])
+
+    @cached_property
+    def _definitions(self) -> dict[str, str]:
+        return {}
+
+    def _find_definition(self, path: str) -> str:
+        module = self._module_of(path)
+        first, dot, rest = path[len(module) + 1 :].partition(".") if module != path else ("", "", "")
+        home = (self._names(module) or {}).get(first)
+        return self.definition(f"{home}{dot}{rest}") if home and home != f"{module}.{first}" else path
 
     @cached_property
     def _signatures(self) -> dict[str, Signature | None]:

@@ -143,7 +143,7 @@ def _saves(module: Module, project: Project, name: str) -> Iterator[Call]:
     units = [
         unit
         for unit in project.workspace.units_with("torch.save", "python", "cell-file", "notebook")
-        if name in unit.source and str(unit.absolute).startswith(above)
+        if name in unit.source and f"{unit.folder}/".startswith(above)
     ]
     if not any("compile" in unit.source for unit in units):
         return
