@@ -84,10 +84,10 @@ def side_of_test(module: Module, test: ast.expr, depth: int = 0) -> Side | None:
             side = None if isinstance(operand, ast.BoolOp) else side_of_test(module, operand, depth + 1)
             return _OTHER[side] if side is not None else None
         case ast.BoolOp(op=ast.And(), values=values):
-            found = (side_of_test(module, value, depth + 1) for value in values)
+            found: list[Side | None] = [side_of_test(module, value, depth + 1) for value in values]
             return next((side for side in found if side is not None), None)
         case ast.BoolOp(values=values):
-            sides = {side_of_test(module, value, depth + 1) for value in values}
+            sides: set[Side | None] = {side_of_test(module, value, depth + 1) for value in values}
             return sides.pop() if len(sides) == 1 else None
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return _of_comparison(module, left, operator, right)
