@@ -65,6 +65,7 @@ def test_a_job_imports_only_the_rules_that_its_script_can_break(tmp_path: Path) 
     assert not [
         name for name in found if name.startswith(("linter.rules.pytorch.", "linter.rules.tensorflow."))
     ]
+    assert "linter.rules.docker.dk102_cpu_build_in_gpu_image" not in found  # its kinds are others
     assert found.isdisjoint({"linter.jobs.link", "trace.document"})
     found = imported_by_a_check(
         tmp_path, "import torch\nmodel = torch.nn.Linear(1, 1).cuda()\n", "torch_script.py"

@@ -31,8 +31,7 @@ class UnitChecker:
         self._rules = rules = [rule for rule in rules if is_planned or rule.when != "plan"]
         self._of_modules = [(rule, frozenset(rule.needs)) for rule in rules if "modules" in rule.checks]
         self._words = {word for rule, _ in self._of_modules for word in rule.needs}
-        self._by_kind: dict[str, list[tuple[RuleEntry, Check]]] = {}
-        self._of_units: dict[str, list[tuple[RuleEntry, Check]]] = {}
+        self._by_kind: dict[tuple[str, str], list[tuple[RuleEntry, Check]]] = {}
         self._functions: dict[RuleEntry, list[Check]] = {}
         self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
         for job in project.jobs:
@@ -41,7 +40,7 @@ class UnitChecker:
     def check(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         """The findings in a unit and in what it describes; its model is released afterwards."""
         project = self._project
-        for rule, check in self._unit_checks(unit, log):
+        for rule, check in self._checks("units", unit, log):
             # As `log.guard`, without a generator of its own for each of a hundred thousand calls.
             try:
                 yield from check(unit, project)
@@ -56,26 +55,20 @@ class UnitChecker:
         project.workspace.release(unit)
         project.workspace.trim()
 
-    def _checks(self, kind: str, unit: Unit, log: ErrorLog) -> list[tuple[RuleEntry, Check]]:
-        """The functions that check things of one kind, such as `jobs`; a rule that cannot be imported has none."""
-        if kind not in self._by_kind:
-            self._by_kind[kind] = [
+    def _checks(self, things: str, unit: Unit, log: ErrorLog) -> list[tuple[RuleEntry, Check]]:
+        """The functions that check things such as `jobs` in a unit of this kind; a rule that cannot be imported has none.
+
+        Rules that look at other kinds of units are not imported.
+        """
+        key = (things, unit.kind if things == "units" else "")
+        if key not in self._by_kind:
+            self._by_kind[key] = [
                 (rule, check)
                 for rule in self._rules
-                if kind in rule.checks
-                for check in log.guard(partial(_functions, rule, kind), unit.path, rule=rule.code)
+                if things in rule.checks and (things != "units" or not rule.kinds or unit.kind in rule.kinds)
+                for check in log.guard(partial(_functions, rule, things), unit.path, rule=rule.code)
             ]
-        return self._by_kind[kind]
-
-    def _unit_checks(self, unit: Unit, log: ErrorLog) -> list[tuple[RuleEntry, Check]]:
-        """The functions that check units of this kind."""
-        if unit.kind not in self._of_units:
-            self._of_units[unit.kind] = [
-                (rule, check)
-                for rule, check in self._checks("units", unit, log)
-                if not rule.kinds or unit.kind in rule.kinds
-            ]
-        return self._of_units[unit.kind]
+        return self._by_kind[key]
 
     def _content(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         if unit.kind in PYTHON:
