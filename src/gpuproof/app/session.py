@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from gpuproof.backends.aws import Aws
-from gpuproof.backends.aws.unknown_account import UnknownAccount
 from gpuproof.settings import boto3_session
+
+if TYPE_CHECKING:
+    from gpuproof.backends.aws import Aws
 
 
 def print_note(text: str) -> None:
@@ -29,5 +31,9 @@ def aws_client(
         notify: called with what is being waited for, when requests take long; by default that is printed.
         dry_run: plan with placeholders if there are no credentials.
     """
+    # `check` prints notes without a client of AWS, and starts faster without these.
+    from gpuproof.backends.aws import Aws
+    from gpuproof.backends.aws.unknown_account import UnknownAccount
+
     aws = Aws(session=partial(boto3_session, profile), region=region, notify=notify)
     return UnknownAccount.unless_known(aws) if dry_run else aws
