@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from gpuproof.linter.analysis.values import ABSENT, Value
 from gpuproof.linter.source.span import Span, Unit
-from gpuproof.linter.templates import cloudformation
 
 GPU = "nvidia.com/gpu"
 _SLICE = re.compile(r"nvidia\.com/|gpu|vcuda|\bmig-", re.IGNORECASE)
@@ -90,6 +89,8 @@ class Pod:
 
 def pods(unit: Unit) -> list[Pod]:
     """The pods of a manifest, in order; those of objects in a `List`, too."""
+    from gpuproof.linter.templates import cloudformation  # yaml: only where such a file is
+
     return [pod for manifest in cloudformation.documents(unit) for pod in _of_object(manifest, 0)]
 
 
