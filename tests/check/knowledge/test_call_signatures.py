@@ -3,8 +3,8 @@
 import pytest
 
 from gpuproof.linter.analysis.call import all_calls
-from gpuproof.linter.knowledge.call_signatures import find_mismatch
-from gpuproof.linter.knowledge.framework_version import Ternary, is_not_below
+from gpuproof.linter.knowledge.frameworks.call_signatures import find_mismatch
+from gpuproof.linter.knowledge.frameworks.framework_version import Ternary, is_not_below
 from support.check_helpers import module_of
 
 

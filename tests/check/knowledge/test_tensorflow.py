@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from gpuproof.linter.analysis.call import calls_named
-from gpuproof.linter.knowledge.tensorflow import pipeline_calls, removed_from_keras, tensorflow_is_at_least
+from gpuproof.linter.knowledge.frameworks.tensorflow import (
+    pipeline_calls,
+    removed_from_keras,
+    tensorflow_is_at_least,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.source.span import Unit
 

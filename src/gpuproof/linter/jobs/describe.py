@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.workspace import Workspace
-from gpuproof.linter.jobs import boto3, containers, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import boto3, containers, remote_function, sdk_v2, sdk_v3
 from gpuproof.linter.jobs.resources import EC2_OPERATIONS, find_resources
 from gpuproof.linter.source.span import Unit
 
@@ -21,23 +21,23 @@ def described_jobs(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
             if any(word in unit.source for word in _WORDS):
                 yield from _of_python(unit, workspace)
         case "gpuproof":
-            from gpuproof.linter.jobs import gpuproof_yaml
+            from gpuproof.linter.jobs.readers import gpuproof_yaml
 
             yield from gpuproof_yaml.jobs(unit)
         case "cloudformation" | "terraform" | "request":
-            from gpuproof.linter.jobs import templates
+            from gpuproof.linter.jobs.readers import templates
 
             yield from templates.jobs(unit)
         case "compose":
-            from gpuproof.linter.jobs import docker
+            from gpuproof.linter.jobs.readers import docker
 
             yield from docker.jobs_of_compose(unit)
         case "kubernetes":
-            from gpuproof.linter.jobs import kubernetes
+            from gpuproof.linter.jobs.readers import kubernetes
 
             yield from kubernetes.jobs(unit)
         case "shell" | "makefile" | "dockerfile":
-            from gpuproof.linter.jobs import command_files
+            from gpuproof.linter.jobs.readers import command_files
 
             yield from command_files.jobs(unit)
             yield from command_files.requests(unit)
@@ -72,6 +72,6 @@ def _of_resources(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
     """The jobs of the resources that a program or a shell script creates."""
     resources = find_resources(unit, workspace)
     if resources:
-        from gpuproof.linter.jobs import templates
+        from gpuproof.linter.jobs.readers import templates
 
         yield from templates.jobs_of(resources)

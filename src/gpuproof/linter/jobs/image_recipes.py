@@ -112,7 +112,7 @@ def _find_builds(unit: Unit, workspace: Workspace) -> list[tuple[str, Path]]:
 
 
 def _of_compose(unit: Unit) -> list[tuple[str, Path]]:
-    from gpuproof.linter.jobs import docker  # yaml: only where such a file is
+    from gpuproof.linter.jobs.readers import docker  # yaml: only where such a file is
 
     return [
         (job.image.text or "", Path(os.path.normpath(unit.absolute.parent / path)))

@@ -9,8 +9,8 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.values import Entries, Value, known
-from gpuproof.linter.jobs.boto3 import DOCUMENTS
 from gpuproof.linter.jobs.commands.aws_cli import cli_requests
+from gpuproof.linter.jobs.readers.boto3 import DOCUMENTS
 from gpuproof.linter.sdk import Operation, Shape, botocore_operation
 from gpuproof.linter.source.span import Span, Unit
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
-from gpuproof.linter.jobs.boto3 import request_jobs
 from gpuproof.linter.jobs.cdk.constructs import Construct, asset_of
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers.boto3 import request_jobs
 
 _TASKS = {
     "SageMakerCreateTrainingJob": "create_training_job",

@@ -14,7 +14,7 @@ from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.usage import find_uses, script_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
-from gpuproof.linter.knowledge.torch import UTILITIES
+from gpuproof.linter.knowledge.frameworks.torch import UTILITIES
 from gpuproof.linter.project import Project
 
 _GUARD = re.compile(

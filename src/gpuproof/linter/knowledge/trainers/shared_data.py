@@ -12,7 +12,7 @@ from gpuproof.linter.analysis.flow.creations import creations, returned_values
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import is_same_variable
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import Owner, attribute_values, hooks, owners, runs
 
 _GRAPHS = ("torch_geometric", "dgl")

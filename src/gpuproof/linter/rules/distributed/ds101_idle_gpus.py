@@ -196,7 +196,7 @@ from gpuproof.linter.knowledge.aws.instances import (
     hourly_text,
     no_price,
 )
-from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.devices.device_use import may_use_device
 from gpuproof.linter.knowledge.distribution.launchers import format_distribution, has_no_launcher
 from gpuproof.linter.knowledge.distribution.multi_gpu import (
     GpuLimit,

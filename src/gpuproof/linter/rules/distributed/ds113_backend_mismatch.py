@@ -101,9 +101,9 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
-from gpuproof.linter.knowledge.device_use import touches_device
+from gpuproof.linter.knowledge.devices.device_use import touches_device
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -158,8 +158,8 @@ from gpuproof.linter.knowledge.distribution.launchers import (
 )
 from gpuproof.linter.knowledge.distribution.ranks import always_runs, process_group_inits
 from gpuproof.linter.knowledge.distribution.tasks import command_span
+from gpuproof.linter.knowledge.frameworks.torch import UTILITIES
 from gpuproof.linter.knowledge.programs import starts_programs
-from gpuproof.linter.knowledge.torch import UTILITIES
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -91,7 +91,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_lightning_module, is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_lightning_module, is_test
 from gpuproof.linter.knowledge.trainers.lightning_devices import runs_on_several_gpus
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -104,7 +104,7 @@ from gpuproof.linter.analysis.usage import find_uses, is_message, script_uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.horovod import library_inits, rank_reads, trains_with
 from gpuproof.linter.knowledge.distribution.ranks import has_one_gpu_per_host
-from gpuproof.linter.knowledge.torch import moves_to_gpu
+from gpuproof.linter.knowledge.frameworks.torch import moves_to_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

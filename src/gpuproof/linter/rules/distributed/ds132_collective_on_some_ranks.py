@@ -127,7 +127,7 @@ from gpuproof.linter.knowledge.distribution.collectives import (
     has_own_group,
 )
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of, sides_around
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -88,7 +88,7 @@ from gpuproof.linter.knowledge.distribution.accelerate import (
     has_accelerator_only,
     is_from_prepare,
 )
-from gpuproof.linter.knowledge.torch import is_inside_with
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -74,7 +74,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call, passed
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

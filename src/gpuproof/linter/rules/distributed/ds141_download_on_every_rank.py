@@ -92,7 +92,7 @@ from gpuproof.linter.knowledge.distribution.ranks import (
     runs_on_every_rank,
     runs_several_processes_per_host,
 )
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -74,7 +74,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.collectives import BARRIERS, called_collective, collective_calls
 from gpuproof.linter.knowledge.distribution.downloads import downloads
 from gpuproof.linter.knowledge.distribution.rank_conditions import side_of, side_of_test
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 

@@ -79,7 +79,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
 from gpuproof.linter.knowledge.distribution.ranks import process_group_inits
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -75,7 +75,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_to
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_definition
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -91,7 +91,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.entries import training_loops
-from gpuproof.linter.knowledge.torch import is_inside_with, is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 

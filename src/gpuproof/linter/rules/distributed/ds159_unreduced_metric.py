@@ -81,7 +81,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import script_uses
 from gpuproof.linter.knowledge.distribution.entries import iterated, joins_group, scripts_with
 from gpuproof.linter.knowledge.distribution.ranks import uses_distribution_library
-from gpuproof.linter.knowledge.torch import is_inside_with
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

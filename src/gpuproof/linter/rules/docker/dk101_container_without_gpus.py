@@ -81,7 +81,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.containers.public_images import PublicImage, public_image
 from gpuproof.linter.knowledge.containers.recipes import read_recipe
-from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.devices.device_use import may_use_device
 from gpuproof.linter.knowledge.distribution.required_gpu import line_that_needs_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

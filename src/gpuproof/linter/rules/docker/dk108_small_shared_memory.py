@@ -61,7 +61,7 @@ Quiet: no workers, and a size
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import ABSENT
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.loader_workers import loader_workers
+from gpuproof.linter.knowledge.training.loader_workers import loader_workers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

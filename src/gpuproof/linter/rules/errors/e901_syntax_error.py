@@ -79,7 +79,7 @@ def check(unit: Unit, project: Project) -> Hits:
         for line, message in template_problems(unit):
             yield rule.hit(unit.span(line), f"This file does not parse: {message}.")
     elif unit.kind == "gpuproof":
-        from gpuproof.linter.jobs.gpuproof_yaml import (
+        from gpuproof.linter.jobs.readers.gpuproof_yaml import (
             problems,  # imports pydantic, only needed for a gpuproof.yaml
         )
 

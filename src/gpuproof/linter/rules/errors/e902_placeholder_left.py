@@ -70,8 +70,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import all_calls
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.placeholders import find_placeholder, is_display_text
-from gpuproof.linter.knowledge.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -59,8 +59,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.jobs import sdk_v2
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import sdk_v2
 from gpuproof.linter.knowledge.aws.images import image_name, is_aws_container
 from gpuproof.linter.knowledge.aws.instance_references import replace_text
 from gpuproof.linter.project import Project

@@ -68,8 +68,8 @@ from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import is_message
-from gpuproof.linter.jobs import sdk_v2
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import sdk_v2
 from gpuproof.linter.knowledge.contract.model_exports import handles_exports
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

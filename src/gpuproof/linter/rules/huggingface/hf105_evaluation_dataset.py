@@ -55,7 +55,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import is_same_variable
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.huggingface import (
     TrainerCall,
     arguments_of,

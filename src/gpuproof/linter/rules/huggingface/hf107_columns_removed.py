@@ -70,7 +70,7 @@ Quiet: the columns are inputs of the model, or of a model of the project
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.dataset_columns import RAW_COLUMNS, read_columns, transforms
 from gpuproof.linter.knowledge.trainers.huggingface import (
     TrainerCall,

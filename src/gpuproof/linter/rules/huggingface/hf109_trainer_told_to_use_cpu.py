@@ -52,7 +52,7 @@ Quiet: an instance without a GPU
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, host_text, largest_job
-from gpuproof.linter.knowledge.torch import runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import runs_without_gpu
 from gpuproof.linter.knowledge.trainers.huggingface import argument_sets
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

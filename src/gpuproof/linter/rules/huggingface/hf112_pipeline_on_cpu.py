@@ -69,7 +69,7 @@ from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.releases import is_at_least, library_versions
 from gpuproof.linter.knowledge.trainers.tables import first_version
 from gpuproof.linter.project import Project

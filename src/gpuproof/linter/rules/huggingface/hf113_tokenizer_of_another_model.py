@@ -31,7 +31,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.tokenizers import tokenizer_loads, vocabulary
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

@@ -126,8 +126,8 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import add_keyword
 from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
-from gpuproof.linter.knowledge.device_use import program_may_use_device
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.devices.device_use import program_may_use_device
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix

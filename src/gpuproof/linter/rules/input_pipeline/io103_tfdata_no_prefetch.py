@@ -103,9 +103,9 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types.loops import find_iterated
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import wrap
-from gpuproof.linter.knowledge.tensorflow import tensorflow_alias, tensorflow_is_at_least
-from gpuproof.linter.knowledge.tf_pipelines import Pipeline, pipelines
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.tensorflow import tensorflow_alias, tensorflow_is_at_least
+from gpuproof.linter.knowledge.frameworks.tf_pipelines import Pipeline, pipelines
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -72,8 +72,8 @@ from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import add_keyword
-from gpuproof.linter.knowledge.tensorflow import tensorflow_alias, tensorflow_is_at_least
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.tensorflow import tensorflow_alias, tensorflow_is_at_least
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -95,7 +95,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.flow.call_targets import find_definition, methods
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -51,7 +51,7 @@ from gpuproof.linter.analysis.flow.model import Source
 from gpuproof.linter.analysis.flow.repeats import trains
 from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -42,8 +42,8 @@ Quiet: unbatched in between, or shuffled before as well
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.tf_pipelines import read_pipeline, step_calls
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.tf_pipelines import read_pipeline, step_calls
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span

@@ -59,8 +59,8 @@ from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.flow.call_targets import find_definition
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import reached, uses
-from gpuproof.linter.knowledge.tf_pipelines import read_pipeline, step_calls
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.tf_pipelines import read_pipeline, step_calls
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.span import Span

@@ -58,8 +58,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.local_imports import local_units
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.tf_pipelines import read_pipeline
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.tf_pipelines import read_pipeline
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -51,7 +51,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import reached, uses
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

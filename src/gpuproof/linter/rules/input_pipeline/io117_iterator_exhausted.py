@@ -50,8 +50,8 @@ import ast
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import is_loader
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import is_loader
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -81,7 +81,7 @@ from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.jobs import containers
+from gpuproof.linter.jobs.readers import containers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.templates.resource import Resource

@@ -87,7 +87,7 @@ Quiet: the host's shared memory, and no workers
 
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.loader_workers import loader_workers
+from gpuproof.linter.knowledge.training.loader_workers import loader_workers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

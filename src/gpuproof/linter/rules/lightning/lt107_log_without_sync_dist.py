@@ -73,7 +73,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import Owner, attribute_values, hooks, owners
 from gpuproof.linter.knowledge.trainers.lightning_devices import runs_on_several_gpus
 from gpuproof.linter.project import Project

@@ -95,7 +95,7 @@ from gpuproof.linter.analysis.flow.call_targets import Definition
 from gpuproof.linter.analysis.flow.creations import returned_values
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import hooks, is_manual, owners
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -125,7 +125,7 @@ from gpuproof.linter.analysis.flow.called import calls_within_program
 from gpuproof.linter.analysis.flow.creations import returned_values
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import Owner, hooks, is_manual, model_of, owners, runs
 from gpuproof.linter.knowledge.trainers.releases import is_at_least, unsure
 from gpuproof.linter.project import Project

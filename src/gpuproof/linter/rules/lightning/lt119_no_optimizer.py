@@ -55,7 +55,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_method
 from gpuproof.linter.analysis.flow.creations import returned_values
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.lightning import hooks, model_of, owners, runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

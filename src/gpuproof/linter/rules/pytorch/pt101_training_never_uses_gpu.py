@@ -124,7 +124,7 @@ from gpuproof.linter.knowledge.aws.instances import (
     largest_job,
     no_price,
 )
-from gpuproof.linter.knowledge.device_use import may_use_device, program_may_use_device
+from gpuproof.linter.knowledge.devices.device_use import may_use_device, program_may_use_device
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

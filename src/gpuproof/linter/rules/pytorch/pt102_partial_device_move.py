@@ -194,12 +194,10 @@ from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import UNKNOWN_TYPE, InferredType, TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, reached, uses
-from gpuproof.linter.knowledge.default_device import program_moves_to_gpu
-from gpuproof.linter.knowledge.forward_tensors import cpu_tensors
-from gpuproof.linter.knowledge.left_behind import is_trained_on_cpu
-from gpuproof.linter.knowledge.losses import loss_calls, output_device, weighted_losses
-from gpuproof.linter.knowledge.models import inputs_of, may_be_model
-from gpuproof.linter.knowledge.torch import (
+from gpuproof.linter.knowledge.devices.default_device import program_moves_to_gpu
+from gpuproof.linter.knowledge.devices.forward_tensors import cpu_tensors
+from gpuproof.linter.knowledge.devices.left_behind import is_trained_on_cpu
+from gpuproof.linter.knowledge.frameworks.torch import (
     imports_device_manager,
     is_collated,
     is_inside_with,
@@ -208,6 +206,8 @@ from gpuproof.linter.knowledge.torch import (
     program_may_use_cuda,
     runs_without_gpu,
 )
+from gpuproof.linter.knowledge.training.losses import loss_calls, output_device, weighted_losses
+from gpuproof.linter.knowledge.training.models import inputs_of, may_be_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 

@@ -53,7 +53,7 @@ from gpuproof.linter.analysis.call import origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_collated, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_collated, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -56,7 +56,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

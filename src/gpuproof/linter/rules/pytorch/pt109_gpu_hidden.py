@@ -100,7 +100,7 @@ from gpuproof.linter.jobs.arguments import receives_hyperparameters
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, largest_job
 from gpuproof.linter.knowledge.distribution.ranks import always_runs
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

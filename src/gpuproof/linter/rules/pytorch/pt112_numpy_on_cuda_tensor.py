@@ -85,7 +85,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name
 from gpuproof.linter.fixing.edits import wrap
-from gpuproof.linter.knowledge.torch import (
+from gpuproof.linter.knowledge.frameworks.torch import (
     is_test,
     moved_names,
     moves_to_gpu,

@@ -102,7 +102,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, hourly_price, hourly_text, no_price
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
-from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.devices.device_use import may_use_device
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -73,7 +73,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.framework_version import framework_is_at_least
+from gpuproof.linter.knowledge.frameworks.framework_version import framework_is_at_least
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

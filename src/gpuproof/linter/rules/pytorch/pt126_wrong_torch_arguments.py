@@ -53,9 +53,9 @@ from functools import partial
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.call_signatures import calls_that_may_be, find_mismatch, known_calls
-from gpuproof.linter.knowledge.framework_version import Ternary, framework_is_at_least
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.call_signatures import calls_that_may_be, find_mismatch, known_calls
+from gpuproof.linter.knowledge.frameworks.framework_version import Ternary, framework_is_at_least
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk.names import is_guarded

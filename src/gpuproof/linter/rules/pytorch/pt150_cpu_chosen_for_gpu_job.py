@@ -119,8 +119,8 @@ from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host, largest_job
-from gpuproof.linter.knowledge.chosen_device import ChosenDevice, cpu_choices
-from gpuproof.linter.knowledge.torch import imports_device_manager
+from gpuproof.linter.knowledge.devices.chosen_device import ChosenDevice, cpu_choices
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.span import Span

@@ -66,7 +66,7 @@ Quiet: the estimator defines them
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.jobs.sdk_v2 import FRAMEWORKS
+from gpuproof.linter.jobs.readers.sdk_v2 import FRAMEWORKS
 from gpuproof.linter.jobs.tuned_hyperparameters import tuners
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

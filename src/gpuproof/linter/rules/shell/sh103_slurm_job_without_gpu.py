@@ -75,7 +75,7 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.jobs.commands.unit_commands import unit_commands
 from gpuproof.linter.jobs.definition import JobDefinition
-from gpuproof.linter.knowledge.device_use import may_use_device
+from gpuproof.linter.knowledge.devices.device_use import may_use_device
 from gpuproof.linter.knowledge.distribution.required_gpu import line_that_needs_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

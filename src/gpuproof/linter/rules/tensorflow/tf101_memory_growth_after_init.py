@@ -69,7 +69,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, local_function
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -69,8 +69,8 @@ from pathlib import Path
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, is_message
-from gpuproof.linter.knowledge.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.util.csv_table import read_rows

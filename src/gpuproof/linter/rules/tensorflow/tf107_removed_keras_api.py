@@ -93,13 +93,13 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.tensorflow import (
+from gpuproof.linter.knowledge.frameworks.tensorflow import (
     RemovedKerasName,
     removed_from_keras,
     targets_old_tensorflow,
     tensorflow_is_at_least,
 )
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.sdk.names import used_names

@@ -69,8 +69,8 @@ from gpuproof.linter.analysis.flow.call_sites import call_sites
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.distribution.strategies import is_conditional, scope_around
-from gpuproof.linter.knowledge.keras_fits import fits
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.keras_fits import fits
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

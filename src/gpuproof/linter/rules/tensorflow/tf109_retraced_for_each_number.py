@@ -47,7 +47,7 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import all_calls, local_function
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

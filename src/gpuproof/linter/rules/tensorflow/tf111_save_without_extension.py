@@ -125,8 +125,8 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.knowledge.tensorflow import has_keras_3, targets_old_tensorflow
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.tensorflow import has_keras_3, targets_old_tensorflow
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Edit, Fix

@@ -82,7 +82,7 @@ from gpuproof.linter.analysis.call import all_calls, calls_named, calls_within, 
 from gpuproof.linter.analysis.flow.repeats import is_repeated
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

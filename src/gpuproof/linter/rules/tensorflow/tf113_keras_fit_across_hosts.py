@@ -155,7 +155,11 @@ from gpuproof.linter.knowledge.distribution.strategies import (
     scope_around,
     strategy_across_hosts,
 )
-from gpuproof.linter.knowledge.tensorflow import has_keras_3, sets_legacy_keras, targets_old_tensorflow
+from gpuproof.linter.knowledge.frameworks.tensorflow import (
+    has_keras_3,
+    sets_legacy_keras,
+    targets_old_tensorflow,
+)
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered

@@ -104,7 +104,7 @@ from gpuproof.linter.analysis.usage import find_uses
 from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.knowledge.distribution.launchers import enabled_launchers, host_count
 from gpuproof.linter.knowledge.distribution.strategies import PARAMETER_SERVER, is_conditional
-from gpuproof.linter.knowledge.tensorflow import tensorflow_is_at_least
+from gpuproof.linter.knowledge.frameworks.tensorflow import tensorflow_is_at_least
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

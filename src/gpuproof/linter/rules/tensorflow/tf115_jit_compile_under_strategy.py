@@ -70,7 +70,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.knowledge.aws.instances import gpus_per_host
 from gpuproof.linter.knowledge.distribution.strategies import scope_around
-from gpuproof.linter.knowledge.tensorflow import has_keras_3, targets_old_tensorflow
+from gpuproof.linter.knowledge.frameworks.tensorflow import has_keras_3, targets_old_tensorflow
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

@@ -51,15 +51,15 @@ from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.knowledge.call_signatures import calls_that_may_be, find_mismatch, known_calls
-from gpuproof.linter.knowledge.framework_version import Ternary
-from gpuproof.linter.knowledge.tensorflow import (
+from gpuproof.linter.knowledge.frameworks.call_signatures import calls_that_may_be, find_mismatch, known_calls
+from gpuproof.linter.knowledge.frameworks.framework_version import Ternary
+from gpuproof.linter.knowledge.frameworks.tensorflow import (
     has_keras_3,
     removed_from_keras,
     targets_old_tensorflow,
     tensorflow_is_at_least,
 )
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.sdk.names import is_guarded

@@ -50,7 +50,7 @@ from gpuproof.linter.analysis.call import calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import remove_keyword
 from gpuproof.linter.knowledge.distribution.strategies import is_conditional
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

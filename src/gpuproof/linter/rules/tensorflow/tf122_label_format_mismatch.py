@@ -60,8 +60,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, origin_call
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.keras_fits import compiles_of, fits
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.keras_fits import compiles_of, fits
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -51,7 +51,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.keras_fits import is_of_keras
+from gpuproof.linter.knowledge.frameworks.keras_fits import is_of_keras
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

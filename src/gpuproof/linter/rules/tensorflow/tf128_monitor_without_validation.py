@@ -57,7 +57,13 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.keras_fits import callbacks_of, compiles_of, fits, is_of_keras, metric_names
+from gpuproof.linter.knowledge.frameworks.keras_fits import (
+    callbacks_of,
+    compiles_of,
+    fits,
+    is_of_keras,
+    metric_names,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -35,7 +35,7 @@ Quiet: arrays
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.knowledge.keras_fits import fits
+from gpuproof.linter.knowledge.frameworks.keras_fits import fits
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

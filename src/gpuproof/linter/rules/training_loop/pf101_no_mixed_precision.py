@@ -46,7 +46,7 @@ from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
-from gpuproof.linter.knowledge.torch import imports_device_manager
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager
 from gpuproof.linter.knowledge.unused_functions import used_code
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -206,8 +206,8 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.scopes import Binding
 from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.kept_results import is_emptied, kept_losses, kept_results
-from gpuproof.linter.knowledge.torch import is_inside_with, is_lightning_module, is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with, is_lightning_module, is_test
+from gpuproof.linter.knowledge.training.kept_results import is_emptied, kept_losses, kept_results
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

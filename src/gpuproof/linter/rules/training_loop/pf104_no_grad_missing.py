@@ -160,9 +160,9 @@ from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types.libraries import is_module_class
 from gpuproof.linter.analysis.usage import find_matches, reached, uses
 from gpuproof.linter.knowledge.contract.inference_handlers import is_handler
-from gpuproof.linter.knowledge.gradients import is_off
-from gpuproof.linter.knowledge.scoring import scoring_runs
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_inside_with, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_inside_with, is_test
+from gpuproof.linter.knowledge.training.gradients import is_off
+from gpuproof.linter.knowledge.training.scoring import scoring_runs
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 

@@ -119,13 +119,13 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import moves_name, uses
-from gpuproof.linter.knowledge.gradients import is_run
-from gpuproof.linter.knowledge.scoring import scoring_runs
-from gpuproof.linter.knowledge.torch import (
+from gpuproof.linter.knowledge.frameworks.torch import (
     has_evaluation_name,
     imports_device_manager,
     is_test,
 )
+from gpuproof.linter.knowledge.training.gradients import is_run
+from gpuproof.linter.knowledge.training.scoring import scoring_runs
 from gpuproof.linter.knowledge.unused_functions import used_calls
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule

@@ -127,7 +127,7 @@ from gpuproof.linter.analysis.local_imports import local_modules, program_module
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
-from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import changes_gradients, imports_device_manager, is_test
 from gpuproof.linter.knowledge.unused_functions import used_calls, used_code
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule

@@ -59,8 +59,8 @@ from gpuproof.linter.analysis.blocks import block_of
 from gpuproof.linter.analysis.call import calls_named, calls_to, calls_within
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import is_batch_loop
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import is_batch_loop
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Edit, Fix

@@ -54,7 +54,7 @@ from gpuproof.linter.analysis.call import Call, calls_named, calls_to, calls_wit
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
 from gpuproof.linter.knowledge.distribution.strategies import is_conditional
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 from gpuproof.linter.source.edit import Fix

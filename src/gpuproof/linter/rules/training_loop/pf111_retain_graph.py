@@ -53,7 +53,7 @@ from gpuproof.linter.analysis.call import all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import code_around, uses
 from gpuproof.linter.fixing.edits import remove_keyword
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -50,7 +50,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.framework_version import framework_is_at_least
+from gpuproof.linter.knowledge.frameworks.framework_version import framework_is_at_least
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -60,7 +60,7 @@ from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.usage import code_around, find_uses, moves_name, uses
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

@@ -82,8 +82,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.output_activations import Activation, activation_of
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.output_activations import Activation, activation_of
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 

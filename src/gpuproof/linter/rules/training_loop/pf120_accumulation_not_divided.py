@@ -69,7 +69,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_wi
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.torch import changes_gradients, imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import changes_gradients, imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

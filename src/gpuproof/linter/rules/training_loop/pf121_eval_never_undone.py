@@ -98,7 +98,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, LoopNode
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

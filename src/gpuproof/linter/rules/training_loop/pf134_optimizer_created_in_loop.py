@@ -92,8 +92,8 @@ from gpuproof.linter.analysis.flow.call_sites import known_call_sites
 from gpuproof.linter.analysis.flow.model import CallSite
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, LoopNode
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import is_batch_loop
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import is_batch_loop
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

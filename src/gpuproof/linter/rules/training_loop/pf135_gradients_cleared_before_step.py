@@ -74,8 +74,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.blocks import always_runs_in, positions
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import changes_gradients, is_test
-from gpuproof.linter.knowledge.training_steps import stepped_optimizer
+from gpuproof.linter.knowledge.frameworks.torch import changes_gradients, is_test
+from gpuproof.linter.knowledge.training.training_steps import stepped_optimizer
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

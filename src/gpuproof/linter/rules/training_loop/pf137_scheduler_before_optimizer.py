@@ -63,8 +63,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.blocks import always_runs_in, positions
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import stepped_optimizer, stepped_schedulers
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import stepped_optimizer, stepped_schedulers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

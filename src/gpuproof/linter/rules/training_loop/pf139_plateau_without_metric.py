@@ -51,7 +51,7 @@ Quiet: one of several schedulers
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.training_steps import stepped_schedulers
+from gpuproof.linter.knowledge.training.training_steps import stepped_schedulers
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

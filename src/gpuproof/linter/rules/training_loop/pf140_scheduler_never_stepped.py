@@ -49,8 +49,8 @@ import re
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import all_calls, calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.object_uses import uses_of_created
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.training.object_uses import uses_of_created
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

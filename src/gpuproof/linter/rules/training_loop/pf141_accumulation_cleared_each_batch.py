@@ -59,8 +59,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.blocks import always_runs_in
 from gpuproof.linter.analysis.call import Call, calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import counted_condition, stepped_optimizer
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import counted_condition, stepped_optimizer
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

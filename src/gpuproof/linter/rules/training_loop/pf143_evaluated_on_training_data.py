@@ -98,8 +98,8 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_to
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import uses
-from gpuproof.linter.knowledge.keras_fits import fits
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.keras_fits import fits
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.knowledge.trainers.shared_data import is_shared_with_lightning
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule

@@ -63,7 +63,7 @@ from gpuproof.linter.analysis.call import calls_to
 from gpuproof.linter.analysis.flow.repeats import in_training_loop
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

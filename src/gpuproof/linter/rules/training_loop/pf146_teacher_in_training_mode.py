@@ -58,8 +58,8 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.repeats import in_training_loop
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.distillation import is_applied_to_teacher, teacher_of
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.training.distillation import is_applied_to_teacher, teacher_of
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

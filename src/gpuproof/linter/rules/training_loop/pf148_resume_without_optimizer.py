@@ -49,7 +49,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import imports_device_manager, is_test
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

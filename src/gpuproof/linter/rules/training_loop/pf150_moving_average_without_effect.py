@@ -68,7 +68,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_within
 from gpuproof.linter.analysis.flow.call_sites import call_sites
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_inside_with, is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with, is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

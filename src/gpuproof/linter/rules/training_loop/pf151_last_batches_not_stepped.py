@@ -46,8 +46,12 @@ import ast
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import is_test
-from gpuproof.linter.knowledge.training_steps import counted_condition, is_batch_loop, stepped_optimizer
+from gpuproof.linter.knowledge.frameworks.torch import is_test
+from gpuproof.linter.knowledge.training.training_steps import (
+    counted_condition,
+    is_batch_loop,
+    stepped_optimizer,
+)
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 

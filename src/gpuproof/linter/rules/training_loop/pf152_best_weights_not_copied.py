@@ -100,7 +100,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import calls_named, calls_within
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import wrap
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

@@ -60,7 +60,7 @@ from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.fixing.edits import replace_node
-from gpuproof.linter.knowledge.torch import is_test
+from gpuproof.linter.knowledge.frameworks.torch import is_test
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 from gpuproof.linter.source.edit import Fix

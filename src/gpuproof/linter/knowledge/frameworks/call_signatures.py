@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from gpuproof.linter.analysis.call import Call, all_calls
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.framework_version import Ternary
+from gpuproof.linter.knowledge.frameworks.framework_version import Ternary
 
-_FILE = Path(__file__).parents[1] / "data" / "call_signatures.json"
+_FILE = Path(__file__).parents[2] / "data" / "call_signatures.json"
 
 
 class Parameters(NamedTuple):

@@ -7,7 +7,7 @@ from gpuproof.linter.analysis.flow.creations import creations
 from gpuproof.linter.analysis.flow.repeats import repeats, trains
 from gpuproof.linter.analysis.local_imports import program_modules, unseen_imports
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import imports_device_manager
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager
 
 
 def is_trained_on_cpu(module: Module, run: Call) -> bool:

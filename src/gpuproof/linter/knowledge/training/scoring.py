@@ -9,8 +9,8 @@ from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.repeats import trains
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.gradients import fate, gets_gradients, is_off, runs_of_models
-from gpuproof.linter.knowledge.torch import imports_device_manager
+from gpuproof.linter.knowledge.frameworks.torch import imports_device_manager
+from gpuproof.linter.knowledge.training.gradients import fate, gets_gradients, is_off, runs_of_models
 
 
 def scoring_runs(module: Module) -> list[Call]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.values import Value
-from gpuproof.linter.jobs import containers
-from gpuproof.linter.jobs.boto3 import request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import containers
+from gpuproof.linter.jobs.readers.boto3 import request_jobs
 from gpuproof.linter.source.span import Span
 from gpuproof.linter.templates.resource import Resource
 

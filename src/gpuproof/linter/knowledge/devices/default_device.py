@@ -7,7 +7,7 @@ import re
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
-from gpuproof.linter.knowledge.torch import moves_to_gpu
+from gpuproof.linter.knowledge.frameworks.torch import moves_to_gpu
 
 _MOVES_INPUT = re.compile(r"(^|\.)(set_default_device|set_default_tensor_type)$")
 

@@ -12,7 +12,11 @@ from gpuproof.linter.analysis.call import Call, local_function, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.usage import find_uses, uses
-from gpuproof.linter.knowledge.framework_version import Ternary, framework_is_at_least, is_not_below
+from gpuproof.linter.knowledge.frameworks.framework_version import (
+    Ternary,
+    framework_is_at_least,
+    is_not_below,
+)
 from gpuproof.linter.knowledge.version_pins import pinned_versions
 from gpuproof.linter.project import Project
 from gpuproof.util.csv_table import read_rows
@@ -38,7 +42,7 @@ class RemovedKerasName(NamedTuple):
 @cache
 def removed_from_keras() -> tuple[RemovedKerasName, ...]:
     """Names that Keras has removed; the file has sources and dates."""
-    path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
+    path = Path(__file__).parents[2] / "data" / "keras_removed.csv"
     return tuple(
         RemovedKerasName(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path)
     )

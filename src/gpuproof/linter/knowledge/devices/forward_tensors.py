@@ -16,7 +16,7 @@ from gpuproof.linter.analysis.syntax_index import FunctionNode
 from gpuproof.linter.analysis.types import TypeKind, type_of
 from gpuproof.linter.analysis.types.libraries import is_module_class
 from gpuproof.linter.analysis.types.placement import is_moved
-from gpuproof.linter.knowledge.torch import moves_to_gpu
+from gpuproof.linter.knowledge.frameworks.torch import moves_to_gpu
 
 _MADE = frozenset(
     ["arange", "linspace", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "eye", "empty"]

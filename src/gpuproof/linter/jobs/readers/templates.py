@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import ABSENT, Value
-from gpuproof.linter.jobs import containers, pipeline_definition, state_machine
-from gpuproof.linter.jobs.boto3 import DOCUMENTS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition, Kind
+from gpuproof.linter.jobs.readers import containers, pipeline_definition, state_machine
+from gpuproof.linter.jobs.readers.boto3 import DOCUMENTS, request_jobs
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.read import read_resources
 from gpuproof.linter.templates.resource import Resource

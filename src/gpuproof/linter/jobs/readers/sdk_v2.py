@@ -10,8 +10,8 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_c
 from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.values import ABSENT, Value, known
-from gpuproof.linter.jobs.boto3 import served_image
 from gpuproof.linter.jobs.definition import JobDefinition, ProcessingMount
+from gpuproof.linter.jobs.readers.boto3 import served_image
 from gpuproof.linter.jobs.tuned_hyperparameters import added_hyperparameters, with_hyperparameters
 
 FRAMEWORKS = {

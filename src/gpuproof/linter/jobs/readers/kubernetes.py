@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
-from gpuproof.linter.jobs.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates import cloudformation
 from gpuproof.linter.templates.kubernetes import Pod, gpu_limit, pods, slice_limit, span_of, texts_of

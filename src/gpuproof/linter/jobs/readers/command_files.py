@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuproof.linter.analysis.values import Entries, Value, known
-from gpuproof.linter.jobs import containers, docker, slurm
-from gpuproof.linter.jobs.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.jobs.commands import files
 from gpuproof.linter.jobs.commands.aws_cli import cli_requests
 from gpuproof.linter.jobs.commands.follow import LinkEnd
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import containers, docker, slurm
+from gpuproof.linter.jobs.readers.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.source.span import Unit
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from gpuproof.linter.analysis.values import Entries, Value, known
-from gpuproof.linter.jobs import containers
-from gpuproof.linter.jobs.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.jobs.definition import JobDefinition
+from gpuproof.linter.jobs.readers import containers
+from gpuproof.linter.jobs.readers.boto3 import OPERATIONS, request_jobs
 from gpuproof.linter.source.span import Span
 from gpuproof.linter.templates.resource import Resource
 

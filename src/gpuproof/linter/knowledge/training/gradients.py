@@ -13,8 +13,8 @@ from gpuproof.linter.analysis.flow.sources import targets
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
 from gpuproof.linter.analysis.types import TypeKind, type_of
-from gpuproof.linter.knowledge.models import may_be_model, may_be_own_function
-from gpuproof.linter.knowledge.torch import is_inside_with
+from gpuproof.linter.knowledge.frameworks.torch import is_inside_with
+from gpuproof.linter.knowledge.training.models import may_be_model, may_be_own_function
 
 OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 _ENDS = frozenset(

@@ -12,7 +12,7 @@ from gpuproof.linter.analysis.flow.repeats import is_repeated, trains
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
-from gpuproof.linter.knowledge.gradients import carries_graph, is_off, returns_output
+from gpuproof.linter.knowledge.training.gradients import carries_graph, is_off, returns_output
 from gpuproof.linter.knowledge.unused_functions import used_calls
 
 

@@ -1,0 +1,1 @@
+"""The devices of models, batches and tensors, and what a program chooses for them."""

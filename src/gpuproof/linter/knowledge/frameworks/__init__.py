@@ -1,0 +1,1 @@
+"""PyTorch, TensorFlow, Keras and transformers: versions, signatures, and what their calls do."""

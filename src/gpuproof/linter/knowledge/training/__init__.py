@@ -1,0 +1,1 @@
+"""How programs train: models and their results, losses, optimizers, gradients."""
