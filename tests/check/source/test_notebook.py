@@ -111,8 +111,16 @@ def test_a_writefile_cell_is_a_file_of_its_own() -> None:
     assert "torch" not in unit.source
 
 
-def test_a_notebook_of_another_language_holds_nothing() -> None:
-    (unit,) = read("x <- 1", metadata={"kernelspec": {"language": "R"}})
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"kernelspec": {"language": "R"}},
+        # A custom image of SageMaker Studio.
+        {"kernelspec": {"language": "python"}, "language_info": {"name": "R"}},
+    ],
+)
+def test_a_notebook_of_another_language_holds_nothing(metadata: dict[str, Any]) -> None:
+    (unit,) = read("x <- 1", metadata=metadata)
     assert unit.source == ""
 
 

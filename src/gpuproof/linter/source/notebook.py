@@ -150,7 +150,8 @@ def _code_cells(document: dict[str, Any]) -> Iterator[tuple[int, str]]:
 
 def _language(document: dict[str, Any]) -> str:
     metadata = document.get("metadata")
-    for key, name in (("kernelspec", "language"), ("language_info", "name")):
+    # SageMaker Studio writes that the kernels of all custom images speak Python; the other entry comes from the kernel itself.
+    for key, name in (("language_info", "name"), ("kernelspec", "language")):
         part = metadata.get(key) if isinstance(metadata, dict) else None
         if isinstance(part, dict) and isinstance(part.get(name), str):
             return str(part[name]).lower()

@@ -78,6 +78,13 @@ def is_module_class(module: Module, owner: ast.ClassDef) -> bool:
     )
 
 
+def is_part_class(module: Module, owner: ast.ClassDef) -> bool:
+    """Whether a class may be a module that is a part of another one: by its base, also one of another file, or its `forward`."""
+    return any(base.endswith("Module") for base in module.bases(owner)) or any(
+        isinstance(statement, ast.FunctionDef) and statement.name == "forward" for statement in owner.body
+    )
+
+
 def moves_inside(module: Module, owner: ast.ClassDef) -> bool:
     """Whether a model may move itself or its input in its methods, so that it may not be on the CPU."""
     calls = calls_within(calls_named(module, "to", "cuda", "device"), owner)

@@ -11,6 +11,7 @@ from gpuproof.linter.analysis.flow.sources import class_of
 from gpuproof.linter.analysis.known_types import MOVERS
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
+from gpuproof.linter.analysis.types.libraries import is_part_class
 
 Answer = Literal["yes", "no", "maybe"]
 
@@ -69,7 +70,7 @@ class _Moves:
     def _add_parts(self, module: Module) -> None:
         """Modules that a class of modules makes or gets: they move with it."""
         for owner in module.nodes(ast.ClassDef):
-            if not any(base.endswith(("nn.Module", "LightningModule")) for base in module.bases(owner)):
+            if not is_part_class(module, owner):
                 continue
             for store in module.nodes(ast.Assign):
                 target = store.targets[0]

@@ -12,6 +12,7 @@ from gpuproof.linter.analysis.flow.repeats import is_repeated, trains
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode
+from gpuproof.linter.analysis.types.libraries import is_part_class
 from gpuproof.linter.knowledge.training.gradients import carries_graph, is_off, returns_output
 from gpuproof.linter.knowledge.unused_functions import used_calls
 
@@ -25,7 +26,9 @@ def kept_results(module: Module) -> Iterator[Call]:
             continue
         if not carries_graph(module, value) or is_off(module, call.node) or is_emptied(module, kept, call):
             continue
-        function = module.function_of(call.node)
+        function, owner = module.function_of(call.node), module.enclosing(call.node, ast.ClassDef)
+        if owner is not None and is_part_class(module, owner):
+            continue  # what a part of a model keeps lives as long as the step
         # Something may be differentiated after the loop.
         if any(
             module.function_of(other.node) is function

@@ -14,7 +14,7 @@ from gpuproof.linter.knowledge.training.gradients import fate, gets_gradients, i
 
 
 def scoring_runs(module: Module) -> list[Call]:
-    """Runs of a model, in loops or in code that never trains, whose results are never differentiated."""
+    """Runs of a model, in loops or in functions of code that never trains, whose results are never differentiated."""
     return module.derived(_Scoring).found
 
 
@@ -29,12 +29,14 @@ def _find(module: Module) -> Iterator[Call]:
         return
     is_trained = any(calls_named(other, "backward", "grad") for other in modules)
     for run in runs_of_models(module):
-        loops = module.loops_around(run.node)
-        if is_trained and not loops and module.enclosing(run.node, ast.ListComp, ast.GeneratorExp) is None:
+        loops, function = module.loops_around(run.node), module.function_of(run.node)
+        is_repeated = bool(loops) or module.enclosing(run.node, ast.ListComp, ast.GeneratorExp) is not None
+        # One run in a notebook or at the top level of a script costs nothing.
+        if not is_repeated and (is_trained or function is None):
             continue
         if isinstance(module.parent(run.node), ast.Expr) or (loops and trains(module, loops[0])):
             continue
-        if _is_in_training_mode(module, run) or gets_gradients(module, module.function_of(run.node)):
+        if _is_in_training_mode(module, run) or gets_gradients(module, function):
             continue
         if is_off(module, run.node) or fate(module, run.node) == "ends":
             yield run

@@ -181,6 +181,20 @@ Quiet: a loss has no weights
 
     criterion = torch.nn.CrossEntropyLoss()
     loss = criterion(torch.ones(2, 2).cuda(), torch.ones(2).long().cuda())
+
+Quiet: a part of a model, which moves with the whole
+
+    import torch
+    from megatron.model.module import MegatronModule
+
+    class Backbone(MegatronModule):
+        def __init__(self):
+            super().__init__()
+            self.embeddings = torch.nn.Embedding(16, 8)
+            self.position_ids = torch.arange(16).cuda()
+
+        def forward(self, x):
+            return x + self.embeddings(self.position_ids)
 """
 
 import ast

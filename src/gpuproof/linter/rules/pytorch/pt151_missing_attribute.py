@@ -171,7 +171,9 @@ def _attributes(module: Module) -> Iterator[Hit]:
                 yield _hit(module, node, other.title, node.attr, _names(other), "AttributeError")
             continue
         owner = (
-            class_of(module, node.value) if node.value.id != "self" and module.reaching(node.value) else None
+            class_of(module, node.value)
+            if node.value.id not in ("self", "cls") and module.reaching(node.value)
+            else None
         )
         members = class_members(owner) if owner is not None else None
         if owner is not None and members is not None and node.attr not in members:

@@ -193,6 +193,22 @@ Quiet: without gradients
         for x in []:
             loss = model(x).sum()
             total += loss
+
+Quiet: a part of a model keeps what its next layers need
+
+    import torch
+
+    class Stack(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, parts):
+            outputs = []
+            for x in parts:
+                outputs.append(self.layer(x))
+            print(len(outputs))
+            return x
 """
 
 import ast

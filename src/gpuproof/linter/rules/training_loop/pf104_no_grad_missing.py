@@ -141,6 +141,14 @@ Quiet: gradients of the input are needed
         x.requires_grad = True
         model(x).sum().backward()
         return x.grad.sign()
+
+Quiet: one run at the top level, as in a notebook
+
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda()
+    scores = model(torch.ones(1, 4).cuda())
+    print(scores.argmax(-1).item())
 """
 
 import ast
