@@ -217,3 +217,10 @@ def test_github_and_junit_show_internal_errors() -> None:
     root = ET.fromstring("\n".join(junit.render(FAULTY)))
     assert (root.attrib["tests"], root.attrib["failures"], root.attrib["errors"]) == ("2", "0", "2")
     assert len(root.findall(".//error")) == 2
+
+
+def test_a_shell_command_of_a_notebook_is_shown_as_it_is_written(here: Path) -> None:
+    cells = [{"cell_type": "code", "source": "x = 1\n!pip install torch>=2.1 -q"}]
+    write_files(here, {"nb.ipynb": json.dumps({"cells": cells})})
+    shown = "\n".join(text.render(check_here()))
+    assert "    !pip install torch>=2.1 -q\n                 ^^^^^^^^^^" in shown

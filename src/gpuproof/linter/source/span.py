@@ -81,6 +81,13 @@ class Unit:
         """The lines of the text, without line breaks."""
         return self.source.split("\n")
 
+    @cached_property
+    def written_lines(self) -> list[str]:
+        """The lines as the user wrote them: those of a notebook with magics and shell commands."""
+        pairs = zip(self.raw.split("\n"), self.lines, strict=False) if self.raw else ()
+        written = [raw if raw.strip() != line.strip() else line for raw, line in pairs]
+        return written + self.lines[len(written) :]
+
     @property
     def magic_lines(self) -> list[str]:
         """The lines of a notebook that are not Python: IPython magics, shell commands, and cells such as `%%bash`."""
@@ -119,8 +126,8 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The line of the unit on which the span starts."""
-        lines = self.unit.lines
+        """The line on which the span starts, as the user wrote it."""
+        lines = self.unit.written_lines
         return lines[self.line - 1] if 0 < self.line <= len(lines) else ""
 
 
