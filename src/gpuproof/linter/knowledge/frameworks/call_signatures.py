@@ -80,7 +80,7 @@ def find_mismatch(
     }
     # Which versions may run the call matters only where they differ, and costs more to find out.
     if None not in problems.values():
-        return next(iter(problems.values()))
+        return list(problems.values())[-1]
     if not any(problems.values()):
         return None
     possible = [problems.get(text) for text in _texts(package, name, at_least)]

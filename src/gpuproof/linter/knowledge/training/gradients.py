@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named
-from gpuproof.linter.analysis.flow.call_sites import known_call_sites
+from gpuproof.linter.analysis.flow.call_sites import call_sites, known_call_sites
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.sources import targets
 from gpuproof.linter.analysis.module import Module
@@ -238,15 +238,26 @@ def _next(module: Module, value: ast.AST) -> Iterator[tuple[Module, ast.AST] | N
             yield module, parent
         case ast.Assign(targets=[target]):
             yield from _into_target(module, target)
-        case ast.AugAssign(target=ast.Name() as target):
-            yield from _uses(module, target)
+        case ast.AugAssign(target=ast.Name(id=name)):
+            # Other augmented assignments, `total *= scale`, carry it on: every read of the name counts.
+            function = module.function_of(parent)
+            reads = [
+                use
+                for use in module.tree.uses_of(name)
+                if isinstance(use, ast.Name)
+                and isinstance(use.ctx, ast.Load)
+                and module.function_of(use) is function
+            ]
+            yield from ((module, use) for use in reads) if reads else iter((None,))
         case ast.For(target=target, iter=iterated) if iterated is value:
             yield from _into_target(module, target)
         case ast.comprehension(target=target, iter=iterated) if iterated is value:
             yield from _into_target(module, target)
         case ast.Return():
             function = module.function_of(parent)
-            sites = known_call_sites(module, function) if function is not None else []
+            # Objects that are called have callers that are not all found.
+            is_seen = function is not None and function.name not in ("__call__", "forward")
+            sites = call_sites(module, function) if function is not None and is_seen else None
             yield from ((site.module, site.call) for site in sites) if sites else iter((None,))
         case _:
             yield None

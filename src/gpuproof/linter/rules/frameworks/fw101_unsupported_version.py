@@ -65,6 +65,16 @@ Quiet: the version is defined elsewhere
     from sagemaker.pytorch import PyTorch
 
     PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", framework_version=sys.argv[1], py_version="py310")
+
+Quiet: an image of SageMaker's model parallelism
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=2, instance_type="ml.p5.48xlarge",
+        framework_version="2.4.1", py_version="py311",
+        distribution={"torch_distributed": {"enabled": True}, "smdistributed": {"modelparallel": {"enabled": True}}},
+    )
 """
 
 import re
@@ -93,6 +103,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_unset:
         return
     version = job.framework_version
+    # The SDK takes the images of SageMaker's model parallelism from a repository of its own.
+    if job.distribution.at("smdistributed", "modelparallel", "enabled").flag is not None:
+        return
     scope = _scope(job)
     if scope is None or not version.is_sure or len(version_key(version.text or "")) < 2:
         return

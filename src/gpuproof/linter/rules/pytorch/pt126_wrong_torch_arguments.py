@@ -67,7 +67,8 @@ _ROOTS = ("torch.", "transformers.")
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("torch", "transformers") or is_test(module):
+    # SageMaker's library for model parallelism comes with a PyTorch of its own.
+    if not module.imports("torch", "transformers") or is_test(module) or module.imports("torch.sagemaker"):
         return
     names = known_calls("torch") | known_calls("transformers")
     for call in calls_that_may_be(module, names):

@@ -86,6 +86,17 @@ Quiet: a regression
 
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
     model.compile(optimizer="adam", loss="mse")
+
+Quiet: one name for several models
+
+    import tensorflow as tf
+
+    model = tf.keras.Sequential()
+    model.add(tf.keras.layers.Dense(1, activation="sigmoid"))
+    model.compile("adam", "binary_crossentropy")
+    model = tf.keras.Sequential()
+    model.add(tf.keras.layers.Dense(1))
+    model.compile("adam", "mse")
 """
 
 import ast
@@ -190,7 +201,11 @@ def _of_sequential(made: Call, module: Module, model: ast.expr) -> str | None:
         for call in changes
     ):
         return None
-    added = sorted(changes, key=lambda call: call.node.lineno)
+    end = _next_binding(home, target, made) if isinstance(target, ast.Name) else None
+    added = sorted(
+        (call for call in changes if end is None or made.node.lineno <= call.node.lineno < end),
+        key=lambda call: call.node.lineno,
+    )
     if any(home.loops_around(call.node) or home.enclosing(call.node, ast.If) for call in added[-1:]):
         return None
     if added:
@@ -198,6 +213,13 @@ def _of_sequential(made: Call, module: Module, model: ast.expr) -> str | None:
     layers = home.origin(made.expression("layers", 0))
     last = layers.elts[-1] if isinstance(layers, (ast.List, ast.Tuple)) and layers.elts else None
     return _activation(home, last)
+
+
+def _next_binding(home: Module, target: ast.Name, made: Call) -> int | None:
+    """The line in which a name gets another model, as cells of a notebook do; None if it keeps this one."""
+    scope = home.function_of(made.node) or home.tree.root
+    lines = [binding.node.lineno for binding in home.names.bindings(scope)[target.id]]  # type: ignore[attr-defined]
+    return min((line for line in lines if line > made.node.lineno), default=None)
 
 
 def _activation(module: Module, layer: ast.expr | None) -> str | None:

@@ -103,13 +103,22 @@ Quiet: from_pretrained returns a model in evaluation mode
             return model(x)
 
     predict(AutoModel.from_pretrained("bert-base-uncased"), None)
+
+Quiet: a function that tries whether a model runs
+
+    import torch
+    from torch import nn
+
+    def test():
+        net = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4))
+        print(net(torch.randn(2, 8)).size())
 """
 
 import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within
+from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_method
 from gpuproof.linter.analysis.flow.called import called_functions
 from gpuproof.linter.analysis.flow.creations import creations
@@ -132,6 +141,7 @@ from gpuproof.linter.rule import Hit, Hits, Rule
 
 rule = Rule("PF105", "eval-missing", Severity.ERROR, needs=("torch",))
 
+_WITHOUT_DATA = frozenset(f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty"))
 _BACKWARD = re.compile(r"(^|\.)backward$")
 _BEHAVES = re.compile(r"(^|\.)((Dropout|BatchNorm)\w*|Transformer(Encoder|Decoder)Layer)$")
 _WITH_MODES = re.compile(r"torchvision\.models\.([a-z_]+\.)*[a-z]\w*$|^timm\.create_model$")
@@ -153,12 +163,14 @@ def check(module: Module, _: Project) -> Hits:
         if not has_evaluation_name(function) or uses(module, _BACKWARD, "call", within=function):
             continue
         run = _runs_model(module, function)
-        if run is not None and not _may_be_switched(module, run):
+        if run is not None and not _is_of_random_data(module, run) and not _may_be_switched(module, run):
             found.add(function)
             yield _hit(module, run, f"the results of `{function.name}` are wrong")
     for run in scoring_runs(module):
         function = module.function_of(run.node)
         if function in found or not is_run(module, run) or not _behaves(module, run.node.func):
+            continue
+        if _is_of_random_data(module, run):
             continue
         if not _is_ever_switched(module, run):
             found.add(function)
@@ -240,6 +252,16 @@ def _is_of_caller(module: Module, function: FunctionNode, switch: Call) -> bool:
         if isinstance(keyword, ast.Name)
     ]
     return any(moves_name(module, item, [switch]) for item in passed)
+
+
+def _is_of_random_data(module: Module, run: Call) -> bool:
+    """Whether a model runs once on a tensor without data, to see whether it runs: `net(torch.randn(1, 3, 32, 32))`."""
+    made = [origin_call(module, argument) for argument in run.node.args]
+    return (
+        bool(made)
+        and not module.loops_around(run.node)
+        and all(call is not None and call.name in _WITHOUT_DATA for call in made)
+    )
 
 
 def _runs_model(module: Module, function: FunctionNode) -> Call | None:

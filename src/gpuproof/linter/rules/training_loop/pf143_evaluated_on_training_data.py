@@ -87,6 +87,13 @@ Quiet: samplers split one dataset
     valid_set = CIFAR10("data", train=True)
     train_loader = DataLoader(train_set, sampler=SubsetRandomSampler(range(40000)), num_workers=4)
     valid_loader = DataLoader(train_set, sampler=SubsetRandomSampler(range(40000, 50000)), num_workers=4)
+
+Quiet: another part of the same array
+
+    import keras
+
+    train_dataset = keras.utils.timeseries_dataset_from_array(data[:-delay], targets, 120, end_index=split)
+    val_dataset = keras.utils.timeseries_dataset_from_array(data[:-delay], targets, 120, start_index=split)
 """
 
 import ast
@@ -114,6 +121,7 @@ _ON_TRAINING = re.compile(r"on_train|train_(eval|acc|test)|eval_train", re.IGNOR
 _SPLITS = re.compile(
     r"(^|[._])(Subset\w*|random_split|\w*Sampler|train_test_split|KFold|StratifiedKFold|indices)$"
 )
+_NO_SELECTION = frozenset({"batch_size", "shuffle", "transform", "num_workers", "image_size", "seed"})
 _DATASET = re.compile(r"^torchvision\.datasets\.[A-Z]\w+$")
 
 
@@ -203,6 +211,7 @@ def _twins(module: Module) -> Hits:
             if (
                 same
                 and module.text(twin.node.args[0]) == module.text(first)
+                and _options(twin) == _options(call)
                 and _same_place(module, twin, call)
             ):
                 yield rule.hit(
@@ -211,6 +220,13 @@ def _twins(module: Module) -> Hits:
                     remedy="Read the part that is kept for evaluation.",
                 )
                 break
+
+
+def _options(call: Call) -> dict[str, str]:
+    """The keywords of a call that may select a part of the data."""
+    return {
+        name: call.module.text(value) for name, value in call.keywords.items() if name not in _NO_SELECTION
+    }
 
 
 def _same_place(module: Module, first: Call, second: Call) -> bool:
