@@ -149,6 +149,7 @@ _SHARES = re.compile(
     r"|^torch\.distributed\.(rpc|pipelining|send|recv|isend|irecv|gather|scatter|all_to_all|tensor)\b"
 )
 """Functions and classes through which ranks exchange gradients or weights."""
+_PARALLEL = frozenset({"tp_plan", "tp_size", "device_mesh", "distributed_config"})
 _CONNECT_NOTHING = frozenset({"transformers", "datasets", "evaluate", "peft", "tokenizers"})
 """Libraries whose models train in a loop of the script's own, as any other."""
 _COLLECTIVES = ("all_reduce", "reduce", "all_gather", "gather")
@@ -173,6 +174,7 @@ def check(module: Module, _: Project) -> Hits:
                 for local in local_modules(script)
                 for call in all_calls(local)
             )
+            or any(map(_may_be_parallel, local_modules(script)))
             or uses_distribution_library(script)
             or set(unseen_imports(script)) - _CONNECT_NOTHING
         ):
@@ -184,6 +186,14 @@ def check(module: Module, _: Project) -> Hits:
             "device_ids=[local_rank]).",
         )
         return
+
+
+def _may_be_parallel(module: Module) -> bool:
+    """Whether transformers may split a model over the processes: `from_pretrained(..., tp_plan="auto")`."""
+    return any(
+        call.is_open or not _PARALLEL.isdisjoint(call.keywords)
+        for call in calls_named(module, "from_pretrained")
+    )
 
 
 def _shares_gradients(script: Module) -> bool:

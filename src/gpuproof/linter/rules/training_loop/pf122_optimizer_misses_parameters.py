@@ -63,6 +63,18 @@ Quiet: another optimizer follows
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.fc = torch.nn.Linear(512, 10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+Quiet: the adapters are a group of their own
+
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForSequenceClassification
+
+    base = AutoModelForSequenceClassification.from_pretrained("roberta-base")
+    model = get_peft_model(base, LoraConfig(task_type="SEQ_CLS"))
+    head = set(map(id, model.classifier.parameters()))
+    others = [p for p in model.parameters() if id(p) not in head]
+    optimizer = torch.optim.AdamW([{"params": model.classifier.parameters(), "lr": 1e-3}, {"params": others}])
 """
 
 import ast
@@ -231,6 +243,8 @@ def _parts(module: Module, optimizers: list[Call]) -> Hits:
         return
     if receiver.attr not in ("classifier", "score", "lm_head", "head", "fc"):
         return
+    if not _is_all(optimizer.expression("params", 0), calls[0].node):
+        return
     made = origin_call(module, receiver.value)
     if made is not None and made.name in _ADAPTS:
         yield rule.hit(
@@ -238,3 +252,19 @@ def _parts(module: Module, optimizers: list[Call]) -> Hits:
             f"The optimizer gets only `{module.text(receiver)}`: the adapters of `{receiver.value.id}` are never trained.",
             remedy=f"Pass {receiver.value.id}.parameters(): get_peft_model has frozen what is not trained.",
         )
+
+
+def _is_all(given: ast.expr | None, parameters: ast.Call) -> bool:
+    """Whether an optimizer gets these parameters and no others, in a group or not."""
+    if isinstance(given, (ast.List, ast.Tuple)) and len(given.elts) == 1:
+        given = given.elts[0]
+    if isinstance(given, ast.Dict):
+        given = next(
+            (
+                value
+                for key, value in zip(given.keys, given.values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == "params"
+            ),
+            None,
+        )
+    return given is parameters
