@@ -18,6 +18,7 @@ from gpuproof.account.setup.permissions import read_actions, setup_policy
 from gpuproof.account.setup.templates import cloudformation, terraform
 from gpuproof.linter.source.span import Unit
 from gpuproof.linter.templates import terraform as hcl
+from gpuproof.linter.templates import terraform_syntax
 from support.cli_sandbox import GPUPROOF, CliSandbox, until
 from support.emulated_account import EmulatedAccount
 
@@ -313,7 +314,7 @@ def test_the_template_of_cloudformation_has_every_part(cli: CliSandbox) -> None:
 def test_the_configuration_of_terraform_can_be_read(cli: CliSandbox) -> None:
     text = cli.gpuproof("setup", "--print", "terraform").stdout
     assert text == terraform()
-    assert hcl.problem(text) is None
+    assert terraform_syntax.problem(text) is None
     kinds = {resource.type for resource in hcl.resources(Unit("main.tf", text, "terraform"))}
     assert {"aws_iam_role", "aws_iam_instance_profile", "aws_s3_bucket", "aws_security_group"} <= kinds
     assert "%" not in text

@@ -41,11 +41,11 @@ class Editor:
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
         self._news = asyncio.Event()
 
-        client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(self._receive)
+        def receive(parameters: types.PublishDiagnosticsParams) -> None:
+            self.diagnostics[parameters.uri] = list(parameters.diagnostics)
+            self._news.set()
 
-    def _receive(self, parameters: types.PublishDiagnosticsParams) -> None:
-        self.diagnostics[parameters.uri] = list(parameters.diagnostics)
-        self._news.set()
+        client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(receive)
 
     def uri(self, name: str) -> str:
         return (self.folder / name).as_uri()

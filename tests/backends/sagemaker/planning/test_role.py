@@ -34,9 +34,25 @@ def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iter
 def aws(faulty: FaultyAws) -> Iterator[Aws]:
     """An account without roles, before and after."""
     made = Aws(sleep=lambda _: None, region="us-east-1")
+    delete_roles(made)
+    faulty.asked.clear()
     yield made
-    for role in list(made.roles()):
-        made.call("iam", "delete_role", RoleName=role.name)
+    delete_roles(made)
+
+
+def delete_roles(aws: Aws) -> None:
+    """Delete all roles, also those that a test of another file has left with its policies."""
+    for role in list(aws.roles()):
+        for policy in aws.call("iam", "list_role_policies", RoleName=role.name)["PolicyNames"]:
+            aws.call("iam", "delete_role_policy", RoleName=role.name, PolicyName=policy)
+        for policy in aws.call("iam", "list_attached_role_policies", RoleName=role.name)["AttachedPolicies"]:
+            aws.call("iam", "detach_role_policy", RoleName=role.name, PolicyArn=policy["PolicyArn"])
+        for profile in aws.call("iam", "list_instance_profiles_for_role", RoleName=role.name)[
+            "InstanceProfiles"
+        ]:
+            name = profile["InstanceProfileName"]
+            aws.call("iam", "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=role.name)
+        aws.call("iam", "delete_role", RoleName=role.name)
 
 
 def make(aws: Aws, name: str, service: str = "sagemaker.amazonaws.com", path: str = "/") -> str:
