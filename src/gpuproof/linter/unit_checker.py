@@ -22,6 +22,10 @@ Check = Callable[..., Iterator[Hit]]
 """A function of a rule that checks a module, a job, a unit, …"""
 
 
+_MAX_SPLIT = 1_000_000
+"""Characters; longer texts are searched as they are."""
+
+
 class UnitChecker:
     """Runs the rules on one unit at a time."""
 
@@ -80,7 +84,9 @@ class UnitChecker:
 
     def _python(self, unit: Unit, log: ErrorLog) -> Iterator[Hit]:
         # Each word of the text once: that is half as long to search, and a word without spaces is in one of them.
-        source, unique = unit.source, " ".join(set(unit.source.split()))
+        # Of a text of data, the words take more memory than its model.
+        source = unit.source
+        unique = " ".join(set(source.split())) if len(source) <= _MAX_SPLIT else source
         absent = {
             word for word in self._words if word not in unique and (" " not in word or word not in source)
         }

@@ -84,7 +84,9 @@ class Unit:
     @cached_property
     def written_lines(self) -> list[str]:
         """The lines as the user wrote them: those of a notebook with magics and shell commands."""
-        pairs = zip(self.raw.split("\n"), self.lines, strict=False) if self.raw else ()
+        if not self.raw:
+            return self.lines
+        pairs = zip(self.raw.split("\n"), self.lines, strict=False)
         written = [raw if raw.strip() != line.strip() else line for raw, line in pairs]
         return written + self.lines[len(written) :]
 
