@@ -1,5 +1,6 @@
 """Files that are no source, in every way that a file can be that."""
 
+import json
 import os
 from pathlib import Path
 
@@ -39,6 +40,15 @@ def test_a_bad_file_is_one_finding(here: Path, name: str, content: bytes, expect
     (hit,) = check_here().hits
     assert hit.code == "E901"
     assert expected in hit.finding.message
+
+
+def test_a_shell_command_in_a_cell_is_named(here: Path) -> None:
+    cells = ["curl -O https://example.com/data.tar\n", "print('a\\n print b')\n", "raise error, 1\n"]
+    notebook = {"cells": [{"cell_type": "code", "source": source} for source in cells]}
+    (here / "a.ipynb").write_text(json.dumps(notebook))
+    shell, old = check_here().hits
+    assert "`curl` is a shell command, which needs `!` before it" in shell.finding.message
+    assert (old.cell, "Python 2" in old.finding.message) == (3, True)
 
 
 @pytest.mark.parametrize(

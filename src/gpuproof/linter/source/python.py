@@ -26,8 +26,10 @@ class SyntaxProblem:
 
 
 _PYTHON_2 = re.compile(
-    r"""^\s*(print\s+["'\w]|print\s*$|exec\s+["'\w]|except\s+[\w.]+\s*,\s*\w+\s*:|raise\s+\w+\s*,)""",
-    re.MULTILINE,
+    r"""\s*(print\s+["'\w]|print\s*$|exec\s+["'\w]|except\s+[\w.]+\s*,\s*\w+\s*:|raise\s+\w+\s*,)"""
+)
+_SHELL = re.compile(
+    r"\s*(apt|apt-get|aws|bash|conda|curl|docker|gcloud|git|huggingface-cli|kubectl|nvidia-smi|pip3|python3?|sh|sudo|tar|torchrun|unzip|wget)\s+[\w./-]"
 )
 _TOO_DEEP = "the code is nested too deeply to be parsed"
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|^\s*(<<<<<<<|>>>>>>>) ?", re.MULTILINE)
@@ -92,11 +94,10 @@ def _syntax_problem(unit: Unit, error: SyntaxError, line: int | None = None) -> 
     text = unit.lines[at - 1] if unit.lines else ""
     column = min(max(error.offset or 1, 1), len(text) + 1)
     message = error.msg
-    if _PYTHON_2.search(unit.source) and (
-        "print" in message
-        or "exec" in message
-        or "multiple exception" in message
-        or "invalid syntax" in message
-    ):
+    if _PYTHON_2.match(text):
         message = f"this is Python 2, which no current image runs ({message})"
+    elif unit.kind == "notebook" and (command := _SHELL.match(text)):
+        message = (
+            f"`{command[1]}` is a shell command, which needs `!` before it, or `%%bash` in the first line"
+        )
     return SyntaxProblem(message, unit.span(at, column, at, column + 1), message != _TOO_DEEP)
