@@ -8,6 +8,7 @@ import re
 from gpuproof.linter.analysis.call import Call, calls_named
 from gpuproof.linter.analysis.flow.call_sites import call_sites
 from gpuproof.linter.analysis.flow.call_targets import find_definition
+from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import FunctionNode, callee_name
@@ -27,6 +28,9 @@ _SAME_ON_ALL = re.compile(
     r"(^|\.)(n|num|max)_?(workers|nodes|hosts|processes|proc|epochs)$|(^|\.)(host_names|preprocess(ed|ing)?(_\w+)?|process(ed|ing)(_\w+)?)$"
 )
 """Values that are the same on every rank, although a word in them could be a rank's."""
+_MAIN = re.compile(r"__name__\s*==\s*['\"]__main__['\"]")
+_SCHEDULE = re.compile(r"(^|_)(best|every|freq|frequency|interval|period|epochs?|steps?|iters?)(_|$)")
+"""Names of values that say when to save, which are the same on every rank unless they come from the rank."""
 _HOLDS_WITH_RANKS = re.compile(
     r"(^|\.)((is_|use_)?(distributed|ddp|dist|multiprocessing_distributed)|is_initialized|is_available)$"
 )
@@ -261,8 +265,7 @@ def _holds_on_every_rank(module: Module, test: ast.expr) -> bool:
 
 
 def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
-    text = module.text(test)
-    if re.fullmatch(r"__name__\s*==\s*['\"]__main__['\"]", text):
+    if _MAIN.fullmatch(module.text(test)):
         return False
     if _GUARD.search(_without_same(module, test)):
         return True
@@ -270,16 +273,31 @@ def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
         parent = module.parent(name)
         if isinstance(parent, ast.Attribute):
             # Names such as `args.verbose` are explicit; attributes of `self` may depend on the rank.
-            if name.id == "self":
+            if name.id == "self" and not _is_schedule(module, parent, parent.attr):
                 return True
             continue
         made = module.origin(name)
         if made is name or made is None:
-            if _is_parameter(module, name):
+            if _is_parameter(module, name) and not _is_schedule(module, name, name.id):
                 return True
         elif _GUARD.search(module.text(made)):
             return True
     return False
+
+
+def _is_schedule(module: Module, node: ast.expr, name: str) -> bool:
+    """Whether a value says when to save, and certainly does not come from the rank."""
+    if not _SCHEDULE.search(name):
+        return False
+    found = sources(module, node)
+    return found.complete and not any(_mentions_rank(made.module, made.node) for made in found.found)
+
+
+def _mentions_rank(module: Module, node: ast.expr) -> bool:
+    """Whether an expression, or a condition that selects it, has a word that may be a rank's."""
+    tests = [test for test, _ in _tests_around(module, node, module.function_of(node))]
+    texts = [module.text(written) for written in (node, *tests)]
+    return any(_GUARD.search(text) and not _MAIN.fullmatch(text) for text in texts)
 
 
 def _without_same(module: Module, test: ast.expr) -> str:

@@ -54,6 +54,34 @@ Bad: in a helper of another file, under Accelerate
 
     main()
 
+Bad: a class that saves every few epochs
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Trainer:
+        def __init__(self, model, save_every):
+            self.local_rank = int(os.environ["LOCAL_RANK"])
+            self.model = DistributedDataParallel(model.to(self.local_rank), device_ids=[self.local_rank])
+            self.save_every = save_every
+
+        def fit(self, epochs):
+            for epoch in range(epochs):
+                self.model(torch.ones(8)).sum().backward()
+                if epoch % self.save_every == 0:
+                    self.save()
+
+        def save(self):
+            torch.save(self.model.module.state_dict(), "/opt/ml/checkpoints/latest.pt")  # <-
+
+    def main(epochs=10, save_every=2):
+        dist.init_process_group("nccl")
+        Trainer(torch.nn.Linear(8, 1), save_every).fit(epochs)
+
+    main()
+
 Bad: after Lightning's Trainer
 
     import lightning
@@ -117,6 +145,34 @@ Quiet: the caller checks the rank
         model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
         if local_rank == 0:
             save_model(model, "/opt/ml/model")
+
+    main()
+
+Quiet: the interval comes from the rank
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Trainer:
+        def __init__(self, model, save_every):
+            self.local_rank = int(os.environ["LOCAL_RANK"])
+            self.model = DistributedDataParallel(model.to(self.local_rank), device_ids=[self.local_rank])
+            self.save_every = save_every
+
+        def fit(self, epochs):
+            for epoch in range(epochs):
+                self.model(torch.ones(8)).sum().backward()
+                if epoch % self.save_every == 0:
+                    self.save()
+
+        def save(self):
+            torch.save(self.model.module.state_dict(), "/opt/ml/checkpoints/latest.pt")
+
+    def main(epochs=10):
+        dist.init_process_group("nccl")
+        Trainer(torch.nn.Linear(8, 1), 2 if dist.get_rank() == 0 else epochs + 1).fit(epochs)
 
     main()
 
