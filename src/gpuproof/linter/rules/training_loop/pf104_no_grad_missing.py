@@ -61,6 +61,24 @@ Bad: scores that become numbers, in a class of its own
                 hits += (scores.argmax(1) == y.cuda()).sum().item()
             return hits
 
+Bad: the top level puts the model into evaluation mode
+
+    import torch
+    from data import loader
+
+    device = torch.device("cuda")
+    encoder = torch.load("checkpoint.pt", weights_only=False)["encoder"].to(device)
+    encoder.eval()
+
+    def evaluate():
+        scores = []
+        for images, labels in loader:
+            features = encoder(images.to(device))  # <-
+            scores.append(features.argmax(1).cpu())
+        return scores
+
+    evaluate()
+
 Good:
 
     import torch
@@ -72,6 +90,21 @@ Good:
             for x, y in loader:
                 hits += (model(x).argmax(1) == y).sum().item()
         return hits
+
+Quiet: the caller disables autograd
+
+    import torch
+    from data import loader
+
+    device = torch.device("cuda")
+    encoder = torch.load("checkpoint.pt", weights_only=False)["encoder"].to(device)
+    encoder.eval()
+
+    def encode(images):
+        return encoder(images.to(device)).cpu()
+
+    with torch.inference_mode():
+        features = [encode(images) for images, labels in loader]
 
 Quiet: the caller disables it
 
@@ -161,6 +194,7 @@ from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_wi
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
 from gpuproof.linter.analysis.flow.call_targets import Definition, returned_values
 from gpuproof.linter.analysis.flow.called import called_functions
+from gpuproof.linter.analysis.flow.repeats import is_repeated
 from gpuproof.linter.analysis.flow.sources import class_of
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
@@ -217,6 +251,27 @@ def check(module: Module, _: Project) -> Hits:
         if run.node not in found and function not in around and not is_off(module, run.node):
             around.add(function)
             yield _hit(module, run, f" in `{function.name}`" if function is not None else "")
+    if not found:
+        yield from (_hit(module, run, "") for run in _evaluated_elsewhere(module))
+
+
+def _evaluated_elsewhere(module: Module) -> Iterator[Call]:
+    """The first run, in a loop, of a model that the top level puts into evaluation mode, in a file that trains nothing."""
+    if uses(module, _SWITCHES, "call", "name") or uses(module, _GRADIENTS, "attribute", "keyword"):
+        return
+    models = {
+        module.text(call.receiver)
+        for call in calls_named(module, "eval")
+        if call.receiver is not None
+        and module.function_of(call.node) is None
+        and not (call.node.args or call.node.keywords)
+    }
+    for run in all_calls(module) if models else ():
+        if module.text(run.node.func) not in models or not (run.node.args or run.node.keywords):
+            continue
+        if is_repeated(module, run.node) and not is_off(module, run.node) and not _is_off_inside(run):
+            yield run
+            return
 
 
 def _hit(module: Module, run: Call, where: str) -> Hit:

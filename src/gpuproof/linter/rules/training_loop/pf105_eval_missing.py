@@ -104,6 +104,37 @@ Quiet: from_pretrained returns a model in evaluation mode
 
     predict(AutoModel.from_pretrained("bert-base-uncased"), None)
 
+Quiet: the model is switched with its parts
+
+    import torch
+    from torch import nn
+    from data import sentences
+
+    class Decoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout = nn.Dropout(0.5)
+
+        def forward(self, x):
+            return self.dropout(x)
+
+    class Translator(nn.Module):
+        def __init__(self, decoder):
+            super().__init__()
+            self.decoder = decoder
+
+    decoder = Decoder()
+    model = Translator(decoder)
+    model.load_state_dict(torch.load("model.pt", weights_only=True))
+
+    def translate(sentence):
+        model.eval()
+        with torch.no_grad():
+            return model.decoder(sentence).argmax(1), decoder(sentence).argmax(1)
+
+    for sentence in sentences:
+        print(translate(sentence))
+
 Quiet: a function that tries whether a model runs
 
     import torch
@@ -116,6 +147,7 @@ Quiet: a function that tries whether a model runs
 
 import ast
 import re
+from collections.abc import Iterator
 
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, calls_within, origin_call
@@ -197,10 +229,20 @@ def _is_ever_switched(module: Module, run: Call) -> bool:
                 continue
             if call.method == "train" and call.argument("mode", 0).flag is True:
                 continue
-            made = {item.node for item in creations(other, call.receiver)}
-            if not made or made & own:
+            made = creations(other, call.receiver)
+            if not made or own & {part for item in made for part in _with_parts(item)}:
                 return True
     return False
+
+
+def _with_parts(made: Call) -> Iterator[ast.AST]:
+    """The call that creates a model, and those that create its parts: its arguments, and what its class creates."""
+    yield made.node
+    for argument in (*made.node.args, *made.keywords.values()):
+        yield from (part.node for part in creations(made.module, argument))
+    for target in targets(made.module, made.node.func):
+        for part in _initializers(target):
+            yield from (call.node for call in calls_within(all_calls(part.module), part.node))
 
 
 def _is_open_switch(call: Call) -> bool:
@@ -217,6 +259,7 @@ def _may_be_switched(module: Module, run: Call) -> bool:
     model = run.node.func
     assert isinstance(model, ast.Name)
     function = module.function_of(run.node)
+    own = {call.node for call in creations(module, model)}
     for local in local_modules(module):
         for call in calls_named(local, "eval", "train"):
             if call.receiver is None or (
@@ -234,6 +277,9 @@ def _may_be_switched(module: Module, run: Call) -> bool:
             if not isinstance(call.receiver, ast.Name):
                 return True
             if moves_name(module, model, [call]):
+                return True
+            made = creations(module, call.receiver)
+            if own & {part for item in made for part in _with_parts(item)}:
                 return True
             if function is not None and _is_of_caller(module, function, call):
                 return True
