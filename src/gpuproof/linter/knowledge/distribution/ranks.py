@@ -183,13 +183,17 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     return function.name in _ENTRY_POINTS
 
 
-def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a statement runs on every run of the script: at its top level, or in a function called from there."""
+def always_runs(module: Module, node: ast.AST, depth: int = 0, *, imported: bool = False) -> bool:
+    """Whether a statement runs on every run of the script: at its top level, or in a function called from there.
+
+    Args:
+        imported: whether the module is imported, so that what is under `if __name__ == "__main__":` does not run.
+    """
     function = module.function_of(node)
     for ancestor in module.tree.ancestors(node):
         if ancestor is function:
             break
-        main = isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
+        main = not imported and isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
         if (
             isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
             and not main
@@ -203,7 +207,9 @@ def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
     )
     calls = [call for call in calls_named(module, function.name) if call.receiver is None]
     return (
-        depth < 3 and not returns_early and any(always_runs(module, call.node, depth + 1) for call in calls)
+        depth < 3
+        and not returns_early
+        and any(always_runs(module, call.node, depth + 1, imported=imported) for call in calls)
     )
 
 

@@ -88,6 +88,35 @@ Bad: the command
     # file: src/train.py
     print("training")
 
+Quiet: a module that the job imports sets it for its own test
+
+    # file: data.py
+    import os
+
+    def batches():
+        return [1]
+
+    if __name__ == "__main__":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+        print(batches())
+    # file: train.py
+    from data import batches
+
+    for batch in batches():
+        print(batch)
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py",
+        role="role",
+        instance_type="ml.g5.12xlarge",
+        instance_count=1,
+        framework_version="2.6",
+        py_version="py312",
+        distribution={"torch_distributed": {"enabled": True}},
+    ).fit()
+
 Quiet: each process gets its own GPUs
 
     # file: launch.py
@@ -202,20 +231,24 @@ def _settings(job: JobDefinition) -> Iterator[tuple[Span, str, bool]]:
             yield job.where(job.command, job.entry_point), value, False
     if job.script is not None:
         for module in local_modules(job.script):
-            yield from _set_in(module)
+            yield from _set_in(module, imported=module is not job.script)
 
 
-def _set_in(module: Module) -> Iterator[tuple[Span, str, bool]]:
+def _set_in(module: Module, *, imported: bool) -> Iterator[tuple[Span, str, bool]]:
     for node in module.nodes(ast.Assign):
         target = node.targets[0]
         if not isinstance(target, ast.Subscript) or module.qualified(target.value) != "os.environ":
             continue
         value = evaluate(module, node.value)
-        if evaluate(module, target.slice).text == _VARIABLE and value.is_known and always_runs(module, node):
+        if evaluate(module, target.slice).text != _VARIABLE or not value.is_known:
+            continue
+        if always_runs(module, node, imported=imported):
             yield module.span(node), str(value.value), True
     for call in calls_to(module, "os.environ.setdefault", "os.putenv"):
         value = call.argument("value", 1)
-        if call.argument("key", 0).text == _VARIABLE and value.is_known and always_runs(module, call.node):
+        if call.argument("key", 0).text != _VARIABLE or not value.is_known:
+            continue
+        if always_runs(module, call.node, imported=imported):
             yield call.span, str(value.value), True
 
 

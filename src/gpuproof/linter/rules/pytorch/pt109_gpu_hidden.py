@@ -171,8 +171,9 @@ def check(module: Module, project: Project) -> Hits:
     found = [*_from_process(module), *_from_tensorflow(module), *_by_argument(module)]
     if job is not None and linked and receives_hyperparameters(job):
         found += _by_default(module, job)
+    imported = linked and all(other.script is not module for other in project.jobs_running(module))
     for hidden in found:
-        if (hidden.needs_job and not linked) or not _runs(module, hidden.node):
+        if (hidden.needs_job and not linked) or not _runs(module, hidden.node, imported=imported):
             continue
         severity = rule.severity if linked else lowered(rule.severity)
         yield rule.hit(
@@ -183,10 +184,10 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
-def _runs(module: Module, node: ast.AST) -> bool:
+def _runs(module: Module, node: ast.AST, *, imported: bool) -> bool:
     """Whether a line runs in every run of the script, or whenever an endpoint loads its model."""
     function = module.function_of(node)
-    return always_runs(module, node) or (function is not None and function.name == "model_fn")
+    return always_runs(module, node, imported=imported) or (function is not None and function.name == "model_fn")
 
 
 def _from_process(module: Module) -> Iterator[_Hidden]:
