@@ -51,6 +51,22 @@ Quiet: a processing job can use both
         image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.3.0-gpu-py311",
         command=["python3"], role="role", instance_count=1, instance_type="ml.g5.xlarge",
     )
+
+Quiet: a container elsewhere may run anything
+
+    # file: pod.yaml
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: benchmark
+    spec:
+      containers:
+        - name: benchmark
+          image: 763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6.0-gpu-py312-cu124-ubuntu22.04-ec2
+          command: [python, benchmark.py]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
 """
 
 from collections.abc import Iterator
@@ -74,7 +90,7 @@ rule = Rule("FW109", "image-scope", Severity.ERROR, needs=("-training", "-infere
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.kind == "training":
+    if job.kind == "training" and job.has_contract:
         yield from _hits(job.image, job.where(job.image), "training", project)
 
 

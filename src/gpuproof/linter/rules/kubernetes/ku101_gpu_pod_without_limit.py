@@ -66,6 +66,29 @@ Good:
                 limits:
                   nvidia.com/gpu: 1
 
+Quiet: a driver of the cluster
+
+    # file: controller.yaml
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: fsx-csi-controller
+    spec:
+      selector:
+        matchLabels:
+          app: fsx-csi-controller
+      template:
+        metadata:
+          labels:
+            app: fsx-csi-controller
+        spec:
+          priorityClassName: system-cluster-critical
+          nodeSelector:
+            node.kubernetes.io/instance-type: p4d.24xlarge
+          containers:
+            - name: fsx-plugin
+              image: registry.example.com/aws-fsx-csi-driver:1.4
+
 Quiet: what manages GPUs runs on each node, and parts of a GPU are a limit, too
 
     # file: plugin.yaml
@@ -163,7 +186,10 @@ def _sees_all(pod: Pod) -> bool:
 
 
 def _serves_others(pod: Pod) -> bool:
-    """Whether a pod runs only what others use, such as the meeting point of an elastic job."""
+    """Whether a pod runs only what others use: a driver of the cluster, the meeting point of an elastic job."""
+    priority = pod.spec.at("priorityClassName").text or ""
+    if priority.startswith("system-") or pod.manifest.at("metadata").at("namespace").text == "kube-system":
+        return True
     names = [(container.at("image").text or "").rpartition("/")[2] for container in pod.containers]
     return all(name.startswith(_INFRASTRUCTURE) for name in names)
 

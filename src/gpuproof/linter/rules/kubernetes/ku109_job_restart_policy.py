@@ -39,6 +39,28 @@ Good:
                 limits:
                   nvidia.com/gpu: 1
 
+Quiet: a job of Volcano, which has its own policies
+
+    # file: job.yaml
+    apiVersion: batch.volcano.sh/v1alpha1
+    kind: Job
+    metadata:
+      name: train
+    spec:
+      minAvailable: 1
+      tasks:
+        - replicas: 1
+          name: worker
+          template:
+            spec:
+              restartPolicy: Always
+              containers:
+                - name: worker
+                  image: registry.example.com/train:1.4
+                  resources:
+                    limits:
+                      nvidia.com/gpu: 1
+
 Quiet: a pod, and a patch
 
     # file: pods.yaml
@@ -86,6 +108,7 @@ def check(unit: Unit, _: Project) -> Hits:
         policy = pod.spec.at("restartPolicy")
         if (
             pod.kind not in ("Job", "CronJob")
+            or not (pod.manifest.at("apiVersion").text or "").startswith("batch/")
             or not pod.gpus.number
             or any(container.at("image").is_absent for container in pod.containers)
         ):
