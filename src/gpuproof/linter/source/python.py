@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpuproof.linter.source import data_literals
+from gpuproof.linter.source import data_literals, nested_quotes
 from gpuproof.linter.source.span import Span, Unit
 
 
@@ -65,6 +66,10 @@ def parse_text(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
             flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             return compile(source, "<unit>", "exec", flags, dont_inherit=True), None  # pyright: ignore[reportReturnType]
         except SyntaxError as error:
+            if sys.version_info < nested_quotes.FIRST_VERSION:
+                older = nested_quotes.requoted(source)
+                if older != source:
+                    return parse_text(older)
             return None, error
         except (RecursionError, MemoryError):
             return None, SyntaxError(_TOO_DEEP, ("<unit>", 1, 1, ""))

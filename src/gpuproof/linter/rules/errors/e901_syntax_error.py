@@ -31,9 +31,31 @@ Bad: a comma before the closing bracket, which JSON does not allow
         "ResourceConfig": {"InstanceType": "ml.g5.xlarge"},
     }  # <-
 
+Bad: an f-string of Python 3.12, in a job with an earlier version
+
+    # file: train.py
+    metrics = {"loss": 0.5}
+    print(f"loss {metrics["loss"]}")  # <-
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py",
+        role="role",
+        instance_type="ml.g5.xlarge",
+        instance_count=1,
+        framework_version="2.3",
+        py_version="py311",
+    ).fit()
+
 Good:
 
     print("loss")
+
+Quiet: an f-string of Python 3.12
+
+    metrics = {"loss": 0.5}
+    print(f"loss {metrics["loss"]}")
 
 Quiet: magics in a notebook
 
@@ -58,9 +80,13 @@ Quiet: a Cookiecutter template
     from {{ cookiecutter.package }} import train
 """
 
+import re
+
 from gpuproof.findings import Severity
+from gpuproof.linter.jobs.definition import JobDefinition
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
+from gpuproof.linter.source.nested_quotes import FIRST_VERSION, nested_quotes
 from gpuproof.linter.source.span import Unit
 
 rule = Rule("E901", "syntax-error", Severity.ERROR)
@@ -73,6 +99,7 @@ def check(unit: Unit, project: Project) -> Hits:
             what = "cell" if unit.kind == "notebook" else "file"
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
+        yield from _too_new(unit, project)
     elif unit.kind in ("cloudformation", "terraform", "request", "kubernetes", "compose"):
         from gpuproof.linter.templates.problems import problems as template_problems
 
@@ -86,3 +113,24 @@ def check(unit: Unit, project: Project) -> Hits:
         for line, message in problems(unit):
             end = "" if message.endswith((".", "?")) else "."
             yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}{end}")
+
+
+def _too_new(unit: Unit, project: Project) -> Hits:
+    """The finding for an f-string that the Python of a job rejects."""
+    if not any(map(_has_older_python, project.jobs)) or (module := project.workspace.module(unit)) is None:
+        return
+    for job in filter(_has_older_python, project.jobs_running(module)):
+        for offset, text in nested_quotes(unit.source)[:1]:
+            before = unit.source[:offset]
+            line, column = before.count("\n") + 1, offset - before.rfind("\n")
+            yield rule.hit(
+                unit.span(line, column, line, column + len(text)),
+                f"Only Python 3.12 and later accept this string inside an f-string: SyntaxError with `{job.py_version.text}` ({job.title}).",
+                remedy='Use other quotes inside the f-string, and no backslash, or py_version="py312".',
+            )
+        return
+
+
+def _has_older_python(job: JobDefinition) -> bool:
+    version = (job.py_version.text or "") if job.py_version.is_sure else ""
+    return re.fullmatch(r"py3\d+", version) is not None and (3, int(version[3:])) < FIRST_VERSION

@@ -187,7 +187,9 @@ def check(module: Module, project: Project) -> Hits:
 def _runs(module: Module, node: ast.AST, *, imported: bool) -> bool:
     """Whether a line runs in every run of the script, or whenever an endpoint loads its model."""
     function = module.function_of(node)
-    return always_runs(module, node, imported=imported) or (function is not None and function.name == "model_fn")
+    return always_runs(module, node, imported=imported) or (
+        function is not None and function.name == "model_fn"
+    )
 
 
 def _from_process(module: Module) -> Iterator[_Hidden]:
