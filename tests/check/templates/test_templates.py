@@ -1,5 +1,7 @@
 """CloudFormation and Terraform: what is written is known, what the tools work out is not."""
 
+from pathlib import Path
+
 import pytest
 
 from gpuproof.linter.source.span import Unit
@@ -9,6 +11,39 @@ from gpuproof.linter.templates.resource import Resource
 
 def of_terraform(text: str) -> list[Resource]:
     return terraform.resources(Unit("main.tf", text, "terraform"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "certainty", "value"),
+    [
+        ("var.size", "default", "ml.g5.large"),
+        ("local.fixed", "known", "ml.g5.xlarge"),
+        ("local.through", "default", "ml.g5.large"),
+        ('"${local.fixed}"', "known", "ml.g5.xlarge"),
+        ("var.given", "default", "ml.g6.xlarge"),
+        ("var.overruled", "default", "b"),
+        pytest.param("var.by_stage", "unknown", None, id="which file of values is used is unknown"),
+        pytest.param("local.circle", "unknown", None, id="a local that leads to itself"),
+        ("local.fixed.x", "unknown", None),
+    ],
+)
+def test_variables_and_locals_of_the_folder(
+    tmp_path: Path, expression: str, certainty: str, value: object
+) -> None:
+    (tmp_path / "variables.tf").write_text(
+        'variable "size" {\n  default = "ml.g5.large"\n}\nvariable "given" {\n  type = string\n}\n'
+        'variable "overruled" {\n  default = "a"\n}\nvariable "by_stage" {\n  default = "a"\n}\n'
+        'locals {\n  fixed = "ml.g5.xlarge"\n  through = var.size\n  circle = local.circle\n}\n'
+    )
+    (tmp_path / "terraform.tfvars").write_text('given = "ml.g6.xlarge"\noverruled = "a"\n')
+    (tmp_path / "x.auto.tfvars").write_text('overruled = "b"\n')
+    (tmp_path / "prod.tfvars").write_text('by_stage = "b"\n')
+    text = f'resource "t" "n" {{\n  a = {expression}\n  list = [local.fixed]\n}}\n'
+    (resource,) = terraform.resources(Unit(str(tmp_path / "main.tf"), text, "terraform"))
+    found = resource.get("a")
+    assert (found.certainty, found.value) == (certainty, value)
+    assert found.span is not None and found.span.line == 2
+    assert resource.get("list").plain() == ["ml.g5.xlarge"]
 
 
 def of_cloudformation(text: str) -> list[Resource]:

@@ -1,7 +1,8 @@
 """Reads the resource blocks of Terraform files with a small HCL parser; values of other expressions are unknown.
 
-It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, `var.name` with a default in the
-same file, and attributes of the data blocks of `DATA`, whose value is the arguments of the block with its `type`.
+It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, attributes of the data blocks of `DATA`,
+whose value is the arguments of the block with its `type`, and `local.name` and `var.name`, which any file of the folder
+declares: a variable has its default, or the value of a `.tfvars` file that Terraform reads without being told.
 Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
 """
 
@@ -10,8 +11,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from gpuproof.linter.analysis.values import ABSENT, Entries, Value, known
+from gpuproof.linter.source.decode import Unreadable, decode, read_bytes
 from gpuproof.linter.source.span import Span, Unit
 from gpuproof.linter.templates.resource import Resource
 
@@ -33,7 +37,12 @@ _FILE = re.compile(
     r'(?:base64encode\(\s*)?(?:file|templatefile|filebase64)\(\s*"(?:\$\{path\.\w+\}/)?(?P<path>[^"$]+)"'
 )
 """An expression whose value is the content of a file next to the template."""
+_REFERENCE = re.compile(r"\$\{\s*((?:var|local)\.[A-Za-z_][\w-]*)\s*\}")
+"""A text that is one reference and nothing else."""
+_USES = re.compile(r"\b(var|local)\.")
 _MAX_DEPTH = 40
+_MAX_FILES = 60
+"""Files of a folder that may declare variables."""
 DATA = ("aws_ami", "aws_ssm_parameter")
 """Types of data blocks whose arguments say which AMI they select."""
 
@@ -52,11 +61,7 @@ def resources(unit: Unit) -> list[Resource]:
     """The resource blocks of a file, in order; blocks that cannot be parsed are left out."""
     parser = _Parser(unit)
     body = parser.body()
-    references = {
-        f"var.{block.labels[0]}": block.body.at("default").as_default()
-        for block in body.blocks
-        if block.type == "variable" and block.labels and not block.body.at("default").is_absent
-    }
+    references = _references(unit, body)
     for block in body.blocks:
         if block.type == "data" and len(block.labels) == 2 and block.labels[0] in DATA:
             inner = Entries((block.body.entries or {}) | {"type": known(block.labels[0], block.span)})
@@ -74,6 +79,57 @@ def resources(unit: Unit) -> list[Resource]:
         for block in body.blocks
         if block.type == "resource" and len(block.labels) == 2
     ]
+
+
+def _references(unit: Unit, body: _Body) -> dict[str, Value]:
+    """The values of the variables and locals that the files of a folder declare; this file's own come last."""
+    found: dict[str, Value] = {}
+    if _USES.search(unit.source):
+        own = unit.absolute
+        files = sorted(path for path in own.parent.glob("*.tf*") if path != own)[:_MAX_FILES]
+        for path in files:
+            if path.suffix == ".tf":
+                found |= _declared_in(_text(path))
+        found |= _declared(body)
+        given = [path for path in files if path.suffix == ".tfvars"]
+        # Which of several other files of values is used is known only to who runs Terraform.
+        for path in sorted(given, key=_is_automatic):
+            for name, value in _given_in(_text(path)).items():
+                found[f"var.{name}"] = value if _is_automatic(path) else Value("unknown", (), value.span)
+    return found
+
+
+def _is_automatic(path: Path) -> bool:
+    return path.name == "terraform.tfvars" or path.name.endswith(".auto.tfvars")
+
+
+def _text(path: Path) -> str:
+    try:
+        return decode(read_bytes(path))[0]
+    except Unreadable:
+        return ""
+
+
+@lru_cache(maxsize=_MAX_FILES)
+def _declared_in(source: str) -> dict[str, Value]:
+    return _declared(_Parser(Unit("", source, "terraform")).body())
+
+
+@lru_cache(maxsize=_MAX_FILES)
+def _given_in(source: str) -> dict[str, Value]:
+    entries = _Parser(Unit("", source, "terraform")).body().attributes
+    return {name: value.as_default() for name, value in entries.items()}
+
+
+def _declared(body: _Body) -> dict[str, Value]:
+    """The defaults of a file's variables, and its locals."""
+    found: dict[str, Value] = {}
+    for block in body.blocks:
+        if block.type == "variable" and block.labels and not block.body.at("default").is_absent:
+            found[f"var.{block.labels[0]}"] = block.body.at("default").as_default()
+        elif block.type == "locals":
+            found |= {f"local.{name}": value for name, value in block.body.parts.items()}
+    return found
 
 
 def provider_regions(source: str) -> list[str | None]:
@@ -96,7 +152,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Reference:
-    """`var.name` or `data.type.name`, resolved after the whole file is parsed."""
+    """`var.name`, `local.name` or `data.type.name`, resolved after the whole file is parsed."""
 
     name: str
 
@@ -107,18 +163,31 @@ class _Body:
     blocks: list[_Block]
 
 
-def _resolved(value: Value, references: dict[str, Value]) -> Value:
-    inner = value.value
+def _resolved(
+    value: Value, references: dict[str, Value], span: Span | None = None, through: tuple[str, ...] = ()
+) -> Value:
+    """A value with that of each reference in it.
+
+    Args:
+        span: where all of it is written; its own positions if None.
+        through: the references that led to it.
+    """
+    inner, span = value.value, span or value.span
     if isinstance(inner, _Reference):
         found = references.get(inner.name, ABSENT)
-        return found.with_span(value.span) if found.options else Value("unknown", (), value.span)
+        if found.options and inner.name not in through:
+            return _resolved(found, references, span, (*through, inner.name)).with_span(span)
+        return Value("unknown", (), span)
+    # What another file declares is where this file uses it.
+    outer = span if value.span is not None and not value.span.unit.path else None
     if isinstance(inner, Entries):
-        entries = Entries({key: _resolved(entry, references) for key, entry in inner.items()})
+        entries = Entries({key: _resolved(entry, references, outer, through) for key, entry in inner.items()})
         entries.complete = inner.complete
-        return known(entries, value.span)
+        return Value(value.certainty, (entries,), span)
     if isinstance(inner, tuple):
-        return known(tuple(_resolved(item, references) for item in inner), value.span)
-    return value
+        items = tuple(_resolved(item, references, outer, through) for item in inner)
+        return Value(value.certainty, (items,), span)
+    return value.with_span(outer)
 
 
 class _Parser:
@@ -196,6 +265,8 @@ class _Parser:
         self._at += 1
         if token.kind == "text":
             text = _plain(token)
+            if alone := _REFERENCE.fullmatch(text):
+                return known(_Reference(alone[1]), span)
             if "${" in text or "%{" in text:
                 return Value("unknown", (), span, prefix=text.partition("${")[0])
             return known(text, span)
@@ -208,7 +279,7 @@ class _Parser:
             return known(float(token.text) if re.search(r"[.eE]", token.text) else int(token.text), span)
         if token.kind == "name" and token.text in ("true", "false", "null"):
             return known({"true": True, "false": False, "null": None}[token.text], span)
-        if token.kind == "name" and token.text in ("var", "data"):
+        if token.kind == "name" and token.text in ("var", "local", "data"):
             return self._reference(token, span)
         if token.kind == "name" and token.text in ("jsonencode", "base64encode"):
             return self._encoded(depth)
@@ -219,8 +290,8 @@ class _Parser:
         return None
 
     def _reference(self, first: Token, span: Span) -> Value | None:
-        """`var.NAME` or `data.TYPE.NAME.ATTRIBUTE`."""
-        count = 2 if first.text == "var" else 6
+        """`var.NAME`, `local.NAME` or `data.TYPE.NAME.ATTRIBUTE`."""
+        count = 6 if first.text == "data" else 2
         tokens = self._tokens[self._at : self._at + count]
         dots, names = tokens[::2], tokens[1::2]
         if len(tokens) < count or any(token.text != "." for token in dots):
