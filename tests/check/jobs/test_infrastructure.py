@@ -179,7 +179,7 @@ def test_a_container_that_boto3_registers_is_linked(tmp_path: Path) -> None:
     assert linked(tmp_path, "launch.py", text) == [("register_job_definition", "train.py")]
 
 
-def test_an_ecs_container_with_gpus_is_linked(tmp_path: Path) -> None:
+def test_the_containers_of_an_ecs_task_are_linked(tmp_path: Path) -> None:
     text = """
     Resources:
       Task:
@@ -195,7 +195,10 @@ def test_an_ecs_container_with_gpus_is_linked(tmp_path: Path) -> None:
               Image: envoy
               Command: [python, missing.py]
     """
-    assert linked(tmp_path, "template.yaml", text) == [("AWS::ECS::TaskDefinition", "train.py")]
+    assert linked(tmp_path, "template.yaml", text) == [
+        ("AWS::ECS::TaskDefinition", "train.py"),
+        ("AWS::ECS::TaskDefinition", None),
+    ]
 
 
 def test_a_batch_job_that_a_state_machine_submits_is_linked(tmp_path: Path) -> None:

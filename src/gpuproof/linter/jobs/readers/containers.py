@@ -34,7 +34,7 @@ _GPU_TYPE = re.compile(r"(?:p|g|gr)\d\w*\.")
 
 
 def jobs(resource: Resource) -> Iterator[JobDefinition]:
-    """The containers of a resource that ask for GPUs, and the user data of an instance.
+    """The containers of a resource, and the user data of an instance.
 
     Source: https://docs.aws.amazon.com/batch/latest/userguide/job_definition_parameters.html and
     https://docs.aws.amazon.com/AmazonECS/latest/developerguide/ecs-gpu-specifying.html.
@@ -71,7 +71,7 @@ def jobs_of_request(request: Value, span: Span) -> Iterator[JobDefinition]:
 
 
 def container_job(container: Value, title: str, span: Span) -> Iterator[JobDefinition]:
-    """The command of one container; nothing if it asks for no GPU or leaves the command to its image.
+    """The command of one container, with the GPUs that it asks for; nothing if it leaves the command to its image.
 
     Args:
         container: its properties, in the case of the API or of CloudFormation.
@@ -153,7 +153,20 @@ def _gpus(container: Value) -> Value:
             count = member(requirement, "Value")
             text = str(count.value) if count.is_known else ""
             return known(int(text), count.span) if text.isdigit() else Value("unknown", (), count.span)
-    return ABSENT
+    return known(0, container.span) if _asks_for_none(container) else ABSENT
+
+
+def _asks_for_none(container: Value) -> bool:
+    """Whether all that a container asks for is known."""
+    requirements = member(container, "ResourceRequirements")
+    listed = () if requirements.is_absent else requirements.items
+    entries = container.entries
+    return (
+        entries is not None
+        and entries.complete
+        and listed is not None
+        and all(member(item, "Type").text is not None for item in listed)
+    )
 
 
 def _environment(listed: Value) -> Value:

@@ -1,8 +1,9 @@
-"""`docker run` or a service of Docker Compose gets no GPU, but what it runs needs one.
+"""`docker run`, a service of Docker Compose or a container of Batch or ECS gets no GPU, but what it runs needs one.
 
 A container sees no GPU unless it asks: with `--gpus`, `--runtime=nvidia` or a CDI device, in Compose with `gpus: all` or a
 reservation under `deploy.resources.reservations.devices`. A script that requires a GPU fails, and one that takes what
 there is trains on the CPU without a word. Only a machine whose default runtime is NVIDIA's gives GPUs to every container.
+Batch and ECS give a container the GPUs that its resource requirements name, also on hosts that have some.
 Sources: https://docs.docker.com/engine/containers/resource_constraints/#gpu, https://docs.docker.com/compose/how-tos/gpu-support/.
 
 Bad:
@@ -57,6 +58,78 @@ Good: a reservation
                   count: 1
                   capabilities: [gpu]
 
+Bad: a job definition of Batch
+
+    # file: batch.tf
+    resource "aws_batch_job_definition" "train" {
+      name = "train"
+      type = "container"
+      container_properties = jsonencode({
+        image   = "pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime"
+        command = ["python", "train.py"]  # <-
+        resourceRequirements = [
+          { type = "VCPU", value = "8" },
+          { type = "MEMORY", value = "30000" },
+        ]
+      })
+    }
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    print(model)
+
+Good: with a GPU
+
+    # file: batch.tf
+    resource "aws_batch_job_definition" "train" {
+      name = "train"
+      type = "container"
+      container_properties = jsonencode({
+        image   = "pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime"
+        command = ["python", "train.py"]
+        resourceRequirements = [
+          { type = "VCPU", value = "8" },
+          { type = "MEMORY", value = "30000" },
+          { type = "GPU", value = "1" },
+        ]
+      })
+    }
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    print(model)
+
+Quiet: a job for the CPU, and one whose requirements are a variable
+
+    # file: batch.tf
+    resource "aws_batch_job_definition" "prepare" {
+      name = "prepare"
+      type = "container"
+      container_properties = jsonencode({
+        image   = "python:3.11"
+        command = ["python", "prepare.py"]
+        resourceRequirements = [{ type = "VCPU", value = "8" }, { type = "MEMORY", value = "30000" }]
+      })
+    }
+    resource "aws_batch_job_definition" "train" {
+      name = "train"
+      type = "container"
+      container_properties = jsonencode({
+        image                = "pytorch/pytorch:2.4.0-cuda12.1-cudnn9-runtime"
+        command              = ["python", "train.py"]
+        resourceRequirements = local.requirements
+      })
+    }
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    print(model)
+    # file: prepare.py
+    print("done")
+
 Quiet: a build, a look at a version, and another runtime
 
     # file: Makefile
@@ -94,7 +167,7 @@ _TRAINS = re.compile(
 _REMEDIES = {
     "docker": "Add --gpus all before the image.",
     "compose": "Add `gpus: all`, or reserve a device.",
-    "container": "Reserve one: gpu_count=1 (gpuCount, gpu).",
+    "container": "Reserve one: a resource requirement of type GPU; gpu_count, gpuCount or gpu in the CDK.",
 }
 _LOOKS = frozenset(
     {"-c", "-V", "--version", "pip", "pytest", "setup.py", "build", "unittest", "venv", "compileall"}
@@ -106,6 +179,9 @@ def check(job: JobDefinition, _: Project) -> Hits:
     if job.source not in ("docker", "compose", "container"):
         return
     if not (job.gpu_count.is_known and job.gpu_count.value == 0):
+        return
+    # A host whose default runtime is NVIDIA's gives a container what this variable names.
+    if "NVIDIA_VISIBLE_DEVICES" in job.environment.parts:
         return
     if job.environment.at("CUDA_VISIBLE_DEVICES").text in ("", "-1"):
         return
@@ -119,16 +195,12 @@ def check(job: JobDefinition, _: Project) -> Hits:
         what = f"`{image.name}` is an image for GPUs"
         if job.script is not None:
             what += f", in which `{job.script_title}` then runs on the CPU"
-    title = job.api.partition(" ")[2]
-    name = {"docker": "The container", "compose": f"The service `{title}`"}.get(
-        job.source, f"The container `{title}`"
-    )
+    title = job.api.partition(" ")[2] or job.api
+    names = {"docker": "The container", "compose": f"The service `{title}`"}
     yield rule.hit(
         job.span,
-        f"{name} gets no GPU, but {what}.",
-        remedy="Add --gpus all before the image."
-        if job.source == "docker"
-        else "Add `gpus: all`, or reserve a device.",
+        f"{names.get(job.source, f'The container `{title}`')} gets no GPU, but {what}.",
+        remedy=_REMEDIES[job.source],
     )
 
 
