@@ -48,6 +48,8 @@ _COUNT_IDLE = re.compile(
     r"|ValueError|RuntimeError|SystemExit|exit)$"
 )
 """Calls that use none of the GPUs in their arguments."""
+_PLACES = re.compile(r"(^|\.)(set_device|device|to|cuda|synchronize|current_device|get_device_\w+)$")
+"""Calls that choose the GPU of a process by its number, and connect it with no other."""
 _KEYWORDS = re.compile(
     r"^(device_map|device_ids|gpus|num_gpus|n_gpus|tensor_parallel\w*|tp_size|distribute\w*|devices)$"
 )
@@ -55,6 +57,7 @@ _ATTRIBUTES = re.compile(r"^(local_rank|num_gpus|n_gpus?|world_size)$")
 _COUNT_TEXTS = re.compile(r"^(LOCAL_RANK|(LOCAL_)?WORLD_SIZE|SM_NUM_GPUS)$")
 """Variables that contain the number of GPUs or processes, or a number of one of them."""
 _TEXTS = re.compile(r"^nccl$|torchrun|^cuda:$|GPU:$")
+_CONNECTING_TEXTS = re.compile(r"^nccl$|torchrun")
 _NUMBERED = re.compile(r"^(cuda|/?(device:)?GPU):\d+$", re.IGNORECASE)
 """GPUs by number: several of them are used only if there are several numbers."""
 _ONE_DEVICE = re.compile(r"^(cpu|cuda|mps|gpu|(cuda:|/?gpu:)?\d)$", re.IGNORECASE)
@@ -154,15 +157,32 @@ def may_use_several_gpus(script: Module) -> bool:
         "uses several GPUs",
         script.unit,
         lambda: (
-            any(_may_use_several(module) for module in local_modules(script))
+            any(_may_use_several(module, _TEXTS) for module in local_modules(script))
             or starts_programs(script)
-            or _uses_each(script)
+            or _uses_each(script, _COUNT_IDLE)
         ),
     )
     return found or len(local_units(script)) >= MAX_MODULES
 
 
-def _may_use_several(module: Module) -> bool:
+def may_share_work(script: Module) -> bool:
+    """Whether the processes of a script may be connected, or do different things; true if in doubt.
+
+    A process that only takes the GPU of its own number does neither.
+    """
+    found = script.loader.cached(
+        "shares work",
+        script.unit,
+        lambda: (
+            any(_may_use_several(module, _CONNECTING_TEXTS) for module in local_modules(script))
+            or starts_programs(script)
+            or _uses_each(script, _COUNT_IDLE, _PLACES)
+        ),
+    )
+    return found or len(local_units(script)) >= MAX_MODULES
+
+
+def _may_use_several(module: Module, texts: re.Pattern[str]) -> bool:
     named = find_uses(module, "name", "call")
     return (
         any(
@@ -174,7 +194,7 @@ def _may_use_several(module: Module) -> bool:
             for call in all_calls(module)
             for name in call.keywords
         )
-        or uses(module, _TEXTS, "string")
+        or uses(module, texts, "string")
         or len({use.text for use in find_uses(module, "string") if _NUMBERED.match(use.text)}) > 1
     )
 
@@ -193,8 +213,8 @@ def _is_one_device(value: Value) -> bool:
     return value.value is None or value.value in (0, 1)
 
 
-def _uses_each(script: Module) -> bool:
-    """Whether something may use the GPUs that the script counts or lists, other than to print or configure them."""
+def _uses_each(script: Module, *idle: re.Pattern[str]) -> bool:
+    """Whether anything but the calls of some names may use the GPUs or processes that the script counts, lists or numbers."""
     modules = local_modules(script)
     starts: list[tuple[Module, ast.expr]] = []
     for module in modules:
@@ -205,7 +225,8 @@ def _uses_each(script: Module) -> bool:
         named += [use for use in find_uses(module, "string") if _COUNT_TEXTS.search(use.text)]
         starts += [(module, use.node) for use in named if isinstance(use.node, ast.expr)]
     return any(
-        arrival.call is None or not _COUNT_IDLE.search(_callee(arrival.module, arrival.call))
+        arrival.call is None
+        or not any(pattern.search(_callee(arrival.module, arrival.call)) for pattern in idle)
         for arrival in follow(
             modules, starts, lambda module, call: _COUNT_CARRIERS.search(_callee(module, call)) is not None
         )

@@ -64,6 +64,23 @@ Bad:
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
+Bad: each process takes its own GPU, and nothing connects them
+
+    # file: run.sh
+    torchrun --nproc_per_node=8 train.py  # <-
+    # file: train.py
+    import os
+    import torch
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    device = torch.device(f"cuda:{local_rank}")
+    model = torch.nn.Linear(8, 1).to(device)
+    for x in torch.utils.data.DataLoader([]):
+        model(x.to(device)).sum().backward()
+    if local_rank == 0:
+        torch.save(model.state_dict(), "model.pt")
+
 Good:
 
     # file: launch.py
@@ -132,6 +149,22 @@ Quiet: each rank of MPI trains with a learning rate of its own
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
+
+Quiet: each process has its own share of the data
+
+    # file: run.sh
+    torchrun --nproc_per_node=8 train.py
+    # file: train.py
+    import os
+    import torch
+
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    model = torch.nn.Linear(8, 1).to(rank)
+    data = torch.utils.data.Subset(torch.rand(64, 8), range(rank, 64, 8))
+    for x in torch.utils.data.DataLoader(data, num_workers=4):
+        model(x.to(rank)).sum().backward()
+    torch.save(model.state_dict(), f"model{rank}.pt")
 """
 
 import re
@@ -147,9 +180,10 @@ from gpuproof.linter.knowledge.distribution.launchers import (
     format_distribution,
     host_count,
     launcher_name,
+    processes_per_host,
     reads_hosts,
 )
-from gpuproof.linter.knowledge.distribution.multi_gpu import may_use_several_gpus, trainer_runs, trains_model
+from gpuproof.linter.knowledge.distribution.multi_gpu import may_share_work, trainer_runs, trains_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule
 
@@ -164,17 +198,15 @@ _TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    script, count = job.script, host_count(job)
-    started = enabled_launchers(job)
-    if job.kind != "training" or script is None or count is None or not started or len(started) != 1:
+    script, started = job.script, enabled_launchers(job)
+    if job.kind != "training" or script is None or not started or len(started) != 1:
         return
     kind = started[0]
-    gpus = gpus_per_host(project, job)
-    processes = count if kind in _TENSORFLOW or gpus is None else count * max(gpus, 1)
+    processes, where = _processes(job, project, kind)
     if processes < 2 or (kind in _TENSORFLOW and not _is_tensorflow(job, script)):
         return
     if (
-        may_use_several_gpus(script)
+        may_share_work(script)
         or script_uses(script, _TAKES_PART, "call", "name")
         or reads_hosts(script)
         or set(unseen_imports(script)) - _CONNECT_NOTHING
@@ -182,17 +214,32 @@ def check(job: JobDefinition, project: Project) -> Hits:
         or not trains_model(script)
     ):
         return
-    where = (
-        f"{count} instances"
-        if count > 1
-        else f"the {gpus} GPUs of {'' if job.instance_type.text else 'each '}{host_text(job)}"
-    )
     yield rule.hit(
         job.where(job.distribution, job.command, job.entry_point),
-        f"`{launcher_name(job, kind)}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "
+        f"`{_name(job, kind)}` starts {where}, but `{job.script_title}` does not connect them: each trains its "
         "own copy.",
         remedy=f"Use {_instead(job, kind)}, or one instance with one GPU and no `distribution`.",
     )
+
+
+def _name(job: JobDefinition, kind: str) -> str:
+    launcher = job.start.launcher if job.start is not None else None
+    return launcher.name if launcher is not None else launcher_name(job, kind)
+
+
+def _processes(job: JobDefinition, project: Project, kind: str) -> tuple[int, str]:
+    """How many processes a launcher certainly starts, and where; 0 if that is unknown."""
+    count, gpus = host_count(job), gpus_per_host(project, job)
+    if count is None:
+        each = (
+            processes_per_host(job).number if job.start is not None and kind == "torch_distributed" else None
+        )
+        return int(each or 0), f"{int(each or 0)} processes"
+    if count > 1:
+        where = f"processes on {count} instances"
+    else:
+        where = f"processes on the {gpus} GPUs of {'' if job.instance_type.text else 'each '}{host_text(job)}"
+    return count if kind in _TENSORFLOW or gpus is None else count * max(gpus, 1), where
 
 
 def _is_tensorflow(job: JobDefinition, script: Module) -> bool:
