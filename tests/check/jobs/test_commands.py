@@ -409,3 +409,16 @@ def test_hyperparameters_that_one_of_several_scripts_reads(tmp_path: Path) -> No
         src__train_DOT_py=reads,
     )
     assert "SM107" not in codes("launch.py")
+
+
+def test_a_job_of_a_shell_script_is_where_the_script_is_started(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            "src/train.py": TRAIN,
+            "run.sh": "#!/bin/bash\nset -e\nexport A=1\ntorchrun --nproc_per_node=4 src/train.py\n",
+            "outer.sh": "#!/bin/bash\nset -e\n\n\nbash run.sh\n",
+        },
+    )
+    lines = {name: jobs_in(tmp_path, name)[0].span.line for name in ("run.sh", "outer.sh")}
+    assert lines == {"run.sh": 4, "outer.sh": 1}

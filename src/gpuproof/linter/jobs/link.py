@@ -21,7 +21,7 @@ from gpuproof.linter.jobs.definition import CONTAINERS, JobDefinition
 from gpuproof.linter.jobs.describe import described_jobs
 from gpuproof.linter.jobs.image_recipes import built_by, only_recipe, public_image_name
 from gpuproof.linter.source.project_root import launch_folders
-from gpuproof.linter.source.span import Unit
+from gpuproof.linter.source.span import Span, Unit
 
 _CHECK_SCRIPT = "Name the script on the command line, too: gpuproof check LAUNCHER SCRIPT."
 
@@ -119,6 +119,7 @@ def _with_scripts(job: JobDefinition, followed: Followed, workspace: Workspace) 
     return [
         replace(
             job,
+            span=_line_of(job, script.start),
             script=workspace.module(script.unit),
             script_found=True,
             script_unit=script.unit,
@@ -129,6 +130,15 @@ def _with_scripts(job: JobDefinition, followed: Followed, workspace: Workspace) 
         )
         for script in followed.scripts
     ]
+
+
+def _line_of(job: JobDefinition, start: Start) -> Span:
+    """The line of a file of commands that starts a script; the file's first line if another file starts it."""
+    lines = job.span.unit.lines
+    if job.source not in ("command", "slurm") or not 1 < start.line <= len(lines):
+        return job.span
+    name = start.launchers[0] if start.launchers else start.program
+    return job.span.unit.span(start.line) if name in lines[start.line - 1] else job.span
 
 
 def _starts(job: JobDefinition) -> list[Start] | LinkEnd:
