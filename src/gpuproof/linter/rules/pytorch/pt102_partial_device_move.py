@@ -175,12 +175,24 @@ Quiet: the loader's own function moves the batch
     for x, y in DataLoader([], collate_fn=on_gpu):
         scores = model(x)
 
-Quiet: a loss has no weights
+Quiet: a loss has no weights, neither PyTorch's nor one's own
 
     import torch
 
-    criterion = torch.nn.CrossEntropyLoss()
-    loss = criterion(torch.ones(2, 2).cuda(), torch.ones(2).long().cuda())
+    class FocalLoss(torch.nn.Module):
+        def __init__(self, gamma=2.0):
+            super().__init__()
+            self.gamma = gamma
+            self.entropy = torch.nn.CrossEntropyLoss(reduction="none")
+
+        def forward(self, scores, labels):
+            entropy = self.entropy(scores, labels)
+            return ((1 - torch.exp(-entropy)) ** self.gamma * entropy).mean()
+
+    scores, labels = torch.ones(2, 2).cuda(), torch.ones(2).long().cuda()
+    loss = torch.nn.CrossEntropyLoss()(scores, labels)
+    criterion = FocalLoss()
+    loss = criterion(scores, labels)
 
 Quiet: a part of a model, which moves with the whole
 
@@ -221,7 +233,7 @@ from gpuproof.linter.knowledge.frameworks.torch import (
     runs_without_gpu,
 )
 from gpuproof.linter.knowledge.training.losses import loss_calls, output_device, weighted_losses
-from gpuproof.linter.knowledge.training.models import inputs_of, may_be_model
+from gpuproof.linter.knowledge.training.models import holds_no_tensors, inputs_of, may_be_model
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hit, Hits, Rule
 
@@ -230,9 +242,6 @@ rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("torch",))
 _MOVES = re.compile(r"(^|\.)(to|cuda|pin_memory|DataLoader|pipeline|send_to_device)$")
 _DEVICE = re.compile(r"^(device|device_map)$")
 _WRAPPER = re.compile(r"DataParallel$")
-_WEIGHTLESS = re.compile(
-    r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
-)
 
 
 @rule.module
@@ -385,7 +394,7 @@ def _is_wrapped(module: Module, node: ast.expr) -> bool:
 
 def _has_no_weights(module: Module, call: Call) -> bool:
     made = creations(module, call.node.func)
-    return bool(made) and all(_WEIGHTLESS.match(each.name or "") for each in made)
+    return bool(made) and all(map(holds_no_tensors, made))
 
 
 def _in_place(module: Module, node: ast.expr) -> bool:
