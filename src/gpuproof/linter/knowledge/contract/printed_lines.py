@@ -15,6 +15,8 @@ from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.knowledge.programs import starts_programs
 
 _SAMPLES = ("0.5312", "7", "word")
+_MAX_WORDS = 8
+"""Texts of the script that are tried in the place of a value; a line with more is taken to print any of them."""
 _LOGGERS = frozenset(["debug", "info", "warning", "error", "critical", "exception", "log"])
 _PRINTS_ITSELF = re.compile(
     r"^(tensorflow|keras|tf_keras|transformers|trl|sentence_transformers|lightning|pytorch_lightning|xgboost|lightgbm"
@@ -28,12 +30,34 @@ _PLACE = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[sdifgeExXr%]|\{[^{}]*\}")
 _HOLE = "\0"
 
 
-def printed_lines(script: Module) -> list[str] | None:
-    """The lines that a script and its modules print, each with several samples; None if they may print others."""
-    return script.loader.cached("printed lines", script.unit, lambda: _printed_lines(script))
+def printed_lines(script: Module, regex: str) -> list[str] | None:
+    """The lines that a script and its modules print, each with several samples; None if they may print others.
+
+    A value that is printed may also be one of the script's own texts: `Meter("lr")` prints `lr 0.01` with `f"{self.name} {x}"`.
+    The samples have those that occur in the regular expression.
+    """
+    loader = script.loader
+    templates = loader.cached("printed lines", script.unit, lambda: _templates(script))
+    if templates is None:
+        return None
+    words = loader.cached("printed words", script.unit, lambda: _words(script))
+    named = [word for word in words if word in regex]
+    if len(named) > _MAX_WORDS:
+        return None
+    return [line for template in templates for line in _samples(template, named)]
 
 
-def _printed_lines(script: Module) -> list[str] | None:
+def _words(script: Module) -> frozenset[str]:
+    """The texts of a script and its modules that a line may have in the place of a value."""
+    return frozenset(
+        node.value.strip()
+        for module in local_modules(script)
+        for node in module.nodes(ast.Constant)
+        if isinstance(node.value, str) and re.search(r"[^\W\d]", node.value)
+    )
+
+
+def _templates(script: Module) -> list[str] | None:
     if unseen_imports(script) or starts_programs(script):
         return None
     found: list[str] = []
@@ -45,13 +69,19 @@ def _printed_lines(script: Module) -> list[str] | None:
             if template is None:
                 return None
             if template:
-                found += _samples(template)
+                found.append(template)
     return found
 
 
-def _samples(template: str) -> Iterator[str]:
+def _samples(template: str, words: list[str]) -> Iterator[str]:
     for sample in _SAMPLES:
         yield template.replace(_HOLE, sample)
+    before, *parts = template.split(_HOLE)
+    for word in words if parts else ():
+        for sample in _SAMPLES:
+            for place in range(len(parts)):
+                values = [word if index == place else sample for index in range(len(parts))]
+                yield before + "".join(value + part for value, part in zip(values, parts, strict=True))
 
 
 def _template(call: Call) -> str | None:

@@ -68,6 +68,25 @@ Quiet: Keras prints it
     model.compile(loss="mse")
     model.fit([], [], validation_data=([], []))
 
+Quiet: the name of the metric is a value, too
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_type="ml.g5.xlarge",
+        metric_definitions=[{"Name": "loss", "Regex": "val_loss=([0-9.]+)"}],
+    ).fit()
+    # file: train.py
+    class Meter:
+        def __init__(self, name):
+            self.name = name
+
+        def show(self, value):
+            print(f"{self.name}={value:.4f}")
+
+    Meter("val_loss").show(0.5)
+
 Quiet: a whole text is printed
 
     # file: launch.py
@@ -161,7 +180,7 @@ def _unmatched(job: JobDefinition, text: str) -> tuple[str, str] | None:
         return None
     if len(text) > _MAX_LENGTH or _SLOW.search(text):
         return None
-    lines = printed_lines(job.script)
+    lines = printed_lines(job.script, text)
     if not lines or any(re.search(text, line[:1000]) for line in lines):
         return None
     near = get_close_matches(text, lines, 1, 0.3)
