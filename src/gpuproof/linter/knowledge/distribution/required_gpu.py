@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpuproof.linter.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.linter.analysis.evaluation.evaluate import evaluate
+from gpuproof.linter.analysis.flow.sources import sources
 from gpuproof.linter.analysis.local_imports import local_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.syntax_index import argument_node
@@ -119,14 +120,24 @@ def _fails(call: Call) -> bool:
 
 
 def _is_cuda(module: Module, node: ast.expr | None) -> bool:
-    """Whether a device certainly is a GPU: `"cuda"`, `torch.device("cuda:0")`, `f"cuda:{rank}"`."""
+    """Whether a device certainly is a GPU: `"cuda"`, `torch.device("cuda:0")`, `f"cuda:{rank}"`, also from a function."""
     if node is None:
         return False
+    if isinstance(module.origin(node), (ast.Constant, ast.JoinedStr)):
+        return _names_cuda(module, node)
+    found = sources(module, node)
+    return (
+        found.complete
+        and bool(found.found)
+        and all(_names_cuda(source.module, source.node) for source in found.found)
+    )
+
+
+def _names_cuda(module: Module, node: ast.expr) -> bool:
     made = origin_call(module, node)
     if made is not None and made.name == "torch.device":
-        node = made.expression("type", 0)
-        if node is None:
-            return False
+        given = made.expression("type", 0)
+        return given is not None and _names_cuda(module, given)
     value = evaluate(module, node)
     if value.is_known:
         return isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"

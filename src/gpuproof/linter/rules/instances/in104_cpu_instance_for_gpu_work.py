@@ -60,6 +60,40 @@ Bad: in a function that the script always calls
     if __name__ == "__main__":
         main()
 
+Bad: a function of another file returns the device
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")  # <-
+    # file: common.py
+    import torch
+
+    def get_device():
+        return torch.device("cuda:0")
+    # file: train.py
+    import torch
+    from common import get_device
+
+    device = get_device()
+    model = torch.nn.Linear(8, 1).to(device)
+
+Quiet: the function returns what exists
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")
+    # file: train.py
+    import torch
+
+    def get_device():
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("cpu")
+
+    model = torch.nn.Linear(8, 1).to(get_device())
+
 Quiet: the script uses whatever device exists
 
     # file: launch.py
