@@ -41,6 +41,16 @@ Bad: transformers and PyTorch are not in one image
         transformers_version="4.49.0", pytorch_version="2.1.0", py_version="py311",  # <-
     )
 
+Bad: the model of an endpoint
+
+    from sagemaker.huggingface import HuggingFaceModel
+
+    model = HuggingFaceModel(
+        model_data="s3://bucket/model.tar.gz", role="role",
+        transformers_version="4.37", pytorch_version="2.3", py_version="py310",  # <-
+    )
+    predictor = model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+
 Good: this pair is
 
     from sagemaker.huggingface import HuggingFace
@@ -150,9 +160,11 @@ def _huggingface(job: JobDefinition, project: Project) -> Hits:
     instance = find_instance(project, job.instance_type)
     if instance is None or instance.arch != "x86_64" or _NO_GPU.match(instance.name):
         return
-    if not job.argument("compiler_config").is_unset or not job.argument("image_uri").is_unset:
+    # The versions are those of the model that an endpoint or a transform job runs.
+    made = job.model or job
+    if not made.argument("compiler_config").is_unset or not made.argument("image_uri").is_unset:
         return
-    named = {name: job.argument(f"{name}_version") for name in _NAMES}
+    named = {name: made.argument(f"{name}_version") for name in _NAMES}
     given = {name: value for name, value in named.items() if not value.is_unset}
     if len(given) != 1:
         return
