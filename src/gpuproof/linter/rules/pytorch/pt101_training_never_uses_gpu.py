@@ -1,8 +1,8 @@
 """A PyTorch model and its batches stay on the CPU unless the script moves them, even on a GPU instance.
 
 There is no warning: the loss decreases, only slowly, while the GPU is billed. TensorFlow uses the GPU automatically,
-PyTorch does not. The rule reports training loops (`backward()` in a loop over a DataLoader, and an optimizer's
-`step()`) in scripts that move nothing to a GPU: a `device` that is only defined, printed or passed as `map_location`
+PyTorch does not. The rule reports training loops (`backward()` in a loop, and an optimizer's `step()`; without
+a GPU job, also a DataLoader) in scripts that move nothing to a GPU: a `device` that is only defined, printed or passed as `map_location`
 moves nothing. It is an error if the linked job's instance has GPUs. Jobs on CPU instances are not reported, nor are
 scripts that import a library that may move the model and data.
 
@@ -22,6 +22,23 @@ Bad:
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(x), y)
         loss.backward()  # <-
+        optimizer.step()
+
+Bad: a GPU job runs it, and it makes its own batches
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.load("/opt/ml/input/data/train/x.pt")
+    for batch in x.split(64):
+        optimizer.zero_grad()
+        model(batch).mean().backward()  # <-
         optimizer.step()
 
 Bad: the device is only defined
@@ -141,12 +158,13 @@ def check(module: Module, project: Project) -> Hits:
         if call.receiver is not None and is_repeated(module, call.node)
     ]
     modules = program_modules(module) if steps else []
-    if not any(calls_named(other, "step") for other in modules) or not any(
-        calls_named(other, "DataLoader") for other in modules
-    ):
+    if not any(calls_named(other, "step") for other in modules):
         return
     job = largest_job(project, module)
     gpus = gpus_per_host(project, job) if job is not None else None
+    # Without a job, what trains on generated data is an example that is meant for a CPU.
+    if not gpus and not any(calls_named(other, "DataLoader") for other in modules):
+        return
     if gpus == 0 or (job is not None and gpus is None and not job.instance_type.is_absent):
         return
     script = job.script if job is not None and job.script is not None else module
