@@ -58,6 +58,24 @@ Bad: a loop of its own, over what a class makes
 
     train(tf.keras.Sequential([tf.keras.layers.Dense(1)]), tf.keras.optimizers.Adam(), Data(["a"]))
 
+Bad: a `fit` of its own
+
+    import tensorflow as tf
+
+    class Trainer:
+        def __init__(self, model, optimizer):
+            self.model, self.optimizer = model, optimizer
+
+        def fit(self, dataset):
+            for x in dataset:  # <-
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(self.model(x))
+                gradients = tape.gradient(loss, self.model.trainable_variables)
+                self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))
+
+    trainer = Trainer(tf.keras.Sequential([tf.keras.layers.Dense(1)]), tf.keras.optimizers.Adam())
+    trainer.fit(tf.data.Dataset.from_tensor_slices([1.0]).shuffle(9).batch(2))
+
 Quiet: a loop that only reads
 
     import tensorflow as tf
@@ -98,6 +116,7 @@ from collections.abc import Iterator
 from gpuproof.findings import Severity
 from gpuproof.linter.analysis.call import Call, calls_named, origin_call
 from gpuproof.linter.analysis.flow.repeats import trains
+from gpuproof.linter.analysis.flow.sources import targets
 from gpuproof.linter.analysis.local_imports import program_modules
 from gpuproof.linter.analysis.module import Module
 from gpuproof.linter.analysis.types.loops import find_iterated
@@ -153,7 +172,8 @@ def _consumed(module: Module) -> Iterator[tuple[ast.expr, str]]:
     """The datasets that `fit` gets, or that a loop trains with, and how."""
     for call in calls_named(module, "fit"):
         dataset = call.expression("x", 0)
-        if call.receiver is not None and dataset is not None:
+        # A `fit` of the project's own is a loop, or calls that of Keras.
+        if call.receiver is not None and dataset is not None and not targets(module, call.node.func):
             yield dataset, "passed to fit"
     for loop in module.nodes(ast.For):
         dataset = find_iterated(module, loop.iter).value
