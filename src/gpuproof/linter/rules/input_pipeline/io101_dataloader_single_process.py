@@ -99,6 +99,19 @@ Quiet: tensors in memory
     for (x,) in DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=2):
         model(x.cuda()).sum().backward()
 
+Quiet: the loader's function moves the batch, which only works in the training process
+
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision.datasets import ImageFolder
+
+    def on_gpu(items):
+        return torch.stack([image for image, _ in items]).cuda()
+
+    model = torch.nn.Linear(4, 2).cuda()
+    for x in DataLoader(ImageFolder("train"), collate_fn=on_gpu):
+        model(x).sum().backward()
+
 Quiet: the arguments may contain the number of workers
 
     import torch
@@ -115,9 +128,10 @@ import ast
 import re
 
 from gpuproof.findings import Severity
-from gpuproof.linter.analysis.call import call_of, calls_named, calls_to
+from gpuproof.linter.analysis.call import Call, call_of, calls_named, calls_to, calls_within
 from gpuproof.linter.analysis.flow.call_targets import Definition, find_method, returned_values
 from gpuproof.linter.analysis.flow.called import called_functions
+from gpuproof.linter.analysis.flow.creations import created_classes
 from gpuproof.linter.analysis.flow.references import attribute_stores
 from gpuproof.linter.analysis.flow.sources import sources, targets
 from gpuproof.linter.analysis.flow.values import program_value
@@ -127,7 +141,7 @@ from gpuproof.linter.analysis.usage import uses
 from gpuproof.linter.fixing.edits import add_keyword
 from gpuproof.linter.knowledge.aws.instances import find_instance, largest_job
 from gpuproof.linter.knowledge.devices.device_use import program_may_use_device
-from gpuproof.linter.knowledge.frameworks.torch import is_test, runs_without_gpu
+from gpuproof.linter.knowledge.frameworks.torch import is_test, moves_to_gpu, runs_without_gpu
 from gpuproof.linter.project import Project
 from gpuproof.linter.rule import Hits, Rule, lowered
 from gpuproof.linter.source.edit import Fix
@@ -159,6 +173,8 @@ def check(module: Module, project: Project) -> Hits:
         is_zero = workers.is_sure and workers.number == 0
         if not (workers.is_absent or is_zero) or not _reads_files(module, call.expression("dataset", 0), 0):
             continue
+        if _moves_items(call):
+            continue
         count, where = 4, ""
         if job is not None and instance is not None and instance.vcpus:
             count = max(1, min(8, instance.vcpus // max(1, instance.gpu_count)))
@@ -176,6 +192,21 @@ def check(module: Module, project: Project) -> Hits:
             severity=lowered(rule.severity) if is_zero and not workers.is_known else None,
             fix=None if is_zero else Fix(f"Pass num_workers={count}", (add_keyword(call, text),)),
         )
+
+
+def _moves_items(loader: Call) -> bool:
+    """Whether the loader's own functions move what they read: in worker processes, CUDA cannot be initialized."""
+    module = loader.module
+    collate = loader.expression("collate_fn")
+    made = created_classes(module, loader.expression("dataset", 0))
+    code: list[tuple[Module, ast.AST]] = [(owner.module, owner.node) for owner in made]
+    if collate is not None:
+        code += [(module, collate), *((each.module, each.node) for each in targets(module, collate))]
+    return any(
+        moves_to_gpu(move)
+        for home, node in code
+        for move in calls_within(calls_named(home, "to", "cuda"), node)
+    )
 
 
 def _trains(module: Module) -> bool:
